@@ -1,0 +1,258 @@
+"""The AMQP 1.0 type system as one table: what every constructor byte stands for.
+
+Source: OASIS AMQP 1.0 part 1 (types), sections 1.2 (encodings) and 1.6 (primitive types)::
+
+    value        = constructor payload
+    constructor  = format-code | 0x00 descriptor constructor
+    payload      = fixed bytes | size bytes | size count items | size count constructor bare-items
+
+The tree reader, the record reader and the builder all follow ``CONSTRUCTORS``; none of them knows a type of
+its own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Any
+
+MAX_DEPTH = 32
+"""Compound, array and described values inside one another, the section's own value being the first level."""
+MAX_ELEMENTS = 1 << 18
+"""Sections, list and map items and array elements in one message."""
+MAX_ZERO_WIDTH_ELEMENTS = 256
+"""Array elements in one message whose constructor (null, true, uint0 ...) gives them no bytes: however many
+are announced, they cost the sender nothing."""
+
+Scalar = None | bool | int | float | str | bytes
+Json = Any
+"""What ``orjson`` takes: None, bool, int, float, str, list, dict with str keys."""
+Show = Callable[[bytes], str]
+"""How bytes are shown (``--bytes``)."""
+
+
+class NotAmqpError(Exception):
+    """The bytes are no AMQP 1.0 message. Never leaves the package: readers turn it into None or a
+    ``Refusal``."""
+
+    def __init__(self, reason: str = "not AMQP 1.0", position: int = 0, limit: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.position, self.limit = reason, position, limit
+
+
+class Category(Enum):
+    """The payload's shape (section 1.2)."""
+
+    FIXED = auto()
+    VARIABLE = auto()
+    LIST = auto()
+    MAP = auto()
+    ARRAY = auto()
+    DESCRIBED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """One format code. ``width``: payload bytes of a fixed type, else bytes of the size (and count) field."""
+
+    code: int
+    type: str
+    encoding: str
+    category: Category
+    width: int
+    decode: Callable[[bytes], Scalar]
+    """Payload (of a fixed or variable type) to value."""
+    encode: Callable[[Any], bytes]
+    """Value to payload. Where ``encode(decode(payload))`` differs, nodes keep the payload as ``raw``."""
+    plain: Callable[[Any, Show], Json] | None = None
+    """Value to its form in records, where that is not the value itself."""
+    packer: struct.Struct | None = None
+    """Of numbers: reads them in place, without a slice."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS = [f"{second:02}." for second in range(60)]
+_MILLISECONDS = [f"{millisecond:03}Z" for millisecond in range(1000)]
+"""Joining ready-made pieces takes half the time of formatting."""
+
+
+def _bytes(value: bytes) -> bytes:
+    return bytes(value)
+
+
+def _nothing(value: object) -> bytes:
+    return b""
+
+
+def _text(payload: bytes) -> str:
+    return payload.decode("utf-8", "backslashreplace")
+
+
+def _shown(value: bytes, show: Show) -> str:
+    return show(value)
+
+
+@lru_cache(maxsize=1024)
+def _minute(minutes: int) -> str:
+    """RFC 3339 up to the seconds; messages of one capture share few minutes."""
+    return (_EPOCH + timedelta(minutes=minutes)).isoformat()[:17]
+
+
+def _timestamp(value: int, show: Show) -> str | int:
+    """RFC 3339 with milliseconds, or the integer where the year is not 1 to 9999."""
+    rest = value % 60_000
+    try:
+        return _minute(value // 60_000) + _SECONDS[rest // 1000] + _MILLISECONDS[rest % 1000]
+    except OverflowError:
+        return value
+
+
+def _uuid(payload: bytes) -> str:
+    text = payload.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _char(payload: bytes) -> str | int:
+    """UTF-32BE; the number where it is no Unicode scalar value."""
+    code = int.from_bytes(payload, "big")
+    return code if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF else chr(code)
+
+
+def _char_payload(value: str | int) -> bytes:
+    return (ord(value) if isinstance(value, str) else value).to_bytes(4, "big")
+
+
+def _float(value: float, show: Show) -> float | str:
+    """JSON has no NaN and no infinities."""
+    if value - value == 0.0:
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+_WIDTHS = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
+
+
+def _fixed(
+    code: int,
+    type_: str,
+    encoding: str,
+    decode: Callable[[bytes], Scalar],
+    encode: Callable[[Any], bytes],
+    plain: Callable[[Any, Show], Json] | None = None,
+) -> Constructor:
+    return Constructor(code, type_, encoding, Category.FIXED, _WIDTHS[code >> 4], decode, encode, plain)
+
+
+def _number(
+    code: int, type_: str, encoding: str, layout: str, plain: Callable[[Any, Show], Json] | None = None
+) -> Constructor:
+    packer = struct.Struct(">" + layout)
+    unpack = packer.unpack
+    return Constructor(
+        code,
+        type_,
+        encoding,
+        Category.FIXED,
+        packer.size,
+        lambda payload: unpack(payload)[0],
+        packer.pack,
+        plain,
+        packer,
+    )
+
+
+def _constant(code: int, type_: str, encoding: str, value: Scalar) -> Constructor:
+    return _fixed(code, type_, encoding, lambda payload: value, _nothing)
+
+
+def _opaque(code: int, type_: str, encoding: str) -> Constructor:
+    return _fixed(code, type_, encoding, _bytes, _bytes, _shown)
+
+
+def _sized(code: int, type_: str, encoding: str, category: Category, text: bool = False) -> Constructor:
+    """A type with a size field: 1 byte where the code has an even high nibble, else 4."""
+    width = 4 if code & 0x10 else 1
+    if text:
+        return Constructor(code, type_, encoding, category, width, _text, str.encode)
+    return Constructor(code, type_, encoding, category, width, _bytes, _bytes, _shown)
+
+
+def _known() -> list[Constructor]:
+    return [
+        Constructor(0x00, "described", "described", Category.DESCRIBED, 0, _bytes, _bytes),
+        _constant(0x40, "null", "null", None),
+        _constant(0x41, "boolean", "true", True),
+        _constant(0x42, "boolean", "false", False),
+        _constant(0x43, "uint", "uint0", 0),
+        _constant(0x44, "ulong", "ulong0", 0),
+        Constructor(0x45, "list", "list0", Category.LIST, 0, _bytes, _bytes),
+        _number(0x50, "ubyte", "ubyte", "B"),
+        _number(0x51, "byte", "byte", "b"),
+        _number(0x52, "uint", "smalluint", "B"),
+        _number(0x53, "ulong", "smallulong", "B"),
+        _number(0x54, "int", "smallint", "b"),
+        _number(0x55, "long", "smalllong", "b"),
+        _number(0x56, "boolean", "boolean", "?"),
+        _number(0x60, "ushort", "ushort", "H"),
+        _number(0x61, "short", "short", "h"),
+        _number(0x70, "uint", "uint", "I"),
+        _number(0x71, "int", "int", "i"),
+        _number(0x72, "float", "ieee-754", "f", _float),
+        _fixed(0x73, "char", "utf32", _char, _char_payload),
+        _opaque(0x74, "decimal32", "ieee-754"),
+        _number(0x80, "ulong", "ulong", "Q"),
+        _number(0x81, "long", "long", "q"),
+        _number(0x82, "double", "ieee-754", "d", _float),
+        _number(0x83, "timestamp", "ms64", "q", _timestamp),
+        _opaque(0x84, "decimal64", "ieee-754"),
+        _opaque(0x94, "decimal128", "ieee-754"),
+        _fixed(0x98, "uuid", "uuid", _uuid, lambda value: bytes.fromhex(value.replace("-", ""))),
+        _sized(0xA0, "binary", "vbin8", Category.VARIABLE),
+        _sized(0xB0, "binary", "vbin32", Category.VARIABLE),
+        _sized(0xA1, "string", "str8-utf8", Category.VARIABLE, text=True),
+        _sized(0xB1, "string", "str32-utf8", Category.VARIABLE, text=True),
+        _sized(0xA3, "symbol", "sym8", Category.VARIABLE, text=True),
+        _sized(0xB3, "symbol", "sym32", Category.VARIABLE, text=True),
+        _sized(0xC0, "list", "list8", Category.LIST),
+        _sized(0xD0, "list", "list32", Category.LIST),
+        _sized(0xC1, "map", "map8", Category.MAP),
+        _sized(0xD1, "map", "map32", Category.MAP),
+        _sized(0xE0, "array", "array8", Category.ARRAY),
+        _sized(0xF0, "array", "array32", Category.ARRAY),
+    ]
+
+
+def _unassigned(code: int) -> Constructor | None:
+    """Unassigned codes have a width all the same (section 1.2): the payload stays opaque. None below 0x40."""
+    if code < 0x40:
+        return None
+    if code < 0xA0:
+        return _opaque(code, "unknown", f"unknown-{code:02x}")
+    return _sized(code, "unknown", f"unknown-{code:02x}", Category.VARIABLE)
+
+
+def _table() -> tuple[Constructor | None, ...]:
+    known = {constructor.code: constructor for constructor in _known()}
+    return tuple(known.get(code) or _unassigned(code) for code in range(256))
+
+
+CONSTRUCTORS: tuple[Constructor | None, ...] = _table()
+"""By format code; None where no constructor can stand."""
+
+
+def key_text(plain: Json) -> str:
+    """The text of a scalar map key. Compound keys are shown as their bytes instead: text of text may grow."""
+    if isinstance(plain, str):
+        return plain
+    return "null" if plain is None else str(plain).lower() if isinstance(plain, bool) else str(plain)
+
+
+def unused_key(key: str, index: int, taken: dict[str, Json]) -> str:
+    """A key that occurs twice is kept under ``key#index`` (index: number of the pair, from 0)."""
+    while key in taken:
+        key = f"{key}#{index}"
+    return key

@@ -1,0 +1,64 @@
+"""The unit in which packets travel: a buffer and its columns, never an object per packet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+
+@dataclass(slots=True, frozen=True)
+class PacketBatch:
+    """Consecutive packets of a capture: one read-only buffer and one column per property.
+
+    All columns have the same length n. Packet i lies at
+    ``buffer[start[i] : start[i] + captured[i]]``, link layer header first.
+    """
+
+    buffer: bytes
+    start: Int64s
+    """Offset of the packet's first captured byte in ``buffer``."""
+    captured: Int64s
+    """Bytes of the packet that are in ``buffer`` (the snapshot length may have cut it)."""
+    original: Int64s
+    """Bytes of the packet on the wire."""
+    time_ns: Int64s
+    """Nanoseconds since the Unix epoch, UTC."""
+    linktype: Int32s
+    """LINKTYPE_ value (https://www.tcpdump.org/linktypes.html)."""
+    interface: Int32s
+    """Interface index, counted over all files and sections of the capture."""
+    number: Int64s
+    """1, 2, 3 ... over the whole capture, as Wireshark numbers frames."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @classmethod
+    def from_packets(
+        cls,
+        packets: Iterable[tuple[int, bytes]],
+        linktype: int = 1,
+        first_number: int = 1,
+        original: Iterable[int] | None = None,
+    ) -> PacketBatch:
+        """Make a batch of ``(time_ns, bytes)`` pairs, as tests and live sources need it."""
+        pairs = list(packets)
+        data = [packet for _, packet in pairs]
+        captured = np.fromiter((len(packet) for packet in data), np.int64, len(data))
+        count = len(data)
+        return cls(
+            buffer=b"".join(data),
+            start=np.concatenate([[0], np.cumsum(captured)[:-1]]).astype(np.int64) if count else captured,
+            captured=captured,
+            original=captured if original is None else np.fromiter(original, np.int64, count),
+            time_ns=np.fromiter((time for time, _ in pairs), np.int64, count),
+            linktype=np.full(count, linktype, np.int32),
+            interface=np.zeros(count, np.int32),
+            number=np.arange(first_number, first_number + count, dtype=np.int64),
+        )

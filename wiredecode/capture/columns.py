@@ -1,0 +1,96 @@
+"""What the file formats share: reading packet headers as columns, and time stamps as nanoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.capture.batch import Int32s, Int64s
+
+NS_PER_SECOND = 1_000_000_000
+_TIME_MAX = 2**63 - 1
+_TIME_MIN = -(2**63)
+_FAST_MAX = 2**62
+
+
+class Damage(NamedTuple):
+    """Why a file cannot be read any further."""
+
+    what: str
+    offset: int
+    """Offset in the buffer that was being parsed."""
+    advice: str = "everything before it has been read"
+
+
+@dataclass(slots=True)
+class Columns:
+    """The columns of a PacketBatch but for the packet number; interfaces counted within the file."""
+
+    start: Int64s
+    captured: Int64s
+    original: Int64s
+    time_ns: Int64s
+    linktype: Int32s
+    interface: Int32s
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a format found in a buffer: packets, how far it came and what it needs to go on."""
+
+    columns: Columns | None
+    position: int
+    """Everything before this offset of the buffer has been dealt with."""
+    need: int
+    """Bytes that must lie in the buffer from ``position`` on for any progress (at least 1)."""
+    damage: Damage | None = None
+
+
+class Format(Protocol):
+    """A file format, fed with bytes: no files here."""
+
+    def parse(self, buffer: bytes, position: int, limit: int) -> Parsed:
+        """Index at most ``limit`` packets of ``buffer[position:]``."""
+        ...
+
+    def unit(self) -> str:
+        """Name of what is cut when the file ends too early."""
+        ...
+
+
+def gather(buffer: bytes, at: Int64s, dtype: str) -> npt.NDArray[np.int64]:
+    """Read an integer of type ``dtype`` at each (unaligned) offset: n offsets give n values."""
+    kind = np.dtype(dtype)
+    count = len(buffer) - kind.itemsize + 1
+    every: npt.NDArray[np.int64] = np.ndarray((max(count, 0),), kind, buffer, strides=(1,))
+    return every[at].astype(np.int64)
+
+
+def to_ns(ticks: npt.NDArray[np.uint64], resolution: int, offset: int = 0) -> Int64s:
+    """Nanoseconds from ticks of pcapng's if_tsresol ``resolution`` plus ``offset`` seconds, rounded down.
+
+    Times beyond the 64-bit range become the largest (smallest) representable one.
+    """
+    exponent = resolution & 0x7F
+    binary = bool(resolution & 0x80)
+    if not len(ticks):
+        return np.zeros(0, np.int64)
+    largest = int(ticks.max())
+    if abs(offset) < 2**32:
+        shift_ns = offset * NS_PER_SECOND
+        if not binary and exponent <= 9 and largest * 10 ** (9 - exponent) < _FAST_MAX:
+            return (ticks * np.uint64(10 ** (9 - exponent))).astype(np.int64) + shift_ns
+        # 10**9 < 2**30, so that a fraction of up to 34 bits times 10**9 fits into 64
+        if binary and exponent <= 34 and largest >> exponent < 2**32:
+            bits = np.uint64(exponent)
+            part = (ticks & np.uint64((1 << exponent) - 1)) * np.uint64(NS_PER_SECOND) >> bits
+            return ((ticks >> bits) * np.uint64(NS_PER_SECOND) + part).astype(np.int64) + shift_ns
+    divisor = 2**exponent if binary else 10**exponent
+    exact = (tick * NS_PER_SECOND // divisor + offset * NS_PER_SECOND for tick in ticks.tolist())
+    return np.fromiter((min(max(time, _TIME_MIN), _TIME_MAX) for time in exact), np.int64, len(ticks))

@@ -1,0 +1,39 @@
+"""The one exception of this package: an input that cannot be read, or not to its end."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, control characters and lone surrogates as ``\\x..`` escapes."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+class CaptureError(Exception):
+    """A capture is damaged, unreadable or not a capture. ``str()`` is one clear line.
+
+    path: the file's name; offset: byte in the (uncompressed) file or None; packet: number of the first
+    packet of that file which could not be read, or None; errors: when raised by a capture of several
+    files, the errors of all of them.
+    """
+
+    def __init__(
+        self, path: str, what: str, offset: int | None = None, packet: int | None = None, advice: str = ""
+    ) -> None:
+        super().__init__(path, what, offset, packet, advice)  # all of them, so that it can be pickled
+        self.path = path
+        self.what = what
+        self.offset = offset
+        self.packet = packet
+        self.advice = advice
+        self.errors: list[CaptureError] = [self]
+
+    def __str__(self) -> str:
+        where = ""
+        if self.offset is not None:
+            where = f" at byte {self.offset}"
+            if self.packet is not None:
+                where += f" (packet {self.packet})"
+        others = len(self.errors) - 1
+        more = f" [{others} more of the files cannot be read in full]" if others > 0 else ""
+        advice = f"; {self.advice}" if self.advice else ""
+        return printable(f"{self.path}: {self.what}{where}{advice}{more}")

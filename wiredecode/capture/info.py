@@ -1,0 +1,126 @@
+"""What a capture says about itself besides its packets; filled while the capture is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+MAX_KEPT_BYTES = 32 * 1024 * 1024
+"""Comments, names and secrets kept per file; what exceeds it is counted in ``FileInfo.dropped``."""
+
+
+@dataclass(slots=True)
+class Interface:
+    """Where packets were captured. A pcap file has exactly one."""
+
+    linktype: int
+    snaplen: int = 0
+    """Longest captured length in bytes; 0: unlimited or unknown."""
+    tsresol: int = 6
+    """pcapng if_tsresol: 10 ** -n seconds, or 2 ** -(n & 0x7f) with the top bit set."""
+    tsoffset: int = 0
+    """Seconds to add to every time stamp (already added in ``PacketBatch.time_ns``)."""
+    name: str = ""
+    description: str = ""
+    filter: str = ""
+    os: str = ""
+    fcs_bytes: int = 0
+    """Frame check sequence at the end of every packet, when the file says that there is one."""
+    file: int = 0
+    """Index into ``CaptureInfo.files``."""
+
+
+@dataclass(slots=True)
+class Section:
+    """A pcapng section: what captured it."""
+
+    hardware: str = ""
+    os: str = ""
+    application: str = ""
+    byteorder: str = "little"
+
+
+@dataclass(slots=True)
+class Comment:
+    """A comment that somebody wrote into a pcapng file."""
+
+    scope: str
+    """``section``, ``interface``, ``packet``, ``names``, ``statistics`` or ``secrets``."""
+    text: str
+    index: int | None = None
+    """Section or interface index within the file."""
+    number: int | None = None
+    """Packet number over the whole capture (final once the packet's batch has been handed out)."""
+
+
+@dataclass(slots=True, frozen=True)
+class NameRecord:
+    """Names of one address from a name-resolution block."""
+
+    address: str
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class FileInfo:
+    """What one file of the capture says about itself."""
+
+    path: str
+    index: int = 0
+    """Which file of the capture this is, as given: 0, 1 ..."""
+    format: str = ""
+    """``pcap``, ``pcap (nanoseconds)``, ``pcap (modified)`` or ``pcapng``."""
+    compression: str = ""
+    """``gzip``, ``zstd``, ``lz4`` or empty."""
+    sections: list[Section] = field(default_factory=list)
+    interfaces: list[Interface] = field(default_factory=list)
+    comments: list[Comment] = field(default_factory=list)
+    name_records: list[NameRecord] = field(default_factory=list)
+    secrets: list[tuple[int, bytes]] = field(default_factory=list)
+    """(secrets type, data) of decryption-secrets blocks; type 0x544c534b is a TLS key log."""
+    skipped_blocks: Counter[int] = field(default_factory=Counter)
+    """Blocks that were stepped over, by block type."""
+    dropped: int = 0
+    """Comments, names and secrets not kept because ``MAX_KEPT_BYTES`` was reached."""
+    kept_bytes: int = 0
+
+    def clear(self) -> None:
+        """Forget everything but path and index: the file is going to be read from its start."""
+        for kept in (self.sections, self.interfaces, self.comments, self.name_records, self.secrets):
+            kept.clear()
+        self.skipped_blocks.clear()
+        self.format = self.compression = ""
+        self.dropped = self.kept_bytes = 0
+
+    def keep(self, size: int) -> bool:
+        """Whether ``size`` more bytes of comments, names or secrets may be kept; counts them."""
+        if self.kept_bytes + size > MAX_KEPT_BYTES:
+            self.dropped += 1
+            return False
+        self.kept_bytes += size
+        return True
+
+
+@dataclass(slots=True)
+class CaptureInfo:
+    """What all files of a capture say, in the order in which the files were given."""
+
+    files: list[FileInfo] = field(default_factory=list)
+    interfaces: list[Interface] = field(default_factory=list)
+    """Indexed by ``PacketBatch.interface``: in order of definition, with several files of first packet."""
+
+    @property
+    def sections(self) -> list[Section]:
+        return [section for file in self.files for section in file.sections]
+
+    @property
+    def comments(self) -> list[Comment]:
+        return [comment for file in self.files for comment in file.comments]
+
+    @property
+    def name_records(self) -> list[NameRecord]:
+        return [record for file in self.files for record in file.name_records]
+
+    @property
+    def secrets(self) -> list[tuple[int, bytes]]:
+        return [secret for file in self.files for secret in file.secrets]

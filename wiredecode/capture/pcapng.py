@@ -1,0 +1,298 @@
+"""The pcapng file format (draft-ietf-opsawg-pcapng): blocks in sections, each with its own byte order.
+
+::
+
+    type 4 | total length 4 | body, padded to 4 | total length 4
+
+Runs of packet blocks of one type are indexed as columns; every other block is read by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.capture import pcapng_blocks as blocks
+from wiredecode.capture.batch import Int64s
+from wiredecode.capture.columns import Columns, Damage, Parsed, gather, to_ns
+from wiredecode.capture.info import Comment, FileInfo, Interface
+
+MAGIC = b"\x0a\x0d\x0d\x0a"
+MAX_BLOCK_BYTES = 16 * 1024 * 1024
+"""Longest block that is believed; Wireshark's limit as well."""
+MAX_SECTION_INTERFACES = 4096
+"""Interfaces that one section may describe."""
+
+SECTION_HEADER = 0x0A0D0D0A
+INTERFACE_DESCRIPTION = 1
+OBSOLETE_PACKET = 2
+SIMPLE_PACKET = 3
+NAME_RESOLUTION = 4
+INTERFACE_STATISTICS = 5
+ENHANCED_PACKET = 6
+DECRYPTION_SECRETS = 10
+
+_BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_MIN_BLOCK = 12
+# smallest total length of the blocks whose fixed part is read
+_SMALLEST = {
+    SECTION_HEADER: 28,
+    INTERFACE_DESCRIPTION: 20,
+    OBSOLETE_PACKET: 32,
+    SIMPLE_PACKET: 16,
+    INTERFACE_STATISTICS: 24,
+    ENHANCED_PACKET: 32,
+    DECRYPTION_SECRETS: 20,
+}
+_PACKETS = (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET)
+# where the packet's bytes start in its block
+_DATA_AT = {ENHANCED_PACKET: 28, OBSOLETE_PACKET: 28, SIMPLE_PACKET: 12}
+
+
+class PcapNg:
+    """Index the packet blocks of a pcapng file and keep what its other blocks say; see ``columns.Format``.
+
+    Simple packet blocks carry no time: theirs is 0.
+    """
+
+    def __init__(self, info: FileInfo, max_record: int) -> None:
+        self._info = info
+        self._max_record = max_record
+        self._max_block = max(MAX_BLOCK_BYTES, max_record + 32)
+        self._order = "<"
+        self._head = Struct("<II")
+        self._base = 0
+        """Index of the section's first interface within the file."""
+        self._count = 0
+        """Packets found so far: numbers packet comments."""
+
+    def unit(self) -> str:
+        return "a block"
+
+    def parse(self, buffer: bytes, position: int, limit: int) -> Parsed:
+        runs: list[Columns] = []
+        need = _MIN_BLOCK
+        damage: Damage | None = None
+        room = limit
+        while room > 0 and len(buffer) - position >= _MIN_BLOCK:
+            damage = self._enter_section(buffer, position)
+            if damage is not None:
+                break
+            kind, length = self._head.unpack_from(buffer, position)
+            damage = self._check_length(kind, length, position)
+            if damage is not None:
+                break
+            size = length + (-length & 3)  # some writers do not count the padding
+            if len(buffer) - position < size:
+                need = size
+                break
+            if kind in _PACKETS:
+                run, position, damage = self._run(kind, buffer, position, room)
+                if run is not None:
+                    runs.append(run)
+                    room -= len(run)
+            else:
+                damage = self._check_block(kind, buffer, position, length, size)
+                if damage is None:
+                    self._block(kind, buffer[position + 8 : position + size - 4])
+                    position += size
+            if damage is not None:
+                break
+        return Parsed(_joined(runs), position, need, damage)
+
+    # -- blocks one by one ---------------------------------------------------------------------
+
+    def _enter_section(self, buffer: bytes, position: int) -> Damage | None:
+        """At a section header: switch to its byte order, before its length is believed."""
+        if buffer[position : position + 4] != MAGIC:
+            return None if self._info.sections else Damage("no section header at the start", position)
+        order = _BYTE_ORDERS.get(buffer[position + 8 : position + 12])
+        if order is None:
+            return Damage("a section header without a valid byte-order magic", position)
+        self._order = order
+        self._head = Struct(order + "II")
+        return None
+
+    def _check_length(self, kind: int, length: int, position: int) -> Damage | None:
+        smallest = _SMALLEST.get(kind, _MIN_BLOCK)
+        if smallest <= length <= self._max_block:
+            return None
+        return Damage(
+            f"absurd block length: {length} bytes for block type {kind:#x}, possible are {smallest} to"
+            f" {self._max_block}",
+            position,
+        )
+
+    def _check_block(self, kind: int, buffer: bytes, position: int, length: int, size: int) -> Damage | None:
+        """What is wrong with a complete block that holds no packet."""
+        trailer: int = Struct(self._order + "I").unpack_from(buffer, position + size - 4)[0]
+        if trailer != length:
+            return _lengths_differ(length, trailer, position)
+        if kind == SECTION_HEADER:
+            major: int = Struct(self._order + "H").unpack_from(buffer, position + 12)[0]
+            if major != 1:
+                return Damage(f"a section of pcapng version {major}, only 1 is known", position)
+        described = len(self._info.interfaces) - self._base
+        if kind == INTERFACE_DESCRIPTION and described >= MAX_SECTION_INTERFACES:
+            return Damage(f"more than {MAX_SECTION_INTERFACES} interfaces in one section", position)
+        return None
+
+    def _block(self, kind: int, body: bytes) -> None:
+        """Keep what a complete block says that holds no packet."""
+        info, order = self._info, self._order
+        if kind == SECTION_HEADER:
+            self._base = len(info.interfaces)
+            options = list(blocks.options(body[16:], order))
+            info.sections.append(blocks.section(options, order))
+            self._keep_comments("section", options, len(info.sections) - 1)
+        elif kind == INTERFACE_DESCRIPTION:
+            options = list(blocks.options(body[8:], order))
+            info.interfaces.append(blocks.interface(body, options, order, info.index))
+            self._keep_comments("interface", options, len(info.interfaces) - 1)
+        elif kind == NAME_RESOLUTION:
+            records, rest = blocks.name_records(body, order)
+            info.name_records += [record for record in records if info.keep(len(str(record)))]
+            self._keep_comments("names", blocks.options(rest, order))
+        elif kind == DECRYPTION_SECRETS:
+            secret, rest = blocks.secrets(body, order)
+            if info.keep(len(secret[1])):
+                info.secrets.append(secret)
+            self._keep_comments("secrets", blocks.options(rest, order))
+        elif kind == INTERFACE_STATISTICS:
+            self._keep_comments("statistics", blocks.options(body[12:], order))
+        else:
+            info.skipped_blocks[kind] += 1
+
+    def _keep_comments(
+        self,
+        scope: str,
+        options: Iterator[tuple[int, bytes]] | list[tuple[int, bytes]],
+        index: int | None = None,
+        number: int | None = None,
+    ) -> None:
+        for code, value in options:
+            if code == blocks.OPT_COMMENT and self._info.keep(len(value)):
+                self._info.comments.append(Comment(scope, blocks.text(value), index, number))
+
+    # -- packets as columns --------------------------------------------------------------------
+
+    def _run(
+        self, kind: int, buffer: bytes, position: int, limit: int
+    ) -> tuple[Columns | None, int, Damage | None]:
+        """Index consecutive packet blocks of one type; the first is complete and of a believable length."""
+        at, length, position = self._scan(kind, buffer, position, limit)
+        u32 = self._order + "u4"
+        damage: Damage | None = None
+        trailer = gather(buffer, at + length + (-length & 3) - 4, u32)
+        original = gather(buffer, at + (8 if kind == SIMPLE_PACKET else 24), u32)
+        captured, interface, known = self._captured(kind, buffer, at, length, original)
+        space = length - (16 if kind == SIMPLE_PACKET else 32)
+        good = (trailer == length) & (captured <= space) & (captured <= self._max_record) & known
+        if not good.all():
+            bad = int(np.argmin(good))
+            position = int(at[bad])
+            if trailer[bad] != length[bad]:
+                damage = _lengths_differ(int(length[bad]), int(trailer[bad]), position)
+            elif not known[bad]:
+                damage = Damage(f"a packet of the undescribed interface {interface[bad]}", position)
+            else:
+                damage = Damage(
+                    f"absurd packet length: {captured[bad]} bytes in a block of {length[bad]}, the limit is"
+                    f" {self._max_record}",
+                    position,
+                )
+            at, length, captured = at[:bad], length[:bad], captured[:bad]
+            original, interface = original[:bad], interface[:bad]
+        if not len(at):
+            return None, position, damage
+        if kind != SIMPLE_PACKET:
+            self._packet_comments(buffer, at, length, captured)
+        self._count += len(at)
+        return self._columns(kind, buffer, at, captured, original, interface), position, damage
+
+    def _scan(self, kind: int, buffer: bytes, position: int, limit: int) -> tuple[Int64s, Int64s, int]:
+        """Offsets and lengths of the complete blocks of type ``kind``, and where the run ends."""
+        head, end = self._head.unpack_from, len(buffer)
+        last = end - _SMALLEST[kind]
+        smallest, largest = _SMALLEST[kind], self._max_block
+        found: list[int] = []
+        append = found.append
+        for _ in range(limit):
+            if position > last:
+                break
+            block, length = head(buffer, position)
+            if block != kind or not smallest <= length <= largest:
+                break
+            append(position)
+            position += length + (-length & 3)
+        if position > end:
+            position = found.pop()
+        at = np.array(found, np.int64)
+        return at, gather(buffer, at + 4, self._order + "u4"), position
+
+    def _captured(
+        self, kind: int, buffer: bytes, at: Int64s, length: Int64s, original: Int64s
+    ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+        """Captured lengths, interfaces counted within the section, and whether these are described."""
+        described = self._info.interfaces[self._base :]
+        if kind == SIMPLE_PACKET:
+            interface = np.zeros(len(at), np.int64)
+            snaplen = described[0].snaplen if described else 0
+            captured = np.minimum(original, snaplen) if snaplen else original
+        else:
+            size = "u4" if kind == ENHANCED_PACKET else "u2"  # the obsolete block counts drops beside it
+            interface = gather(buffer, at + 8, self._order + size)
+            captured = gather(buffer, at + 20, self._order + "u4")
+        return captured, interface, interface < len(described)
+
+    def _packet_comments(self, buffer: bytes, at: Int64s, length: Int64s, captured: Int64s) -> None:
+        options_at = at + 28 + captured + (-captured & 3)
+        options_end = at + length - 4
+        for i in np.flatnonzero(options_end - options_at >= 4).tolist():
+            options = blocks.options(buffer[int(options_at[i]) : int(options_end[i])], self._order)
+            self._keep_comments("packet", options, number=self._count + i + 1)
+
+    def _columns(
+        self, kind: int, buffer: bytes, at: Int64s, captured: Int64s, original: Int64s, interface: Int64s
+    ) -> Columns:
+        described = self._info.interfaces[self._base :]
+        time_ns = np.zeros(len(at), np.int64)
+        if kind != SIMPLE_PACKET:
+            u32 = self._order + "u4"
+            high = gather(buffer, at + 12, u32).astype(np.uint64)
+            ticks = high << np.uint64(32) | gather(buffer, at + 16, u32).astype(np.uint64)
+            time_ns = _times(ticks, interface, described)
+        linktypes = np.array([one.linktype for one in described], np.int32)
+        return Columns(
+            start=at + _DATA_AT[kind],
+            captured=captured,
+            original=original,
+            time_ns=time_ns,
+            linktype=linktypes[interface],
+            interface=(interface + self._base).astype(np.int32),
+        )
+
+
+def _times(ticks: npt.NDArray[np.uint64], interface: Int64s, described: list[Interface]) -> Int64s:
+    """Times of packets whose interfaces may count in different units."""
+    units = [(one.tsresol, one.tsoffset) for one in described]
+    if len(set(units)) == 1:
+        return to_ns(ticks, *units[0])
+    times = np.zeros(len(ticks), np.int64)
+    for index in np.unique(interface).tolist():
+        mine = interface == index
+        times[mine] = to_ns(ticks[mine], *units[index])
+    return times
+
+
+def _joined(runs: list[Columns]) -> Columns | None:
+    if len(runs) <= 1:
+        return runs[0] if runs else None
+    return Columns(*(np.concatenate([getattr(run, name) for run in runs]) for name in Columns.__slots__))
+
+
+def _lengths_differ(first: int, second: int, position: int) -> Damage:
+    return Damage(f"a block whose two lengths differ ({first} and {second})", position)

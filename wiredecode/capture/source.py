@@ -1,0 +1,153 @@
+"""Where a capture's bytes come from: files, standard input, pipes, file objects; never read whole."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from wiredecode.capture.errors import CaptureError
+
+Target = str | Path | BinaryIO
+STANDARD_INPUT = "-"
+
+
+class Source(Protocol):
+    """A stream of bytes that hands out what is there."""
+
+    error: CaptureError | None
+    """Why the stream ended, when it did not end by itself."""
+
+    def read(self, size: int) -> bytes:
+        """At least one byte and about ``size`` at most, waiting when there is none yet; empty at the end."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether ``read`` would not have to wait."""
+        ...
+
+
+def target_name(target: Target) -> str:
+    if isinstance(target, str | Path):
+        return "<standard input>" if str(target) == STANDARD_INPUT else str(target)
+    name = getattr(target, "name", None)
+    return name if isinstance(name, str) else "<stream>"
+
+
+def regular_size(target: Target) -> int | None:
+    """Size in bytes of a target that is a regular file (such a target can be opened again), else None."""
+    if not isinstance(target, str | Path) or str(target) == STANDARD_INPUT:
+        return None
+    try:
+        status = Path(target).stat()
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+class RawSource:
+    """The bytes as they are stored. Closes only what it has opened itself."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = target_name(target)
+        self.error: CaptureError | None = None
+        self.bytes_read = 0
+        self._pushed = b""
+        self._opened: BinaryIO | None = None
+        if isinstance(target, str | Path):
+            self._stream = self._standard_input() if str(target) == STANDARD_INPUT else self._open(target)
+        else:
+            self._stream = target
+        # read1 returns what is there; an unbuffered file's read does so as well
+        self._read = getattr(self._stream, "read1", self._stream.read)
+        self._always_ready, self._descriptor = self._waiting()
+
+    def _standard_input(self) -> BinaryIO:
+        stream = None if sys.stdin is None else getattr(sys.stdin, "buffer", None)
+        if stream is None:
+            raise CaptureError(self.name, "is closed")
+        if stream.isatty():
+            raise CaptureError(self.name, "is a terminal", advice="pipe a capture into it or name a file")
+        found: BinaryIO = stream
+        return found
+
+    def _open(self, path: str | Path) -> BinaryIO:
+        try:
+            self._opened = stream = Path(path).open("rb", buffering=0)  # noqa: SIM115 - see close()
+        except IsADirectoryError:
+            raise CaptureError(self.name, "is a directory", advice="name the capture files in it") from None
+        except FileNotFoundError:
+            raise CaptureError(self.name, "does not exist") from None
+        except PermissionError:
+            raise CaptureError(self.name, "cannot be opened", advice="no permission to read it") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise CaptureError(self.name, f"cannot be opened: {_reason(error)}") from None
+        return stream
+
+    def _waiting(self) -> tuple[bool, int | None]:
+        """(reading never waits, descriptor to ask whether it would)."""
+        try:
+            descriptor = self._stream.fileno()
+            return stat.S_ISREG(os.fstat(descriptor).st_mode), descriptor
+        except (OSError, ValueError, AttributeError):  # not a real file
+            return False, None
+
+    def read(self, size: int) -> bytes:
+        if self._pushed:
+            data, self._pushed = self._pushed[:size], self._pushed[size:]
+            return data
+        if self.error is not None:
+            return b""
+        try:
+            data = self._read(size)
+            while data is None and self._descriptor is not None:  # non-blocking, and nothing there
+                select.select([self._descriptor], [], [])
+                data = self._read(size)
+        except (OSError, ValueError) as error:
+            self.error = CaptureError(self.name, f"cannot be read on: {_reason(error)}", self.bytes_read)
+            return b""
+        data = data or b""
+        self.bytes_read += len(data)
+        return bytes(data)
+
+    def unread(self, data: bytes) -> None:
+        """Put bytes back in front of the stream."""
+        self._pushed = data + self._pushed
+
+    def ready(self) -> bool:
+        if self._pushed or self._always_ready:
+            return True
+        if self._descriptor is None:
+            return False
+        try:
+            return bool(select.select([self._descriptor], [], [], 0)[0])
+        except (OSError, ValueError):
+            return False
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+
+def fill(source: Source, have: bytes, need: int, size: int) -> bytes:
+    """``have`` and what follows it: at least ``need`` bytes unless the stream ends before.
+
+    Goes on towards ``size`` only while no waiting is needed, so that a slow pipe shows its packets at once.
+    """
+    parts = [have] if have else []
+    total = len(have)
+    goal = max(need, size)
+    while total < need or (total < goal and source.ready()):
+        part = source.read(goal - total)
+        if not part:
+            break
+        parts.append(part)
+        total += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,312 @@
+"""From packets to frames: the loop that joins capture, net and protocols.
+
+Frames of all connections come out in the order of the packets that completed them, so that a conversation sees both of
+its sides as they happened and numbers do not depend on how the capture was read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.capture.errors import CaptureError
+from wiredecode.frame import UNDECODED, Finding, Frame
+from wiredecode.identify import DecodeAs, Identified, Identifier
+from wiredecode.layer import Style
+from wiredecode.net import Limits, Network
+from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
+from wiredecode.protocols.base import Conversation, Protocol
+from wiredecode.protocols.registry import protocols
+from wiredecode.streams import Stream
+
+LOOKAHEAD_FRAMES = 1000
+"""A request waits at most for so many frames to be told its response before it is handed on."""
+LOOKAHEAD_BYTES = 8 * 1024 * 1024
+
+
+@dataclass
+class Totals:
+    """What became of a capture; every packet and every payload byte is in exactly one number of its group."""
+
+    packets: int = 0
+    tcp_packets: int = 0
+    not_decoded: Counter[str] = field(default_factory=Counter)
+    """Packets without TCP, by reason."""
+    connections: int = 0
+    captured: int = 0
+    """TCP payload bytes = duplicate + late + ignored + framed + undecoded + other."""
+    duplicate: int = 0
+    late: int = 0
+    ignored: int = 0
+    framed: int = 0
+    undecoded: int = 0
+    """In connections of a known protocol, but in no frame."""
+    other: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Bytes of connections that speak something else, by what it looks like and server port."""
+    other_connections: Counter[tuple[str, int]] = field(default_factory=Counter)
+    missing: int = 0
+    """Bytes of holes: not captured, counted apart."""
+    frames: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Frames by protocol, type and status."""
+    limits: Counter[str] = field(default_factory=Counter)
+    first_ns: int | None = None
+    last_ns: int = 0
+
+    @property
+    def closes(self) -> bool:
+        """Whether the accounting closes."""
+        accounted = self.duplicate + self.late + self.ignored + self.framed + self.undecoded
+        return self.captured == accounted + sum(self.other.values())
+
+
+class Dialogue:
+    """One connection on its way: first its protocol is looked for, then both directions are cut into frames."""
+
+    def __init__(
+        self, connection: Connection, known: tuple[Protocol, ...], decode_as: Mapping[int, DecodeAs], out: list[Frame]
+    ) -> None:
+        self.connection, self.out = connection, out
+        self.identifier: Identifier | None = Identifier(connection, known, decode_as)
+        self.streams: tuple[Stream, Stream] | None = None
+        self.conversation: Conversation | None = None
+        self.other: str | None = None
+        """What it looks like, if it is nothing that is decoded here."""
+        self.undecoded = 0
+        forced = self.identifier.forced()
+        if forced is not None:
+            self._begin(forced)
+
+    def event(self, event: Event) -> None:
+        """One event of a connection whose protocol is no longer looked for."""
+        if self.streams is not None:
+            self._feed(self.streams[event.direction.side], event)
+        else:
+            self.undecoded += len(event.data) if isinstance(event, Chunk) else 0
+
+    def identify(self, events: list[Event]) -> None:
+        """All events of a batch, while the protocol is looked for."""
+        assert self.identifier is not None
+        known = self.identifier.events(events)
+        if known is not None:
+            self._begin(known)
+        elif self.identifier.hopeless:
+            self._dismiss()
+
+    def end(self, reason: str) -> None:
+        """The connection or the capture is over."""
+        if self.identifier is not None:
+            known = self.identifier.finish()
+            if known is None:
+                self._dismiss()
+            else:
+                self._begin(known)
+        for stream in self.streams or ():
+            stream.end(reason)
+
+    def _begin(self, known: Identified) -> None:
+        identifier, self.identifier = self.identifier, None
+        assert identifier is not None
+        whole = self.connection.initiator is not None
+        self.conversation = known.protocol.conversation(self.connection, known.dialect)
+        first, second = (
+            Stream(direction, known.protocol, self.out, in_step=whole) for direction in self.connection.directions
+        )
+        self.streams = first, second
+        for stream in self.streams:
+            stream.not_before = known.ready
+        if known.verdict is not None:
+            self.conversation.started_by(known.side, known.verdict.client)
+            told = self.streams[known.side]
+            if known.offset or not whole:
+                told.in_step, told.sync_at = False, known.offset
+        for event in identifier.waiting:
+            self._feed(self.streams[event.direction.side], event)
+
+    def _dismiss(self) -> None:
+        identifier, self.identifier = self.identifier, None
+        assert identifier is not None
+        self.other = identifier.foreign()
+        self.undecoded = identifier.size
+
+    def _feed(self, stream: Stream, event: Event) -> None:
+        if isinstance(event, Chunk):
+            stream.chunk(event)
+        elif isinstance(event, Gap):
+            stream.gap(event)
+        else:
+            stream.note(note_finding(event))
+
+
+def note_finding(note: Note) -> Finding:
+    group = "limit" if note.code == "limit-reached" else "reassembly"
+    return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}, packet {note.packet})")
+
+
+class Dissector:
+    """Dissects one capture.
+
+    ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
+    their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames.
+    """
+
+    def __init__(
+        self,
+        *,
+        decode_as: Mapping[int, DecodeAs] | None = None,
+        limits: Limits | None = None,
+        style: Style | None = None,
+        link_responses: bool = True,
+    ) -> None:
+        self.network = Network(limits or Limits())
+        self.style, self.link_responses = style, link_responses
+        self.totals = Totals()
+        self._decode_as = decode_as or {}
+        self._protocols = protocols()
+        self._dialogues: dict[int, Dialogue] = {}
+        self._ended: list[int] = []
+        """Connections that are over; their conversations stay while frames of theirs may wait."""
+        self._pending: list[Frame] = []
+        self._lookahead: deque[Frame] = deque()
+        self._lookahead_bytes = 0
+        self._asked: dict[int, Frame] = {}
+        self._number = 0
+
+    def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
+        """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
+        error: Exception | None = None
+        source = iter(batches)
+        while True:
+            try:
+                batch = next(source, None)
+            except CaptureError as raised:
+                error = raised
+                break
+            if batch is None:
+                break
+            yield from self.feed(batch)
+        yield from self.finish()
+        if error is not None:
+            raise error
+
+    def feed(self, batch: PacketBatch) -> Iterator[Frame]:
+        """Take the next packets, yield the frames that are ready."""
+        if len(batch):
+            first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
+            totals = self.totals
+            totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
+            totals.last_ns = max(totals.last_ns, last)
+        self._events(self.network.feed(batch))
+        for connection in self.network.take_forgotten():
+            self._forget(connection, "the connection ended")
+        yield from self._release(self.network.watermark)
+
+    def finish(self) -> Iterator[Frame]:
+        """The capture is over: yield everything that is left and close the accounts."""
+        self._events(self.network.finish())
+        for connection in [dialogue.connection for dialogue in self._dialogues.values()]:
+            ended = {"FIN": "the connection was closed", "RST": "the connection was reset"}
+            self._forget(connection, ended.get(connection.closed or "", "the capture ends"))
+        yield from self._release(None)
+        while self._lookahead:
+            yield self._lookahead.popleft()
+        totals, network = self.totals, self.network
+        totals.packets, totals.tcp_packets = network.packets, network.tcp_packets
+        totals.not_decoded, totals.connections = network.not_decoded, network.connections
+        totals.limits.update(network.limits_hit)
+
+    def _events(self, events: list[Event]) -> None:
+        unknown: dict[Dialogue, list[Event]] = {}
+        for event in events:
+            connection = event.direction.connection
+            dialogue = self._dialogues.get(connection.number)
+            if dialogue is None:
+                dialogue = Dialogue(connection, self._protocols, self._decode_as, self._pending)
+                self._dialogues[connection.number] = dialogue
+            if dialogue.identifier is not None:
+                unknown.setdefault(dialogue, []).append(event)
+            else:
+                dialogue.event(event)
+        for dialogue, waiting in unknown.items():
+            dialogue.identify(waiting)
+
+    def _forget(self, connection: Connection, reason: str) -> None:
+        totals = self.totals
+        for direction in connection.directions:
+            totals.captured += direction.captured
+            totals.duplicate += direction.duplicate
+            totals.late += direction.late
+            totals.ignored += direction.ignored
+            totals.missing += direction.missing
+        dialogue = self._dialogues.get(connection.number)
+        if dialogue is None:
+            return
+        dialogue.end(reason)
+        if dialogue.streams is None:
+            server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
+            key = dialogue.other or "unknown", server
+            totals.other[key] += dialogue.undecoded
+            totals.other_connections[key] += 1
+        for stream in dialogue.streams or ():
+            totals.framed += stream.framed
+            totals.undecoded += stream.undecoded
+        dialogue.streams = None
+        self._ended.append(connection.number)
+
+    def _release(self, watermark: int | None) -> Iterator[Frame]:
+        """Decode and hand on, in capture order, the frames that nothing can come before any more."""
+        pending = self._pending
+        pending.sort(key=_order)
+        count = len(pending)
+        if watermark is not None:
+            while count and pending[count - 1].ready >= watermark:
+                count -= 1
+        dialogues, counts = self._dialogues, self.totals.frames
+        for frame in pending[:count]:
+            self._number += 1
+            frame.number = self._number
+            if frame.status == UNDECODED:
+                frame.layers = {} if self.style is not None else None
+            else:
+                conversation = dialogues[frame.connection.number].conversation
+                assert conversation is not None
+                conversation.decode(frame, self.style)
+            counts[frame.protocol, frame.type or "", frame.status] += 1
+            for finding in frame.findings:
+                if finding.group == "limit":
+                    self.totals.limits[finding.code] += 1
+            if self.link_responses:
+                yield from self._link(frame)
+            else:
+                yield frame
+        del pending[:count]
+        if not pending:
+            for number in self._ended:
+                self._dialogues.pop(number, None)
+            self._ended.clear()
+
+    def _link(self, frame: Frame) -> Iterator[Frame]:
+        """Hold requests back until their response is known, within bounds."""
+        waiting, asked = self._lookahead, self._asked
+        if frame.request is not None:
+            request = asked.pop(frame.request, None)
+            if request is not None:
+                request.response = frame.number
+        waiting.append(frame)
+        self._lookahead_bytes += frame.length
+        if frame.expects_response:
+            asked[frame.number] = frame
+        while waiting:
+            head = waiting[0]
+            held = head.expects_response and head.response is None
+            if held and len(waiting) <= LOOKAHEAD_FRAMES and self._lookahead_bytes <= LOOKAHEAD_BYTES:
+                break
+            waiting.popleft()
+            self._lookahead_bytes -= head.length
+            asked.pop(head.number, None)
+            yield head
+
+
+def _order(frame: Frame) -> tuple[int, int, int]:
+    return frame.ready, frame.packets[-1], frame.side

@@ -1,0 +1,110 @@
+"""What a protocol hands on: one decoded protocol message, and what was noticed about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wiredecode.layer import Layer, Range
+    from wiredecode.net.types import Connection
+
+Severity = str
+"""``"error"``: the frame is broken or was refused; ``"warning"``: suspicious; ``"note"``: worth knowing."""
+
+OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
+
+
+@dataclass(slots=True, frozen=True)
+class Finding:
+    """Something worth telling about a frame, as data."""
+
+    severity: Severity
+    group: str
+    """``malformed``, ``checksum``, ``sequence``, ``reassembly``, ``protocol``, ``response``, ``limit``, ``undecoded``."""
+    code: str
+    message: str
+    field: str | None = None
+    range: Range | None = None
+    """Byte range in the frame."""
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "severity": self.severity,
+            "group": self.group,
+            "code": self.code,
+            "message": self.message,
+            "field": self.field,
+            "range": list(self.range) if self.range else None,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One protocol message of one direction of one connection."""
+
+    connection: Connection
+    side: int
+    """The endpoint that sent it: index into ``connection.endpoints``."""
+    buffer: bytes
+    start: int
+    stop: int
+    """The frame's bytes are ``buffer[start:stop]``: up to the first hole, if it has one."""
+    offset: int
+    """Stream offset of its first byte, in its direction."""
+    length: int
+    """Size on the wire, holes included."""
+    missing: int
+    """Bytes of it that were not captured."""
+    packets: list[int]
+    """Numbers of the packets that carried it."""
+    ready: int
+    """The packet that completed it; frames are numbered in this order."""
+    time_ns: int
+    """Time of that packet."""
+    first_ns: int
+    """Time of the packet that carried its first byte."""
+    status: str = OK
+    findings: list[Finding] = field(default_factory=list)
+    number: int = 0
+    protocol: str = ""
+    dialect: str | None = None
+    sender: str | None = None
+    type: str | None = None
+    code: int | None = None
+    request: int | None = None
+    response: int | None = None
+    latency_ns: int | None = None
+    expects_response: bool = False
+    layer: type[Layer] | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    """The values read so far: of bulk arrays only the count."""
+    generated: dict[str, Any] = field(default_factory=dict)
+    """What other frames tell about this one, such as the stream of its publisher; fields of its layer."""
+    layers: dict[str, Any] | None = None
+    """The record of its layers, if records were asked for."""
+
+    @property
+    def data(self) -> bytes:
+        """The captured bytes, up to the first hole."""
+        return self.buffer[self.start : self.stop]
+
+    @property
+    def source(self) -> str:
+        return self.connection.endpoints[self.side]
+
+    @property
+    def destination(self) -> str:
+        return self.connection.endpoints[1 - self.side]
+
+    def find(
+        self,
+        severity: Severity,
+        group: str,
+        code: str,
+        message: str,
+        field: str | None = None,
+        range: Range | None = None,
+    ) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(severity, group, code, message, field, range))

@@ -1,0 +1,184 @@
+"""Which protocol a connection speaks: what the user said, what the bytes say, what the port says, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from wiredecode.net.types import Chunk, Connection, Event, Gap
+from wiredecode.protocols.base import Protocol, Undecided, Verdict
+
+IDENTIFY_BYTES = 1024 * 1024
+"""A connection that has sent this much without being recognised is taken for something else."""
+
+FOREIGN = (
+    (b"\x16\x03", "TLS"),
+    (b"PRI * HTTP/2", "HTTP/2"),
+    (b"GET ", "HTTP"),
+    (b"POST ", "HTTP"),
+    (b"PUT ", "HTTP"),
+    (b"HEAD ", "HTTP"),
+    (b"HTTP/1.", "HTTP"),
+    (b"AMQP", "AMQP"),
+    (b"SSH-", "SSH"),
+    (b"INFO {", "NATS"),
+)
+"""First bytes that tell protocols which are not decoded here; a user wants to know what it was instead."""
+
+
+def foreign_name(data: bytes) -> str:
+    """What bytes of no known protocol look like."""
+    for start, name in FOREIGN:
+        if data.startswith(start):
+            return name
+    if data[:1] in b"\x14\x15\x16\x17" and data[1:2] == b"\x03":
+        return "TLS"
+    return "unknown"
+
+
+@dataclass(frozen=True)
+class DecodeAs:
+    """What the user said about a port."""
+
+    protocol: Protocol
+    dialect: str | None = None
+
+
+@dataclass
+class Run:
+    """The contiguous bytes of one direction that are being looked at."""
+
+    started: bool
+    offset: int
+    data: bytes = b""
+    rejected: bool = False
+
+
+@dataclass
+class Identified:
+    """A connection whose protocol is known."""
+
+    protocol: Protocol
+    dialect: str | None
+    ready: int = 0
+    """Number of the packet that told."""
+    verdict: Verdict | None = None
+    side: int = 0
+    """The direction whose bytes told."""
+    offset: int = 0
+    """Stream offset of the first frame there."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """What one packet brought to one direction: bytes, or a hole (no bytes)."""
+
+    side: int
+    ready: int
+    offset: int
+    data: bytes | None
+
+
+def pieces(events: Iterable[Event]) -> list[Piece]:
+    """The events packet by packet, in capture order: a decision must not depend on how the capture was cut."""
+    found: list[Piece] = []
+    for event in events:
+        side = event.direction.side
+        if isinstance(event, Gap):
+            found.append(Piece(side, event.ready, event.offset, None))
+        elif isinstance(event, Chunk):
+            start = event.offset
+            for stop, ready in zip(event.ends.tolist(), event.ready.tolist(), strict=True):
+                found.append(Piece(side, ready, start, event.data[start - event.offset : stop - event.offset]))
+                start = stop
+    found.sort(key=lambda piece: piece.ready)
+    return found
+
+
+@dataclass
+class Identifier:
+    """Watches a new connection until its protocol is known; keeps its events meanwhile."""
+
+    connection: Connection
+    protocols: tuple[Protocol, ...]
+    decode_as: Mapping[int, DecodeAs]
+    waiting: list[Event] = field(default_factory=list)
+    size: int = 0
+    last_ready: int = 0
+    runs: list[Run | None] = field(default_factory=lambda: [None, None])
+    first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
+
+    def forced(self) -> Identified | None:
+        """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
+        for port in reversed(self.connection.ports):
+            said = self.decode_as.get(port)
+            if said is not None:
+                return Identified(said.protocol, said.dialect)
+        return None
+
+    def events(self, events: list[Event]) -> Identified | None:
+        """Take the next events of both directions; return the protocol once it is known."""
+        self.waiting.extend(events)
+        for piece in pieces(events):
+            known = self._piece(piece)
+            if known is not None:
+                known.ready = piece.ready
+                return known
+        return None
+
+    def finish(self) -> Identified | None:
+        """Nothing more will come."""
+        known = self._interrupt(0) or self._interrupt(1)
+        if known is not None:
+            known.ready = self.last_ready
+        return known
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether nothing that may still come can tell."""
+        rejected = [run is not None and run.rejected for run in self.runs]
+        waiting = [run is not None and not run.rejected for run in self.runs]
+        return self.size > IDENTIFY_BYTES or (any(rejected) and not any(waiting))
+
+    def foreign(self) -> str:
+        """What the connection looks like instead."""
+        names = [foreign_name(data) for data in self.first_bytes if data]
+        return next((name for name in names if name != "unknown"), "unknown")
+
+    def _piece(self, piece: Piece) -> Identified | None:
+        self.last_ready = piece.ready
+        if piece.data is None:
+            return self._interrupt(piece.side)
+        run = self.runs[piece.side]
+        if run is None:
+            started = piece.offset == 0 and self.connection.initiator is not None
+            run = self.runs[piece.side] = Run(started, piece.offset)
+        if len(self.first_bytes[piece.side]) < 16:
+            self.first_bytes[piece.side] += piece.data[:16]
+        hopeless = self.hopeless
+        self.size += len(piece.data)
+        if run.rejected or hopeless:
+            return None
+        run.data += piece.data
+        return self._judge(piece.side, run, final=False)
+
+    def _interrupt(self, side: int) -> Identified | None:
+        """The run of one side ends at a hole or at the end: decide on what there is."""
+        run, self.runs[side] = self.runs[side], None
+        if run is None or run.rejected:
+            return None
+        return self._judge(side, run, final=True)
+
+    def _judge(self, side: int, run: Run, final: bool) -> Identified | None:
+        undecided = False
+        for protocol in self.protocols:
+            port = not set(protocol.ports).isdisjoint(self.connection.ports)
+            verdict = protocol.recognise(run.data, started=run.started, final=final, port=port)
+            if isinstance(verdict, Verdict):
+                offset = run.offset + verdict.position
+                return Identified(protocol, verdict.dialect, 0, verdict, side, offset)
+            undecided = undecided or isinstance(verdict, Undecided)
+        run.rejected = not undecided
+        if run.rejected:
+            run.data = b""
+        return None

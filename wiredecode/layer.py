@@ -1,0 +1,146 @@
+"""A message type: a Scapy ``Packet`` whose ``fields_desc`` is made of the kinds of :mod:`wiredecode.fields`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scapy.packet import Packet
+
+from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Struct, plain, redacted
+
+Range = tuple[int, int]
+"""First byte and byte after the last, counted from the start of the frame."""
+
+
+RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "values"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable."""
+
+    show: Callable[[bytes], str] = bytes.hex
+    secrets: bool = False
+
+
+class Layer(Packet):  # type: ignore[misc]
+    """Base of all message types and structures.
+
+    Dissecting never raises: bytes that end inside a field leave ``problem`` set and the fields before it readable.
+    Building always encodes the fields anew (nothing is cached), so a round trip proves the declaration.
+    """
+
+    __slots__ = ("problem", "ranges", "start", "stop")
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.ranges: dict[str, Range] = {}
+        self.problem: Short | None = None
+        self.start = self.stop = 0
+        super().__init__(*args, **kw)
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        for kind in cls.fields_desc:
+            if kind.name in RESERVED:
+                raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
+
+    @classmethod
+    def minimum(cls) -> int:
+        """The least number of bytes of this structure."""
+        return sum(kind.minimum() for kind in cls.fields_desc)
+
+    @classmethod
+    def within(cls, data: bytes, position: int, end: int) -> Layer:
+        """Dissect in place: the structure that starts at ``position``; ``stop`` is the position after it."""
+        layer = cls()
+        layer.read_fields(data, position, end)
+        return layer
+
+    def read_fields(self, data: bytes, position: int, end: int) -> None:
+        self.explicit = 1
+        self.start = position
+        for kind in self.fields_desc:
+            if isinstance(kind, Optional) and not kind.when.holds(data, position, end, self):
+                continue
+            start = position
+            try:
+                value, position = kind.read(data, start, end, self)
+            except Short as short:
+                self.problem = short
+                if short.partial is not None:
+                    self.fields[kind.name] = short.partial
+                break
+            self.fields[kind.name] = value
+            self.ranges[kind.name] = (start, position)
+        self.stop = position
+
+    def do_dissect(self, s: bytes) -> bytes:
+        self.read_fields(s, 0, len(s))
+        return s[self.stop :]
+
+    def self_build(self) -> bytes:
+        """Encode every field that is there: those set, and the required ones with their defaults."""
+        out = b""
+        for kind in self.fields_desc:
+            if kind.name in self.fields or not isinstance(kind, Optional):
+                out += kind.write(self.getfieldval(kind.name), self)
+        return out
+
+    def values(self) -> dict[str, Any]:
+        """The dissected values as plain data, as the compiled decoder gives them."""
+        return {name: _values(value) for name, value in self.fields.items()}
+
+    def flat_ranges(self, prefix: str = "") -> Iterator[tuple[str, Range]]:
+        """``(path, range)`` of every field, elements and members included: ``messages[0].data``."""
+        for name, value in self.fields.items():
+            path = prefix + name
+            if name in self.ranges:
+                yield path, self.ranges[name]
+            if isinstance(value, Layer):
+                yield from value.flat_ranges(path + ".")
+            for index, element in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(element, Layer):
+                    if element.problem is None:
+                        yield f"{path}[{index}]", (element.start, element.stop)
+                    yield from element.flat_ranges(f"{path}[{index}].")
+
+    @classmethod
+    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The record of dissected or decoded values, JSON-ready: what the compiled record decoder gives in one go."""
+        fields = value.fields if isinstance(value, Layer) else value
+        record: dict[str, Any] = {}
+        for kind in cls.fields_desc:
+            if kind.name in fields:
+                record.update(present_field(plain(kind), fields[kind.name], style, record))
+        return record
+
+
+def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) -> dict[str, Any]:
+    """The keys of one field in a record: itself, the number of an enumeration, what it carries.
+
+    ``before`` is the record of the structure up to this field.
+    """
+    if kind.secret and value is not None and not style.secrets:
+        return {kind.name: redacted(value)}
+    if isinstance(kind, Struct):
+        return {kind.name: kind.layer.present(value, style)}
+    if isinstance(kind, Array):
+        if isinstance(kind.element, Struct):
+            return {kind.name: [kind.element.layer.present(element, style) for element in value]}
+        return {kind.name: [kind.element.present(element, style.show) for element in value]}
+    record = {kind.name: kind.present(value, style.show)}
+    if isinstance(kind, Number) and kind.code_name:
+        record[kind.code_name] = value
+    if isinstance(kind, Binary) and kind.inner is not None and value is not None:
+        record.update(kind.inner(value, style.show, {**before, **record}) or {})
+    return record
+
+
+def _values(value: Any) -> Any:
+    if isinstance(value, Layer):
+        return value.values()
+    if isinstance(value, list):
+        return [_values(element) for element in value]
+    return value

@@ -1,0 +1,116 @@
+"""Segments that wait behind the holes of one direction: sorted, not overlapping, the first copy of a byte kept."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from typing import NamedTuple
+
+
+class Origin(NamedTuple):
+    """Which packet carried a segment, and which made it available (another one only for IP fragments)."""
+
+    number: int
+    time_ns: int
+    ready: int
+    ready_ns: int
+    clock: int
+    """Capture time at the packet ``ready``, ns."""
+
+
+class Buffered(NamedTuple):
+    """Stream bytes [start, end) that wait behind a hole; ``data`` is shorter when the snapshot length cut it."""
+
+    start: int
+    end: int
+    data: bytes
+    origin: Origin
+
+
+class Arrival(NamedTuple):
+    """Something was put behind a hole: where, and by what."""
+
+    position: int
+    origin: Origin
+
+
+class Overlap(NamedTuple):
+    """Bytes at ``position`` that came again: as they were kept (nothing, where the first copy was cut), as they came."""
+
+    position: int
+    first: bytes
+    again: bytes
+
+
+class Backlog:
+    """Insertion is a bisection and a move of at most `Limits.buffered_segments` pointers; taking from the front is free."""
+
+    __slots__ = ("_arrivals", "_head", "_segments", "_starts", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Payload bytes kept."""
+        self._starts: list[int] = []
+        self._segments: list[Buffered] = []
+        self._head = 0  # what lies before was taken
+        self._arrivals: deque[Arrival] = deque()  # in packet order; those before the stream's offset are over
+
+    def __len__(self) -> int:
+        return len(self._segments) - self._head
+
+    @property
+    def first(self) -> Buffered | None:
+        """The segment behind the first hole."""
+        return self._segments[self._head] if self._head < len(self._segments) else None
+
+    def oldest(self, offset: int) -> Arrival | None:
+        """What has waited longest beyond stream ``offset``."""
+        arrivals = self._arrivals
+        while arrivals and arrivals[0].position <= offset:
+            arrivals.popleft()
+        return arrivals[0] if arrivals else None
+
+    def mark(self, position: int, origin: Origin, offset: int) -> None:
+        """Something of no length (the FIN) lies at ``position``, beyond ``offset``."""
+        if len(self._arrivals) > 2 * len(self) + 64:
+            self._arrivals = deque(arrival for arrival in self._arrivals if arrival.position > offset)
+        self._arrivals.append(Arrival(position, origin))
+
+    def add(self, start: int, end: int, data: bytes, origin: Origin, offset: int) -> list[Overlap]:
+        """Keep what of [start, end) is not kept yet; the rest is returned. ``offset`` is where the stream is."""
+        starts, segments = self._starts, self._segments
+        at = bisect_right(starts, start, self._head)
+        if at > self._head and segments[at - 1].end > start:
+            at -= 1
+        overlaps = []
+        cursor = start
+        while cursor < end:
+            known = segments[at] if at < len(segments) else None
+            if known is not None and known.start <= cursor:
+                stop = min(end, known.end)
+                again = data[cursor - start : stop - start]
+                skip = cursor - known.start
+                overlaps.append(Overlap(cursor, known.data[skip : skip + len(again)], again))
+            else:
+                stop = end if known is None else min(end, known.start)
+                piece = Buffered(cursor, stop, data[cursor - start : stop - start], origin)
+                starts.insert(at, cursor)
+                segments.insert(at, piece)
+                self.size += len(piece.data)
+                self.mark(cursor, origin, offset)
+            cursor = stop
+            at += 1
+        return overlaps
+
+    def take(self, offset: int) -> Buffered | None:
+        """Remove and return the segment that starts at ``offset``, if there is one."""
+        first = self.first
+        if first is None or first.start != offset:
+            return None
+        self.size -= len(first.data)
+        self._head += 1
+        if self._head * 2 >= len(self._segments):  # the move costs no more than what has been taken
+            del self._segments[: self._head]
+            del self._starts[: self._head]
+            self._head = 0
+        return first

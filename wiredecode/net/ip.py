@@ -1,0 +1,235 @@
+"""IPv4, IPv6 and TCP headers of one packet: the path of the packets that are not plain TCP, and of small batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from wiredecode.net.fragments import Datagram, Fragments, Piece
+from wiredecode.net.limits import Limits
+from wiredecode.net.link import IPV4
+from wiredecode.net.names import TRUNCATED, protocol_name
+from wiredecode.net.segments import FIN, IPV6_FLOW, RST, SYN, Row
+
+TCP = 6
+HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60
+MOBILITY, HIP, SHIM6 = 135, 139, 140
+_EXTENSIONS = frozenset((HOP_BY_HOP, ROUTING, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6))
+MALFORMED_IPV4 = "malformed IPv4 header"
+MALFORMED_IPV6 = "malformed IPv6 header"
+MALFORMED_TCP = "malformed TCP header"
+LOW = (1 << 64) - 1
+
+
+class Packet:
+    """One packet from its network layer on, and where it comes from."""
+
+    __slots__ = ("clock", "data", "number", "offset", "row", "source", "target", "time_ns", "version", "wire")
+
+    def __init__(
+        self, data: bytes, wire: int, offset: int, row: int, number: int, time_ns: int, clock: int
+    ) -> None:
+        self.data = data
+        self.wire = wire
+        """Bytes on the wire from the network layer on; cut to the IP length once that is known."""
+        self.offset = offset
+        """Where ``data`` lies in the buffer of the batch."""
+        self.row = row
+        self.number = number
+        self.time_ns = time_ns
+        self.clock = clock
+        self.source = self.target = 0
+        self.version = 4
+
+
+class IpReader:
+    """Decodes packets one by one into rows; ``not_decoded`` counts, by reason, the packets that gave none."""
+
+    def __init__(self, limits: Limits, not_decoded: Counter[str], limits_hit: Counter[str]) -> None:
+        self._limits = limits
+        self._not_decoded = not_decoded
+        self.fragments = Fragments(limits, not_decoded, limits_hit)
+        self.rows: list[Row] = []
+        self.extra: list[bytes] = []
+        self.tcp_packets = 0
+
+    def take(self) -> tuple[list[Row], list[bytes]]:
+        """Rows decoded since the last call, and the payloads that they refer to."""
+        taken = self.rows, self.extra
+        self.rows, self.extra = [], []
+        return taken
+
+    def read(self, packet: Packet, ethertype: int) -> None:
+        """Decode one IP packet."""
+        reason = self._ipv4(packet) if ethertype == IPV4 else self._ipv6(packet)
+        if reason is not None:
+            self._not_decoded[reason] += 1
+
+    def _ipv4(self, packet: Packet) -> str | None:
+        """RFC 791 section 3.1. Total length 0: segmentation offload, the packet is as long as it is."""
+        data = packet.data
+        if len(data) < 20:
+            return TRUNCATED
+        header = (data[0] & 15) * 4
+        total = int.from_bytes(data[2:4]) or packet.wire
+        if data[0] >> 4 != 4 or header < 20 or total < header:
+            return MALFORMED_IPV4
+        if len(data) < header:
+            return TRUNCATED
+        packet.wire = min(packet.wire, total)
+        packet.source, packet.target = int.from_bytes(data[12:16]), int.from_bytes(data[16:20])
+        fragment, protocol = int.from_bytes(data[6:8]), data[9]
+        if fragment & 0x3FFF:
+            key = (4, packet.source, packet.target, protocol, data[4:6])
+            return self._fragment(
+                packet, protocol, key, header, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000)
+            )
+        return self._upper(packet, protocol, header)
+
+    def _ipv6(self, packet: Packet) -> str | None:
+        """RFC 8200 section 3. Payload length 0 is a jumbogram or segmentation offload: as long as it is."""
+        data = packet.data
+        if len(data) < 40:
+            return TRUNCATED
+        if data[0] >> 4 != 6:
+            return MALFORMED_IPV6
+        length = int.from_bytes(data[4:6])
+        packet.wire = min(packet.wire, 40 + length) if length else packet.wire
+        packet.version = 6
+        packet.source, packet.target = int.from_bytes(data[8:24]), int.from_bytes(data[24:40])
+        return self._upper(packet, data[6], 40)
+
+    def _extensions(self, data: bytes, protocol: int, at: int) -> tuple[int, int] | str:
+        """Step over extension headers: the protocol behind them and where it starts."""
+        for _ in range(self._limits.extension_headers + 1):
+            if protocol not in _EXTENSIONS:
+                return protocol, at
+            if len(data) < at + 2:
+                return TRUNCATED
+            size = (data[at + 1] + 2) * 4 if protocol == AUTHENTICATION else (data[at + 1] + 1) * 8
+            protocol, at = data[at], at + size
+        return "too many extension headers"
+
+    def _upper(self, packet: Packet, protocol: int, at: int) -> str | None:
+        found = self._extensions(packet.data, protocol, at)
+        if isinstance(found, str):
+            return found
+        protocol, at = found
+        if protocol == FRAGMENT and packet.version == 6:
+            return self._ipv6_fragment(packet, at)
+        if protocol != TCP:
+            return protocol_name(protocol)
+        return self._tcp(packet, at)
+
+    def _ipv6_fragment(self, packet: Packet, at: int) -> str | None:
+        """RFC 8200 section 4.5; an atomic fragment (RFC 6946) is a whole datagram."""
+        data = packet.data
+        if len(data) < at + 8:
+            return TRUNCATED
+        protocol, place = data[at], int.from_bytes(data[at + 2 : at + 4])
+        if not place & 0xFFF9:
+            return self._upper(packet, protocol, at + 8)
+        key = (6, packet.source, packet.target, data[at + 4 : at + 8])
+        return self._fragment(packet, protocol, key, at + 8, place & 0xFFF8, bool(place & 1))
+
+    def _fragment(
+        self, packet: Packet, protocol: int, key: tuple[object, ...], at: int, start: int, more: bool
+    ) -> str | None:
+        if protocol != TCP and protocol not in _EXTENSIONS:
+            return protocol_name(protocol)
+        data = packet.data[at : packet.wire]
+        end = start + packet.wire - at
+        if end <= start:
+            return MALFORMED_IPV4 if packet.version == 4 else MALFORMED_IPV6
+        piece = Piece(start, end, data, packet.number, packet.time_ns)
+        datagram = self.fragments.add(key, piece, more, packet.clock)
+        return None if datagram is None else self._datagram(packet, protocol, datagram)
+
+    def _datagram(self, packet: Packet, protocol: int, datagram: Datagram) -> str | None:
+        """A reassembled datagram: one row per fragment that carries TCP payload."""
+        head = b""
+        for piece in datagram.pieces:
+            head += piece.data
+            if len(piece.data) < piece.end - piece.start:
+                break
+        found = self._extensions(head, protocol, 0)
+        reason = found if isinstance(found, str) else None
+        if isinstance(found, tuple) and found[0] != TCP:
+            reason = protocol_name(found[0])
+        elif isinstance(found, tuple):
+            reason = self._tcp_header(head, found[1], datagram.total or 0)
+        if reason is not None:
+            self._not_decoded[reason] += datagram.packets - 1
+            return reason
+        assert isinstance(found, tuple)
+        self.tcp_packets += datagram.packets
+        self._datagram_rows(packet, head[found[1] :], datagram, found[1])
+        return None
+
+    def _datagram_rows(self, packet: Packet, header: bytes, datagram: Datagram, at: int) -> None:
+        """SYN belongs to the first row, FIN and RST to the last."""
+        begin = at + (header[12] >> 4) * 4
+        pieces = [piece for piece in datagram.pieces if piece.end > begin] or datagram.pieces[-1:]
+        for index, piece in enumerate(pieces):
+            skip = max(begin - piece.start, 0)
+            data = piece.data[skip:]
+            flags, ahead = header[13], max(piece.start - begin, 0)
+            if index:
+                ahead += 1 if flags & SYN else 0
+                flags &= ~SYN
+            if index < len(pieces) - 1:
+                flags &= ~(FIN | RST)
+            length = max(piece.end - piece.start - skip, 0)
+            self._row(packet, header, flags, ahead, ~len(self.extra), len(data), length, piece)
+            self.extra.append(data)
+
+    def _tcp_header(self, data: bytes, at: int, wire: int) -> str | None:
+        """What is wrong with the TCP header at ``at``, if anything (RFC 9293 section 3.1)."""
+        if len(data) < at + 20:
+            return TRUNCATED
+        size = (data[at + 12] >> 4) * 4
+        return MALFORMED_TCP if size < 20 or at + size > wire else None
+
+    def _tcp(self, packet: Packet, at: int) -> str | None:
+        data = packet.data[: packet.wire]
+        reason = self._tcp_header(data, at, packet.wire)
+        if reason is not None:
+            return reason
+        begin = at + (data[at + 12] >> 4) * 4
+        self.tcp_packets += 1
+        captured = max(len(data) - begin, 0)
+        header = data[at : at + 20]
+        self._row(packet, header, header[13], 0, packet.offset + begin, captured, packet.wire - begin, packet)
+        return None
+
+    def _row(
+        self,
+        packet: Packet,
+        header: bytes,
+        flags: int,
+        ahead: int,
+        start: int,
+        captured: int,
+        length: int,
+        carrier: Packet | Piece,
+    ) -> None:
+        """Append a row; ``ahead`` is added to the sequence number, ``carrier`` is the packet that has the bytes."""
+        self.rows.append(
+            (
+                packet.row,
+                packet.source >> 64,
+                packet.source & LOW,
+                packet.target >> 64,
+                packet.target & LOW,
+                int.from_bytes(header[0:4]) | (IPV6_FLOW if packet.version == 6 else 0),
+                (int.from_bytes(header[4:8]) + ahead) & 0xFFFFFFFF,
+                int.from_bytes(header[8:12]),
+                flags,
+                start,
+                captured,
+                length,
+                carrier.number,
+                carrier.time_ns,
+                packet.number,
+                packet.time_ns,
+            )
+        )

@@ -1,0 +1,125 @@
+"""Link layer: where the network layer starts and what it is, for all packets of a batch at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.net.names import ADDRESS_FAMILY, IP_VERSION
+
+IPV4 = 0x0800
+IPV6 = 0x86DD
+VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
+"""802.1Q, 802.1ad, and the older QinQ."""
+TRUNCATED = -1
+UNKNOWN_LINKTYPE = -2
+
+LINKTYPE_NULL = 0
+LINKTYPE_ETHERNET = 1
+LINKTYPE_LOOP = 108
+LINKTYPE_LINUX_SLL = 113
+LINKTYPE_LINUX_SLL2 = 276
+LINKTYPES_RAW = (12, 14, 101)
+"""101 is LINKTYPE_RAW; 12 and 14 are DLT_RAW as BSD and OpenBSD wrote it into files."""
+LINKTYPE_IPV4 = 228
+LINKTYPE_IPV6 = 229
+FAMILIES_IPV6 = (10, 24, 28, 30)
+"""AF_INET6 of Linux, NetBSD and OpenBSD, FreeBSD, Darwin."""
+
+_TYPED = {LINKTYPE_ETHERNET: (12, 14), LINKTYPE_LINUX_SLL: (14, 16), LINKTYPE_LINUX_SLL2: (0, 20)}
+"""Link types that carry an ethertype: where it stands, length of the header."""
+
+
+class Octets:
+    """A buffer to gather big-endian integers from, one numpy gather per column.
+
+    An index too near to the end reads the last bytes of the buffer: callers check lengths and ignore such values.
+    """
+
+    __slots__ = ("_size", "_u8", "_u16", "_u32", "_u64")
+
+    def __init__(self, buffer: bytes) -> None:
+        if len(buffer) < 8:
+            buffer = bytes(buffer) + bytes(8)
+        size = self._size = len(buffer)
+        self._u8 = np.frombuffer(buffer, np.uint8)
+        self._u16: npt.NDArray[np.uint16] = np.ndarray((size - 1,), "<u2", buffer, 0, (1,))
+        self._u32: npt.NDArray[np.uint32] = np.ndarray((size - 3,), "<u4", buffer, 0, (1,))
+        self._u64: npt.NDArray[np.uint64] = np.ndarray((size - 7,), "<u8", buffer, 0, (1,))
+
+    def u8(self, at: Int64s) -> Int64s:
+        return self._u8[np.minimum(at, self._size - 1)].astype(np.int64)
+
+    def u16(self, at: Int64s) -> Int64s:
+        return self._u16[np.minimum(at, self._size - 2)].byteswap().astype(np.int64)
+
+    def u32(self, at: Int64s) -> Int64s:
+        return self._u32[np.minimum(at, self._size - 4)].byteswap().astype(np.int64)
+
+    def u64(self, at: Int64s) -> npt.NDArray[np.uint64]:
+        return self._u64[np.minimum(at, self._size - 8)].byteswap()
+
+
+def network_layer(batch: PacketBatch, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
+    """Offset in the buffer of each packet's network layer, and its ethertype.
+
+    The ethertype is `TRUNCATED`, `UNKNOWN_LINKTYPE`, or a number that `names.ethertype_name` knows where there is none.
+    """
+    linktypes = batch.linktype
+    first = int(linktypes[0])
+    if (linktypes == first).all():
+        return _one_linktype(first, batch.start, batch.captured, octets, vlan_tags)
+    offset = batch.start.copy()
+    ethertype = np.empty(len(batch), np.int64)
+    for linktype in np.unique(linktypes).tolist():
+        rows = np.flatnonzero(linktypes == linktype)
+        offset[rows], ethertype[rows] = _one_linktype(
+            linktype, batch.start[rows], batch.captured[rows], octets, vlan_tags
+        )
+    return offset, ethertype
+
+
+def _one_linktype(
+    linktype: int, start: Int64s, captured: Int64s, octets: Octets, vlan_tags: int
+) -> tuple[Int64s, Int64s]:
+    if linktype in _TYPED:
+        at, length = _TYPED[linktype]
+        offset, ethertype = _untag(start + length, octets.u16(start + at), octets, vlan_tags)
+    elif linktype in LINKTYPES_RAW:
+        offset, ethertype = start, _by_version(octets.u8(start) >> 4)
+        return offset, np.where(captured > 0, ethertype, TRUNCATED)
+    elif linktype in (LINKTYPE_NULL, LINKTYPE_LOOP):
+        offset, ethertype = start + 4, _by_family(octets.u32(start))
+    elif linktype in (LINKTYPE_IPV4, LINKTYPE_IPV6):
+        offset, ethertype = start, np.full(len(start), IPV4 if linktype == LINKTYPE_IPV4 else IPV6, np.int64)
+    else:
+        offset, ethertype = start, np.full(len(start), UNKNOWN_LINKTYPE, np.int64)
+    short = offset > start + captured
+    if short.any():
+        ethertype = np.where(short, TRUNCATED, ethertype)
+    return offset, ethertype
+
+
+def _untag(offset: Int64s, ethertype: Int64s, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
+    """Step over VLAN tags: two bytes of tag control, then the next ethertype."""
+    for _ in range(vlan_tags):
+        tagged = (ethertype == VLAN_TAGS[0]) | (ethertype == VLAN_TAGS[1]) | (ethertype == VLAN_TAGS[2])
+        if not tagged.any():
+            break
+        ethertype = np.where(tagged, octets.u16(offset + 2), ethertype)
+        offset = offset + 4 * tagged
+    return offset, ethertype
+
+
+def _by_version(version: Int64s) -> Int64s:
+    return np.where(version == 4, IPV4, np.where(version == 6, IPV6, IP_VERSION + version))
+
+
+def _by_family(word: Int64s) -> Int64s:
+    """BSD null header: the address family in the byte order of the capturing host (loop: always big-endian)."""
+    swapped = (word >> 24) | ((word >> 8) & 0xFF00)
+    family = np.where(word > 0xFFFF, swapped, word)
+    return np.where(
+        family == 2, IPV4, np.where(np.isin(family, FAMILIES_IPV6), IPV6, ADDRESS_FAMILY + family)
+    )

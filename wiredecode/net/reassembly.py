@@ -1,0 +1,353 @@
+"""One direction of a TCP connection: segments in, contiguous bytes and holes out (RFC 9293 section 3.10.7.4).
+
+The first copy of a byte wins. Positions are stream offsets, which do not wrap; a sequence number is made a position
+once, where it enters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from wiredecode.capture.batch import Int64s
+from wiredecode.net.backlog import Arrival, Backlog, Origin
+from wiredecode.net.limits import Limits
+from wiredecode.net.serial import advance, distance
+from wiredecode.net.types import Chunk, Direction, Event, Gap, Note
+
+NOT_CAPTURED = "not captured"
+CUT = "cut by snapshot length"
+
+
+@dataclass(slots=True)
+class Hole:
+    """A hole that was given up, remembered to tell late bytes from duplicates."""
+
+    start: int
+    end: int
+    noted: bool = False
+
+
+class Stream:
+    """Reassembly of one direction. Events are appended to the list given to each call, in stream order.
+
+    ``holed`` is shared by all streams: those that wait for a hole to be filled.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_fin",
+        "_fin_origin",
+        "_history",
+        "_hole_ns",
+        "_holed",
+        "_holes",
+        "_limits",
+        "_limits_hit",
+        "_noted",
+        "_part_offset",
+        "_parts",
+        "_pieces",
+        "_ready",
+        "_ready_ns",
+        "_reset",
+        "base",
+        "direction",
+        "isn",
+        "offset",
+    )
+
+    def __init__(
+        self, direction: Direction, limits: Limits, holed: dict[Stream, None], limits_hit: Counter[str]
+    ) -> None:
+        self.direction = direction
+        self.isn: int | None = None
+        """Initial sequence number, once a SYN was seen."""
+        self.base: int | None = None
+        """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
+        self.offset = 0
+        """Stream offset of the next byte expected."""
+        self._limits = limits
+        self._limits_hit = limits_hit
+        self._hole_ns = int(limits.hole_seconds * 1e9)
+        self._holed = holed
+        self._ready = self._ready_ns = 0
+        self._parts: list[bytes] = []  # delivered, not yet a Chunk
+        self._pieces: list[
+            tuple[int, int, int, int, int]
+        ] = []  # end, packet, time, ready, ready time of each part
+        self._part_offset = 0
+        self._history = b""  # the bytes before _part_offset
+        self._backlog: Backlog | None = None  # what waits behind holes
+        self._holes: deque[Hole] | None = None
+        self._fin: int | None = None  # position behind the last byte
+        self._fin_origin: Origin | None = None
+        self._reset = False
+        self._noted: set[str] | None = None
+
+    @property
+    def untouched(self) -> bool:
+        """No byte seen yet."""
+        return self.offset == 0 and self._backlog is None
+
+    @property
+    def buffered(self) -> int:
+        """Payload bytes that wait behind holes."""
+        return self._backlog.size if self._backlog is not None else 0
+
+    def oldest(self) -> Arrival | None:
+        """What has waited longest behind a hole."""
+        return self._backlog.oldest(self.offset) if self._backlog is not None else None
+
+    def in_order(self, seq: int) -> bool:
+        """Whether `run` can take segments that start at ``seq``."""
+        if self._backlog is not None or self._fin is not None or self._reset:
+            return False
+        return self.base is None or advance(self.base, self.offset) == seq
+
+    def run(
+        self, seq: int, data: bytes, lengths: Int64s, number: Int64s, time_ns: Int64s, out: list[Event]
+    ) -> None:
+        """Take segments from ``seq`` on that follow each other; `in_order` holds, ``data`` is all their bytes."""
+        self.flush(out)
+        if self.base is None:
+            self.base = seq
+        ends = np.cumsum(lengths)
+        ends += self.offset
+        out.append(Chunk(self.direction, self.offset, data, ends, number, time_ns, number, time_ns))
+        self.direction.captured += len(data)
+        self.offset += len(data)
+        self._ready, self._ready_ns = int(number[-1]), int(time_ns[-1])
+        self._remember(data)
+
+    def segment(self, seq: int, data: bytes, length: int, origin: Origin, out: list[Event]) -> None:
+        """Take any segment of ``length`` > 0 bytes on the wire, of which ``data`` was captured."""
+        if self.base is None:
+            self.base = seq
+        if self._backlog is not None:
+            self.expire(origin.clock, out)
+        self.direction.captured += len(data)
+        ahead = distance(advance(self.base, self.offset), seq)
+        if abs(ahead) > self._limits.window_bytes:
+            self.direction.ignored += len(data)
+            self._note(
+                "out-of-window", f"segment {ahead} bytes from the next expected byte ignored", origin, out
+            )
+            return
+        start = self.offset + ahead
+        end = start + length
+        if self._reset and end > self.offset:
+            self._note_once("data-after-reset", "data after a reset by the same sender", origin, out)
+        if (
+            self._fin is not None
+            and end > self._fin
+            and self._is_behind_fin(start, length, data, origin, out)
+        ):
+            return
+        if start < self.offset:
+            self._old(start, data[: self.offset - start], origin, out)
+            if end <= self.offset:
+                return
+            data = data[self.offset - start :]
+            start = self.offset
+        if start == self.offset and self._backlog is None:
+            self._deliver(data, end, origin, out)
+        else:
+            self._insert(start, end, data, origin, out)
+            self._drain(out)
+            self._bound(origin, out)
+
+    def fin(self, seq: int, origin: Origin, out: list[Event]) -> None:
+        """The stream ends before ``seq`` (the FIN's own sequence number, behind its payload)."""
+        if self.base is None:
+            self.base = seq
+        self.expire(origin.clock, out)
+        ahead = distance(advance(self.base, self.offset), seq)
+        if self._fin is not None or not 0 <= ahead <= self._limits.window_bytes:
+            return
+        self._fin, self._fin_origin = self.offset + ahead, origin
+        if ahead:
+            self._behind_hole().mark(self._fin, origin, self.offset)
+
+    def reset(self) -> None:
+        """The sender reset the connection."""
+        self._reset = True
+
+    def ignore(self, size: int, origin: Origin, code: str, message: str, out: list[Event]) -> None:
+        """Count captured payload that is no part of the stream."""
+        self.direction.captured += size
+        self.direction.ignored += size
+        self._note(code, message, origin, out)
+
+    def expire(self, clock: int, out: list[Event]) -> None:
+        """Give up the holes whose time is over at capture time ``clock``, ns."""
+        while (oldest := self.oldest()) is not None and clock > oldest.origin.clock + self._hole_ns:
+            self.give_up(out)
+
+    def finish(self, out: list[Event]) -> None:
+        """No more segments will come: give up every hole."""
+        while self._backlog is not None:
+            self.give_up(out)
+        self.flush(out)
+
+    def give_up(self, out: list[Event]) -> None:
+        """Make the first hole a Gap and go on behind it. Only while something waits behind one."""
+        assert self._backlog is not None
+        first = self._backlog.first
+        target, origin = (first.start, first.origin) if first is not None else (self._fin, self._fin_origin)
+        assert target is not None and origin is not None
+        self._now_ready(origin)
+        self._gap(target, NOT_CAPTURED, out)
+        self._drain(out)
+
+    def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
+        """Say that a hole is given up because limit ``name`` was reached."""
+        self._limits_hit[name] += 1
+        limit = getattr(self._limits, name)
+        self._note("limit-reached", f"hole given up: more than {limit} ({name}) behind holes", origin, out)
+
+    def flush(self, out: list[Event]) -> None:
+        """Make a Chunk of what was delivered since the last one."""
+        if not self._parts:
+            return
+        data = b"".join(self._parts)
+        ends, packet, time_ns, ready, ready_ns = np.array(self._pieces, np.int64).T.copy()
+        out.append(Chunk(self.direction, self._part_offset, data, ends, packet, time_ns, ready, ready_ns))
+        self._parts.clear()
+        self._pieces.clear()
+        self._remember(data)
+
+    def _remember(self, data: bytes) -> None:
+        keep = self._limits.history_bytes
+        history = data if len(data) >= keep else self._history + data
+        self._history = history[max(len(history) - keep, 0) :]
+        self._part_offset = self.offset
+
+    def _deliver(self, data: bytes, end: int, origin: Origin, out: list[Event]) -> None:
+        """Bytes [offset, end) are next; what ``data`` lacks was cut."""
+        self._now_ready(origin)
+        if data:
+            self.offset += len(data)
+            self._parts.append(data)
+            self._pieces.append((self.offset, origin.number, origin.time_ns, self._ready, self._ready_ns))
+        if self.offset < end:
+            self._gap(end, CUT, out)
+
+    def _now_ready(self, origin: Origin) -> None:
+        if origin.ready > self._ready:
+            self._ready, self._ready_ns = origin.ready, origin.ready_ns
+
+    def _gap(self, target: int, reason: str, out: list[Event]) -> None:
+        self.flush(out)
+        length = target - self.offset
+        out.append(Gap(self.direction, self.offset, length, reason, self._ready, self._ready_ns))
+        self.direction.missing += length
+        if self._holes is None:
+            self._holes = deque(maxlen=self._limits.remembered_gaps)
+        self._holes.append(Hole(self.offset, target))
+        self.offset = self._part_offset = target
+        self._history = b""
+
+    def _behind_hole(self) -> Backlog:
+        if self._backlog is None:
+            self._backlog = Backlog()
+            self._holed[self] = None
+        return self._backlog
+
+    def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
+        """Put [start, end) behind the hole, or into it."""
+        for overlap in self._behind_hole().add(start, end, data, origin, self.offset):
+            known = len(overlap.first)
+            self.direction.duplicate += known
+            self.direction.late += len(overlap.again) - known
+            if end - start > 1 and overlap.again[:known] != overlap.first:
+                self._differs(overlap.position, origin, out)
+
+    def _drain(self, out: list[Event]) -> None:
+        """Deliver what is contiguous now."""
+        backlog = self._backlog
+        if backlog is None:
+            return
+        while (piece := backlog.take(self.offset)) is not None:
+            self._deliver(piece.data, piece.end, piece.origin, out)
+        if not len(backlog) and (self._fin is None or self._fin <= self.offset):
+            self._backlog = None
+            del self._holed[self]
+
+    def _bound(self, origin: Origin, out: list[Event]) -> None:
+        limits = self._limits
+        while self._backlog is not None:
+            if self._backlog.size > limits.buffered_bytes:
+                name = "buffered_bytes"
+            elif len(self._backlog) > limits.buffered_segments:
+                name = "buffered_segments"
+            else:
+                break
+            self.limit_reached(name, origin, out)
+            self.give_up(out)
+
+    def _old(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
+        """Bytes before the next expected one: duplicates, or late for a hole that was given up."""
+        end = start + len(data)
+        late = 0
+        if start < 0 < len(data):
+            late = min(end, 0) - start
+            self._note_once("late-data", "bytes from before the start of the stream as captured", origin, out)
+        for hole in self._holes or ():
+            shared = min(end, hole.end) - max(start, hole.start)
+            if shared > 0:
+                late += shared
+                if not hole.noted:
+                    hole.noted = True
+                    message = f"bytes for the hole of {hole.end - hole.start} bytes after it was given up"
+                    self._note("late-data", message, origin, out, hole.start)
+        self.direction.late += late
+        self.direction.duplicate += len(data) - late
+        # One byte is a keep-alive or window probe, whose content means nothing (RFC 9293 section 3.8.4).
+        if len(data) > 1:
+            recent = self._recent(max(start, self.offset - self._limits.history_bytes))
+            begin = self.offset - len(recent)
+            if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
+                self._differs(max(start, begin), origin, out)
+
+    def _recent(self, begin: int) -> bytes:
+        """Delivered bytes from ``begin`` up to offset, or as many of them as are remembered."""
+        need = self.offset - begin
+        found: list[bytes] = []
+        have = 0
+        for part in reversed(self._parts):
+            if have >= need:
+                break
+            found.append(part)
+            have += len(part)
+        if have < need:
+            found.append(self._history)
+        recent = b"".join(reversed(found))
+        return recent[max(len(recent) - need, 0) :]
+
+    def _is_behind_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
+        """Data at or after the FIN; True for a keep-alive probe (the FIN's own sequence number), which is dropped."""
+        if length == 1 and start == self._fin:
+            self.direction.duplicate += len(data)
+            return True
+        self._note_once("data-after-fin", "data after the end of the stream", origin, out)
+        return False
+
+    def _differs(self, position: int, origin: Origin, out: list[Event]) -> None:
+        message = "retransmitted bytes differ from the first copy, which was kept"
+        self._note("overlap-differs", message, origin, out, position)
+
+    def _note_once(self, code: str, message: str, origin: Origin, out: list[Event]) -> None:
+        if self._noted is None:
+            self._noted = set()
+        if code not in self._noted:
+            self._noted.add(code)
+            self._note(code, message, origin, out)
+
+    def _note(
+        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None
+    ) -> None:
+        offset = self.offset if position is None else position
+        out.append(Note(self.direction, max(offset, 0), origin.ready, code, message))

@@ -1,0 +1,103 @@
+"""What net/ hands on: the bytes of one direction of one TCP connection, in order, with holes as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One TCP connection: one incarnation of a 4-tuple, from its SYN (or first packet) to the next SYN."""
+
+    number: int
+    """1, 2, 3 ... in order of first packet."""
+    endpoints: tuple[str, str]
+    """``address:port`` (IPv6 in brackets); index 0 sent the first packet that was seen."""
+    ports: tuple[int, int]
+    initiator: int | None = None
+    """Which endpoint opened the connection (0 or 1), known from a SYN or SYN/ACK; None when neither was seen."""
+    closed: str | None = None
+    """``"FIN"`` or ``"RST"`` once seen."""
+    directions: tuple[Direction, Direction] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.directions = (Direction(self, 0), Direction(self, 1))
+
+
+@dataclass(slots=True, eq=False)
+class Direction:
+    """One of the two byte streams of a connection; ``side`` is the endpoint that sends it."""
+
+    connection: Connection
+    side: int
+    captured: int = 0
+    """TCP payload bytes captured, whatever became of them."""
+    duplicate: int = 0
+    """Of these, bytes dropped because they had been seen before (retransmission, overlap, keep-alive)."""
+    late: int = 0
+    """Of these, bytes that came after their hole had been given up, or lie before the start of the stream."""
+    ignored: int = 0
+    """Of these, bytes that are no part of the stream: far out of window, or inside a reset.
+
+    Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end of the capture) behind a hole.
+    """
+    missing: int = 0
+    """Bytes of holes: known to have been sent, never captured."""
+
+
+@dataclass(slots=True, eq=False)
+class Chunk:
+    """The next contiguous bytes of a direction, and for every byte the packet that carried it.
+
+    Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at ``time_ns[k]``.
+    ``ready[k]`` is the number of the packet that made the piece available in order (later than ``packet[k]`` when
+    segments were reordered), at ``ready_ns[k]``; it never decreases along a stream.
+    ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte seen; a Gap takes its length.
+    """
+
+    direction: Direction
+    offset: int
+    data: bytes
+    ends: Int64s
+    packet: Int64s
+    time_ns: Int64s
+    ready: Int64s
+    ready_ns: Int64s
+
+
+@dataclass(slots=True, eq=False)
+class Gap:
+    """``length`` bytes at stream ``offset`` that will never come (never captured, or cut by the snapshot length)."""
+
+    direction: Direction
+    offset: int
+    length: int
+    reason: str
+    """``"not captured"`` or ``"cut by snapshot length"``."""
+    ready: int
+    """Packet number from which on the hole is known to be final; orders the gap between chunks."""
+    ready_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class Note:
+    """Something reassembly saw that a user wants to know; becomes a Finding of the frame at ``offset``.
+
+    ``packet`` is the packet that made it known. A Note may come before or after the Chunk that holds ``offset``; the
+    first frame of the direction that is ready at or after ``packet`` is a choice that batch size does not change.
+    """
+
+    direction: Direction
+    offset: int
+    packet: int
+    code: str
+    """``"overlap-differs"``, ``"late-data"``, ``"limit-reached"``, ``"data-after-reset"`` ..."""
+    message: str
+
+
+Event = Chunk | Gap | Note

@@ -1,0 +1,112 @@
+"""The shape that all protocols have.
+
+A protocol is recognised from bytes, cuts a byte stream into frames, finds the next frame again after a hole, and
+decodes the frames of a connection in the order in which they were complete. Nothing here raises for what came from
+the wire: :meth:`Protocol.split` answers with frames, with "more bytes", or with what is wrong and where.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from wiredecode.frame import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wiredecode.layer import Layer, Style
+    from wiredecode.net.types import Connection
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    """What the bytes at the start of a direction (or after a hole) say about its protocol."""
+
+    position: int
+    """Where the first frame starts."""
+    client: bool | None = None
+    """Whether the sender is the client; None: the bytes do not tell."""
+    dialect: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Undecided:
+    """More bytes may decide."""
+
+
+@dataclass(slots=True, frozen=True)
+class Rejected:
+    """These bytes are not of this protocol."""
+
+
+@dataclass(slots=True, frozen=True)
+class Split:
+    """The frames at the front of a buffer."""
+
+    ends: list[int]
+    """Where each whole frame ends; the next one starts there."""
+    need: int = 0
+    """Size of the frame after the last whole one, if its header tells; 0: not enough bytes to know."""
+    bad: str | None = None
+    """Why the bytes after the last whole frame cannot be a frame."""
+
+
+@dataclass(slots=True, frozen=True)
+class Found:
+    """A search for the next frame: at ``position``, or (``found`` false) nowhere before it so far."""
+
+    position: int
+    found: bool
+
+
+class Protocol(ABC):
+    """One protocol; stateless, shared by all connections."""
+
+    name: ClassVar[str]
+    """Prefix of its filter names."""
+    title: ClassVar[str]
+    ports: ClassVar[tuple[int, ...]] = ()
+    tls_ports: ClassVar[tuple[int, ...]] = ()
+    dialects: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        """Whether ``data``, the first contiguous bytes seen of a direction, is of this protocol.
+
+        ``started``: they are the first of the connection. ``final``: a hole or the end follows. ``port``: the
+        connection uses a port of the protocol, so less evidence will do.
+        """
+
+    @abstractmethod
+    def split(self, data: bytes) -> Split:
+        """Cut ``data``, which starts at a frame, into frames."""
+
+    @abstractmethod
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """Find the next frame in bytes after a hole; ``final``: a hole or the end follows."""
+
+    @abstractmethod
+    def conversation(self, connection: Connection, dialect: str | None) -> Conversation:
+        """The state of one connection."""
+
+    @abstractmethod
+    def layers(self) -> Iterable[type[Layer]]:
+        """All message types, for the field catalogue."""
+
+
+class Conversation(ABC):
+    """What must be remembered of one connection to decode what comes next."""
+
+    client: int | None = None
+    """The endpoint that is the client, once known."""
+
+    @abstractmethod
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        """Decode a frame in place, in the order of completion; with a ``style`` also its record."""
+
+    def started_by(self, side: int, client: bool | None) -> None:
+        """Told what the bytes of ``side`` said about its role; the side that opened the connection knows better."""
+        if self.client is None and client is not None:
+            self.client = side if client else 1 - side

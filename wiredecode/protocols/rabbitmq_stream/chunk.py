@@ -1,0 +1,238 @@
+"""What Publish and Deliver carry: entries, sub-batches and Osiris chunks (rabbitmq/osiris, src/osiris_log.erl)."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from wiredecode import amqp
+from wiredecode.compression import decompress
+from wiredecode.fields import (
+    Absent,
+    Array,
+    Binary,
+    Is,
+    Left,
+    Optional,
+    Peek,
+    Struct,
+    Text,
+    Timestamp,
+    UInt8,
+    UInt16,
+    UInt24,
+    UInt32,
+    UInt64,
+)
+from wiredecode.layer import Layer
+from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
+
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+"""Most that one sub-batch may grow to; what newer brokers accept by default."""
+CHUNK_MAGIC = 0x50
+
+
+def message(data: bytes, show: Callable[[bytes], str], entry: dict[str, Any]) -> dict[str, Any] | None:
+    """The AMQP 1.0 sections of a message, where it is one: brokers do not look inside, applications may send any bytes."""
+    sections = amqp.record(data, show)
+    return None if sections is None else {"amqp": sections}
+
+
+def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]) -> dict[str, Any]:
+    """The messages of a sub-batch: decompressed within bounds, then ``record_count`` times uint32 length + bytes."""
+    codec = CODECS.get(sub_batch["codec_code"])
+    if codec is None:
+        return {"problem": f"codec {sub_batch['codec_code']:#04x} is not assigned: not decoded"}
+    limit = min(sub_batch["uncompressed_length"], MAX_DECOMPRESSED_BYTES)
+    inflated = decompress(codec, data, limit)
+    messages, problem = split_records(inflated.data, sub_batch["record_count"])
+    shown = []
+    for body in messages:
+        entry: dict[str, Any] = {"data": show(body)}
+        entry.update(message(body, show, entry) or {})
+        shown.append(entry)
+    if inflated.status != "ok":
+        problem = f"{codec}: {inflated.message}"
+    elif problem is None and len(inflated.data) != sub_batch["uncompressed_length"]:
+        problem = f"{len(inflated.data)} bytes uncompressed, {sub_batch['uncompressed_length']} announced"
+    result: dict[str, Any] = {"messages": shown}
+    if problem is not None:
+        result["problem"] = problem
+    return result
+
+
+def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
+    """Cut the uncompressed sub-batch into its messages; the second value says what is wrong, if anything."""
+    messages: list[bytes] = []
+    position = 0
+    while len(messages) < count:
+        start = position + 4
+        if start > len(data):
+            return messages, f"{count} records announced, {len(messages)} found"
+        position = start + int.from_bytes(data[position:start], "big")
+        if position > len(data):
+            return messages, f"record {len(messages)} is cut"
+        messages.append(data[start:position])
+    if position < len(data):
+        return messages, f"{len(data) - position} bytes after the last of {count} records"
+    return messages, None
+
+
+class SubBatch(Layer):
+    """Several messages as one entry, compressed together; the first byte is ``1ccc0000`` with codec ccc."""
+
+    fields_desc = [
+        UInt8("codec", "compression of the messages", names=CODECS, default=0x80),
+        UInt16("record_count", "messages in the sub-batch"),
+        UInt32("uncompressed_length", "size of the messages with their length prefixes", unit="bytes"),
+        Binary("data", "the messages, compressed", inner=records),
+    ]
+
+
+def entry_fields() -> list[Any]:
+    """A simple message or a sub-batch: the top bit of the next byte decides."""
+    return [
+        Optional(Struct("sub_batch", SubBatch, "several messages as one entry"), Peek(0x80, 0x80)),
+        Optional(Binary("data", "the message", inner=message), Absent("sub_batch")),
+    ]
+
+
+class ChunkEntry(Layer):
+    """An entry of a user chunk."""
+
+    fields_desc = entry_fields()
+
+    @classmethod
+    def minimum(cls) -> int:
+        return 4
+
+
+class TrackingRecord(Layer):
+    """What a stream remembers besides messages: publisher sequences and consumer offsets."""
+
+    fields_desc = [
+        UInt8("tracking_type", "what is tracked", names=TRACKING_TYPES),
+        Text("reference", "publisher or consumer reference", length=UInt8),
+        UInt64("value", "sequence, offset or timestamp (ms)"),
+    ]
+
+
+class SnapshotRecord(Layer):
+    """A tracking record in a snapshot chunk: sequences come with the chunk in which they were seen."""
+
+    fields_desc = [
+        UInt8("tracking_type", "what is tracked", names=TRACKING_TYPES),
+        Text("reference", "publisher or consumer reference", length=UInt8),
+        Optional(UInt64("chunk_id", "chunk of the sequence"), Is("tracking_type", 0)),
+        UInt64("value", "sequence, offset or timestamp (ms)"),
+    ]
+
+
+class TrackingEntry(Layer):
+    """The entry of a tracking delta chunk."""
+
+    fields_desc = [
+        UInt32("entry_length", "size of the records", unit="bytes"),
+        Array("records", TrackingRecord, count=None, size="entry_length"),
+    ]
+
+
+class SnapshotEntry(Layer):
+    """The entry of a tracking snapshot chunk."""
+
+    fields_desc = [
+        UInt32("entry_length", "size of the records", unit="bytes"),
+        Array("records", SnapshotRecord, count=None, size="entry_length"),
+    ]
+
+
+class Chunk(Layer):
+    """An Osiris chunk as a client sees it.
+
+    The header (48 bytes) is the one of the log file. The bloom filter that it announces is never sent, the trailer
+    only to subscribers with ``chunk_selector`` = ``all``: both lengths may name bytes that are not there::
+
+         0      1          2              4             8           16      24         32    36           40
+        +------+----------+--------------+-------------+-----------+-------+----------+-----+------------+---------
+        |0x50  |chunk_type|num_entries 2 |num_records 4|timestamp 8|epoch 8|chunk_id 8|crc 4|data_length |trailer
+        +------+----------+--------------+-------------+-----------+-------+----------+-----+------------+---------
+        44 bloom_size 1   45 reserved 3   48 data (entries)   48 + data_length: trailer
+    """
+
+    fields_desc = [
+        UInt8("magic_version", "magic 5, version 0", default=CHUNK_MAGIC),
+        UInt8("chunk_type", "what the entries are", names=CHUNK_TYPES),
+        UInt16("num_entries", "entries; a sub-batch counts once", default=None),
+        UInt32("num_records", "messages: offsets consumed", default=None),
+        Timestamp("timestamp", "broker clock"),
+        UInt64("epoch", "leader epoch"),
+        UInt64("chunk_id", "offset of the first message"),
+        UInt32("crc", "CRC-32 of the data section", default=None),
+        UInt32("data_length", "size of the entries", unit="bytes", default=None),
+        UInt32("trailer_length", "size of the trailer in the log", unit="bytes"),
+        UInt8("bloom_size", "size of the filter in the log, never sent", unit="bytes"),
+        UInt24("reserved"),
+        Optional(
+            Array("entries", ChunkEntry, "messages", count="num_entries", size="data_length", bulk=True),
+            Is("chunk_type", 0),
+        ),
+        Optional(
+            Array("tracking", TrackingEntry, "tracking delta", count="num_entries", size="data_length"),
+            Is("chunk_type", 1),
+        ),
+        Optional(
+            Array("snapshot", SnapshotEntry, "tracking snapshot", count="num_entries", size="data_length"),
+            Is("chunk_type", 2),
+        ),
+        Optional(
+            Array("trailer", TrackingRecord, "tracking trailer", count=None, size="trailer_length"),
+            Left("trailer_length"),
+        ),
+    ]
+
+    HEADER = struct.Struct(">BBHIqQQIII")
+    HEADER_LENGTH = 48
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        """Fill in the counts, the lengths and the CRC that were left open."""
+        header = list(self.HEADER.unpack_from(pkt))
+        trailer = b"".join(bytes(record) for record in self.fields.get("trailer", []))
+        data = pkt[self.HEADER_LENGTH : len(pkt) - len(trailer)]
+        entries = self.fields.get("entries", self.fields.get("tracking", self.fields.get("snapshot", [])))
+        filled = {
+            2: ("num_entries", len(entries)),
+            3: ("num_records", sum(_records_in(entry) for entry in entries)),
+            7: ("crc", zlib.crc32(data)),
+            8: ("data_length", len(data)),
+        }
+        for index, (name, value) in filled.items():
+            if self.getfieldval(name) is None:
+                header[index] = value
+        return self.HEADER.pack(*header) + pkt[self.HEADER.size :] + pay
+
+
+def _records_in(entry: Layer) -> int:
+    sub_batch = entry.fields.get("sub_batch")
+    return sub_batch.record_count if sub_batch is not None else 1
+
+
+def chunk_start(version: int) -> int:
+    """Where the chunk starts in a Deliver frame of that version."""
+    return 9 if version == 1 else 17
+
+
+def number_offsets(chunk: dict[str, Any]) -> int:
+    """Give every message of a chunk's record its stream offset (generated), from the chunk id on; return their number."""
+    first = offset = chunk.get("chunk_id", 0)
+    for entry in chunk.get("entries", ()):
+        sub_batch = entry.get("sub_batch")
+        if sub_batch is None:
+            entry["offset"] = offset
+            offset += 1
+            continue
+        for index, inner in enumerate(sub_batch.get("messages", ())):
+            inner["offset"] = offset + index
+        offset += sub_batch.get("record_count", 0)
+    return offset - first + len(chunk.get("tracking", ())) + len(chunk.get("snapshot", ()))

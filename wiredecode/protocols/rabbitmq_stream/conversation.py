@@ -1,0 +1,464 @@
+"""The state of one RabbitMQ Stream connection: who is who, what is outstanding, which id means which stream."""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from wiredecode import compiler
+from wiredecode.fields import Short, printable
+from wiredecode.frame import MALFORMED, OK, PARTIAL, Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.net.types import Connection
+from wiredecode.protocols import proxy
+from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown
+from wiredecode.protocols.rabbitmq_stream.sasl import user_name
+
+NAME = "rabbitmq_stream"
+MAX_OUTSTANDING = 10_000
+"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
+INITIAL_FRAME_MAX = 8192
+"""What newer brokers accept before Open; told as a note, since older ones accept more."""
+
+KEY_AT, BODY_AT = 4, 8
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that waits for its response."""
+
+    frame: int
+    time_ns: int
+    values: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Binding:
+    """A publisher or subscription id: the stream it stands for, and what it was before its request is confirmed."""
+
+    stream: str
+    reference: str = ""
+    ended: bool = False
+    previous: Binding | None = None
+
+
+@dataclass(slots=True)
+class Bindings:
+    """The ids of one kind on one connection, and whether something is still to be known about unknown ones."""
+
+    table: dict[int, Binding] = field(default_factory=dict)
+
+    def declare(self, number: int, stream: str, reference: str = "") -> None:
+        previous = self.table.get(number)
+        self.table[number] = Binding(stream, reference, previous=previous)
+
+    def settle(self, number: int, accepted: bool) -> None:
+        """The response to a declaration: a refused one leaves the id as it was."""
+        binding = self.table.get(number)
+        if binding is None:
+            return
+        if accepted:
+            binding.previous = None
+        elif binding.previous is not None:
+            self.table[number] = binding.previous
+        else:
+            del self.table[number]
+
+    def end(self, number: int) -> None:
+        if number in self.table:
+            self.table[number].ended = True
+
+    def end_stream(self, stream: str) -> None:
+        for binding in self.table.values():
+            binding.ended = binding.ended or binding.stream == stream
+
+
+class RabbitMQConversation(Conversation):
+    """Decodes the frames of one connection in the order in which they were complete."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.client = connection.initiator
+        self.whole = connection.initiator is not None
+        """Seen from the start: what was not declared was never declared."""
+        self.outstanding: OrderedDict[tuple[int, int, int], Request] = OrderedDict()
+        self.offered: Request | None = None
+        """The server's Tune."""
+        self.publishers, self.subscriptions = Bindings(), Bindings()
+        self.frame_max = 0
+        self.opened = False
+        self.authenticated = False
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol = NAME
+        layer = proxy.layer_of(frame)
+        if layer is not None:
+            self._decode_proxy(frame, layer, style)
+            return
+        if frame.stop - frame.start < BODY_AT:
+            self._headless(frame, style)
+            return
+        code = int.from_bytes(frame.buffer[frame.start + KEY_AT : frame.start + KEY_AT + 2], "big")
+        version = int.from_bytes(frame.buffer[frame.start + KEY_AT + 2 : frame.start + BODY_AT], "big")
+        self._take_side(frame, code)
+        if code in (24, 25) and frame.sender == "server":
+            code |= names.RESPONSE_BIT  # RabbitMQ 3.10 forgets the bit
+        frame.code = int.from_bytes(frame.buffer[frame.start + KEY_AT : frame.start + KEY_AT + 2], "big")
+        frame.layer = LAYERS.get((code, version))
+        frame.type = names.KEYS.get(code)
+        if frame.layer is None:
+            self._unknown(frame, code, version)
+        self._read(frame, style)
+        self._note_sizes(frame)
+        handler = self.HANDLERS.get(code)
+        if handler is not None:
+            handler(self, frame)
+        if style is not None:
+            self._finish_record(frame, style)
+
+    def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
+        frame.protocol, frame.type, frame.layer = proxy.NAME, "PROXY", layer
+        frame.sender = self._sender(frame)
+        self._read(frame, style)
+        if style is not None:
+            self._finish_record(frame, style)
+
+    def _headless(self, frame: Frame, style: Style | None) -> None:
+        """A frame of which not even the key was captured."""
+        frame.sender = self._sender(frame)
+        frame.values = {"size": frame.length - 4}
+        if style is not None:
+            frame.layers = {NAME: dict(frame.values)}
+
+    # Reading the fields.
+
+    def _read(self, frame: Frame, style: Style | None) -> None:
+        layer, start, stop = frame.layer or Unknown, frame.start, frame.stop
+        try:
+            if frame.missing:
+                raise compiler.Cut
+            if style is None:
+                frame.values, reached = compiler.walk(layer, frame.buffer, start, stop)
+            else:
+                frame.values = compiler.head(layer, frame.buffer, start, stop)
+                record, reached = compiler.record(layer, frame.buffer, start, stop, style)
+                frame.layers = {layer.filter_name: record}
+            reached -= start
+        except compiler.FAILED:
+            decoded = compiler.careful(layer, frame.buffer, start, stop)
+            frame.values, reached = decoded.values, decoded.stop
+            if style is not None:
+                frame.layers = {layer.filter_name: layer.present(decoded.values, style)}
+            self._explain(frame, decoded.problem)
+        if reached < stop - start and frame.status != MALFORMED:
+            self._surplus(frame, reached, stop - start)
+
+    def _explain(self, frame: Frame, problem: Short | None) -> None:
+        if problem is None:  # text that is not UTF-8
+            frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
+            return
+        where = (problem.start, frame.stop - frame.start)
+        if frame.status == PARTIAL:
+            return
+        frame.status = MALFORMED
+        message = f"{problem.field} needs {problem.needed} bytes, the frame has {problem.had} left"
+        frame.find("error", "malformed", "field-cut", message, problem.field, where)
+
+    def _surplus(self, frame: Frame, reached: int, stop: int) -> None:
+        if frame.status == PARTIAL:
+            return
+        left = stop - reached
+        if frame.type == "ConsumerUpdateResponse":
+            message = f"{left} surplus bytes after the last field: some clients write an offset for every type"
+            frame.find("note", "protocol", "surplus-bytes", message, None, (reached, stop))
+            return
+        frame.find(
+            "warning", "malformed", "surplus-bytes", f"{left} bytes after the last field", None, (reached, stop)
+        )
+
+    def _unknown(self, frame: Frame, code: int, version: int) -> None:
+        frame.layer = Unknown
+        if frame.type is None:
+            frame.find("warning", "protocol", "unknown-command", f"command {code:#06x} is not known", "key", (4, 6))
+        else:
+            message = f"version {version} of {frame.type} is not known"
+            frame.find("warning", "protocol", "unknown-version", message, "version", (6, 8))
+
+    def _finish_record(self, frame: Frame, style: Style) -> None:
+        record = frame.layers.get(NAME) if frame.layers else None
+        if record is None:
+            return
+        record.update(frame.generated)
+        entries = record.get("messages")
+        if "chunk" in record:
+            entries = record["chunk"].get("entries")
+            records = number_offsets(record["chunk"])
+            if frame.status == OK and records != record["chunk"]["num_records"]:
+                message = f"the entries hold {records} messages, the chunk says {record['chunk']['num_records']}"
+                frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
+        for index, entry in enumerate(entries or ()):
+            if "sub_batch" in entry and "problem" in entry["sub_batch"]:
+                message = f"sub-batch {index}: {entry['sub_batch']['problem']}"
+                frame.find("warning", "malformed", "sub-batch", message, "sub_batch")
+
+    # Who is who.
+
+    def _sender(self, frame: Frame) -> str | None:
+        if self.client is None:
+            return None
+        return "client" if frame.side == self.client else "server"
+
+    def _take_side(self, frame: Frame, code: int) -> None:
+        if self.client is None and code in names.CLIENT_KEYS:
+            self.client = frame.side
+        elif self.client is None and code in names.SERVER_KEYS:
+            self.client = 1 - frame.side
+        frame.sender = self._sender(frame)
+
+    # Requests and responses.
+
+    def _ask(self, frame: Frame) -> None:
+        """A request: remember it until the other side answers with its correlation id."""
+        correlation = frame.values.get("correlation_id")
+        if correlation is None:
+            return
+        key = (frame.side, frame.values["key"] & ~names.RESPONSE_BIT, correlation)
+        self.outstanding[key] = Request(frame.number, frame.time_ns, frame.values)
+        frame.expects_response = True
+        if len(self.outstanding) > MAX_OUTSTANDING:
+            self.outstanding.popitem(last=False)
+            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} requests wait for a response")
+
+    def _answer(self, frame: Frame) -> Request | None:
+        """A response: find its request, tell the outcome."""
+        values = frame.values
+        code = values.get("response_code", names.OK)
+        if code not in (names.OK, names.SASL_CHALLENGE):
+            name = names.RESPONSE_CODES.get(code, f"code {code}")
+            frame.find("note", "response", "refused", f"the request was refused: {name}", "response_code")
+        correlation = values.get("correlation_id")
+        if correlation is None:
+            return None
+        request = self.outstanding.pop((1 - frame.side, values["key"] & ~names.RESPONSE_BIT, correlation), None)
+        if request is not None:
+            self._link(frame, request)
+        elif self.whole:
+            frame.find("note", "protocol", "no-request", f"no request with correlation id {correlation} was captured")
+        return request
+
+    def _link(self, frame: Frame, request: Request) -> None:
+        frame.request = request.frame
+        frame.latency_ns = frame.time_ns - request.time_ns
+
+    # Ids and the streams they stand for.
+
+    def _resolve(self, frame: Frame, bindings: Bindings, number: int | None, what: str) -> None:
+        """Name the stream behind an id; tell when the id was never declared or is no longer valid."""
+        if number is None:
+            return
+        binding = bindings.table.get(number)
+        if binding is None:
+            if self.whole:
+                message = f"{what} {number} was not declared on this connection"
+                frame.find("warning", "protocol", "not-declared", message, f"{what}_id")
+            return
+        frame.generated["stream"] = printable(binding.stream)
+        if binding.reference:
+            frame.generated["reference"] = printable(binding.reference)
+        if binding.ended:
+            message = f"{what} {number} of {printable(binding.stream)} had ended before"
+            frame.find("note", "protocol", "ended", message, f"{what}_id")
+
+    def _declare_publisher(self, frame: Frame) -> None:
+        self._ask(frame)
+        values = frame.values
+        if "stream" in values:
+            self.publishers.declare(values["publisher_id"], values["stream"], values["publisher_reference"])
+
+    def _declared_publisher(self, frame: Frame) -> None:
+        request = self._answer(frame)
+        if request is not None and "publisher_id" in request.values:
+            number = request.values["publisher_id"]
+            frame.generated["publisher_id"] = number
+            frame.generated["stream"] = printable(request.values.get("stream", ""))
+            self.publishers.settle(number, frame.values.get("response_code") == names.OK)
+
+    def _with_publisher(self, frame: Frame) -> None:
+        self._resolve(frame, self.publishers, frame.values.get("publisher_id"), "publisher")
+
+    def _publish_error(self, frame: Frame) -> None:
+        self._with_publisher(frame)
+        errors = frame.values.get("errors") or []
+        if not errors:
+            return
+        codes = sorted({names.RESPONSE_CODES.get(error["response_code"], "?") for error in errors if len(error) == 2})
+        message = f"{len(errors)} messages were not published: {', '.join(codes)}"
+        frame.find("warning", "response", "publish-error", message, "errors")
+
+    def _delete_publisher(self, frame: Frame) -> None:
+        self._ask(frame)
+        self._name_only(frame, self.publishers, frame.values.get("publisher_id"))
+
+    def _deleted_publisher(self, frame: Frame) -> None:
+        request = self._answer(frame)
+        if request is not None and frame.values.get("response_code") == names.OK:
+            self.publishers.end(request.values.get("publisher_id", -1))
+
+    def _subscribe(self, frame: Frame) -> None:
+        self._ask(frame)
+        values = frame.values
+        if "stream" not in values:
+            return
+        properties = {
+            entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2
+        }
+        self.subscriptions.declare(values["subscription_id"], values["stream"], properties.get("name", ""))
+
+    def _subscribed(self, frame: Frame) -> None:
+        request = self._answer(frame)
+        if request is not None and "subscription_id" in request.values:
+            number = request.values["subscription_id"]
+            frame.generated["subscription_id"] = number
+            frame.generated["stream"] = printable(request.values.get("stream", ""))
+            self.subscriptions.settle(number, frame.values.get("response_code") == names.OK)
+
+    def _unsubscribe(self, frame: Frame) -> None:
+        self._ask(frame)
+        self._name_only(frame, self.subscriptions, frame.values.get("subscription_id"))
+
+    def _unsubscribed(self, frame: Frame) -> None:
+        request = self._answer(frame)
+        if request is not None and frame.values.get("response_code") == names.OK:
+            self.subscriptions.end(request.values.get("subscription_id", -1))
+
+    def _credit(self, frame: Frame) -> None:
+        """Late credits after Unsubscribe are common: name the stream, complain about nothing."""
+        self._name_only(frame, self.subscriptions, frame.values.get("subscription_id"))
+
+    def _credited(self, frame: Frame) -> None:
+        self._answer(frame)
+        self._credit(frame)
+
+    def _name_only(self, frame: Frame, bindings: Bindings, number: int | None) -> None:
+        binding = bindings.table.get(-1 if number is None else number)
+        if binding is not None:
+            frame.generated["stream"] = printable(binding.stream)
+
+    def _consumer_update(self, frame: Frame) -> None:
+        self._ask(frame)
+        self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
+
+    def _consumer_updated(self, frame: Frame) -> None:
+        request = self._answer(frame)
+        if request is not None:
+            frame.generated["subscription_id"] = request.values.get("subscription_id")
+            self._name_only(frame, self.subscriptions, request.values.get("subscription_id"))
+
+    def _metadata_update(self, frame: Frame) -> None:
+        name = frame.values.get("stream")
+        if name is not None:
+            self.publishers.end_stream(name)
+            self.subscriptions.end_stream(name)
+            frame.find("note", "response", "stream-unavailable", f"{printable(name)} became unavailable", "stream")
+
+    def _deliver(self, frame: Frame) -> None:
+        self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
+        chunk = frame.values.get("chunk")
+        if chunk is not None and not frame.missing and "trailer_length" in chunk:
+            check_chunk(frame, chunk)
+
+    # The handshake.
+
+    def _authenticate(self, frame: Frame) -> None:
+        self._ask(frame)
+        values = frame.values
+        if values.get("data") and not self.authenticated:
+            user = user_name(values["mechanism"], values["data"])
+            if user is not None:
+                frame.generated["user"] = printable(user)
+
+    def _authenticated(self, frame: Frame) -> None:
+        self._answer(frame)
+        self.authenticated = frame.values.get("response_code") == names.SASL_CHALLENGE
+
+    def _tune(self, frame: Frame) -> None:
+        """The server's offer, and the client's answer in either form."""
+        code = frame.values.get("key", 0)
+        if frame.sender != "client" and not code & names.RESPONSE_BIT:
+            self.offered = Request(frame.number, frame.time_ns, frame.values)
+            frame.expects_response = True
+            return
+        if self.offered is not None:
+            self._link(frame, self.offered)
+            self.offered = None
+        self.frame_max = frame.values.get("frame_max", 0)
+
+    def _opened(self, frame: Frame) -> None:
+        self._answer(frame)
+        self.opened = frame.values.get("response_code") == names.OK
+
+    def _close(self, frame: Frame) -> None:
+        self._ask(frame)
+        if frame.sender == "server":
+            reason = printable(frame.values.get("closing_reason", ""))
+            frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
+
+    def _note_sizes(self, frame: Frame) -> None:
+        """Publish frames above the negotiated limit: newer brokers refuse them. Deliver is not bound by it."""
+        size = frame.length - 4
+        if frame.sender == "client" and self.opened and 0 < self.frame_max < size:
+            message = f"size {size} is above the negotiated frame max of {self.frame_max}"
+            frame.find("warning", "protocol", "frame-max", message, "size", (0, 4))
+        elif frame.sender == "client" and self.whole and not self.opened and size > INITIAL_FRAME_MAX:
+            message = f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
+            frame.find("note", "protocol", "frame-max", message, "size", (0, 4))
+
+    HANDLERS: ClassVar[dict[int, Callable[[RabbitMQConversation, Frame], Any]]] = {
+        **dict.fromkeys(names.CORRELATED, _ask),
+        **dict.fromkeys(names.RESPONSES, _answer),
+        0x0001: _declare_publisher,
+        0x8001: _declared_publisher,
+        0x0002: _with_publisher,
+        0x0003: _with_publisher,
+        0x0004: _publish_error,
+        0x0006: _delete_publisher,
+        0x8006: _deleted_publisher,
+        0x0007: _subscribe,
+        0x8007: _subscribed,
+        0x0008: _deliver,
+        0x0009: _credit,
+        0x8009: _credited,
+        0x000C: _unsubscribe,
+        0x800C: _unsubscribed,
+        0x0010: _metadata_update,
+        0x0013: _authenticate,
+        0x8013: _authenticated,
+        0x0014: _tune,
+        0x8014: _tune,
+        0x8015: _opened,
+        0x0016: _close,
+        0x001A: _consumer_update,
+        0x801A: _consumer_updated,
+    }
+
+
+def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
+    """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
+    start = chunk_start(frame.values["version"])
+    data_start = start + Chunk.HEADER_LENGTH
+    data_stop = data_start + chunk["data_length"]
+    if chunk["magic_version"] != CHUNK_MAGIC:
+        message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"
+        frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
+    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
+    good = crc == chunk["crc"]
+    frame.generated["crc_status"] = "good" if good else "bad"
+    if not good:
+        message = f"CRC-32 of the data is {crc:#010x}, the chunk says {chunk['crc']:#010x}"
+        frame.find("error", "checksum", "chunk-crc", message, "chunk.crc", (start + 32, start + 36))

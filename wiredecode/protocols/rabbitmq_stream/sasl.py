@@ -1,0 +1,31 @@
+"""What SASL payloads say without saying the secret (RFC 4616; AMQP 0-9-1 field table for AMQPLAIN)."""
+
+from __future__ import annotations
+
+from wiredecode.fields import text
+
+
+def user_name(mechanism: str, data: bytes) -> str | None:
+    """The user name in a client's first SASL payload; None where the mechanism does not show one."""
+    if mechanism == "PLAIN":
+        parts = data.split(b"\0", 2)
+        return text(parts[1]) if len(parts) == 3 else None
+    if mechanism == "AMQPLAIN":
+        return _amqplain_login(data)
+    return None
+
+
+def _amqplain_login(data: bytes) -> str | None:
+    """Walk the table ``name length uint8 | name | 'S' | value length uint32 | value`` to LOGIN."""
+    position = 0
+    while position < len(data):
+        name_end = position + 1 + data[position]
+        name = data[position + 1 : name_end]
+        value_start = name_end + 5
+        if data[name_end : name_end + 1] != b"S" or value_start > len(data):
+            return None
+        value_end = value_start + int.from_bytes(data[name_end + 1 : value_start], "big")
+        if name == b"LOGIN":
+            return text(data[value_start:value_end])
+        position = value_end
+    return None

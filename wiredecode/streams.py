@@ -1,0 +1,321 @@
+"""One direction of one connection: cutting its bytes into frames, across chunks and around holes.
+
+A stream is in one of three states: *in step* (the next byte starts a frame), *inside* a frame of known length of which
+bytes are missing, or *searching* for the next frame after a hole or after bytes that cannot be a frame. A hole whose
+length is known costs only the frame it lies in; one that hides the start of a frame costs a search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wiredecode.frame import PARTIAL, UNDECODED, Finding, Frame
+from wiredecode.net.types import Chunk, Direction, Gap, Int64s
+from wiredecode.protocols.base import Protocol
+
+UNDECODED_SPAN = 1024 * 1024
+"""Longest span reported as one undecoded record."""
+UNDECODED_SHOWN = 4096
+"""Bytes of it that are kept to be looked at."""
+
+COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
+
+
+class Pieces:
+    """Which packet carried which bytes of the unread part of a stream: the columns of its chunks, joined."""
+
+    def __init__(self) -> None:
+        self.parts: list[list[Int64s]] = [[] for _ in COLUMNS]
+
+    def add(self, chunk: Chunk) -> None:
+        for part, name in zip(self.parts, COLUMNS, strict=True):
+            part.append(getattr(chunk, name))
+
+    def columns(self) -> list[Int64s]:
+        for part in self.parts:
+            if len(part) > 1:
+                part[:] = [np.concatenate(part)]
+        return [part[0] for part in self.parts]
+
+    def drop(self, offset: int) -> None:
+        """Forget the pieces that end at or before a stream offset."""
+        if not self.parts[0]:
+            return
+        columns = self.columns()
+        index = int(np.searchsorted(columns[0], offset, "right"))
+        if index:
+            for part, column in zip(self.parts, columns, strict=True):
+                part[:] = [column[index:]] if index < len(column) else []
+
+
+@dataclass(slots=True)
+class Span:
+    """A stretch of a stream that becomes one record: a frame with holes, or bytes that could not be decoded."""
+
+    offset: int
+    data: bytes = b""
+    captured: int = 0
+    missing: int = 0
+    left: int = 0
+    """Of a frame: bytes still to come."""
+    packets: list[int] = field(default_factory=list)
+    ready: int = 0
+    time_ns: int = 0
+    first_ns: int | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Stream:
+    """Cuts one direction into frames and appends them to ``frames``, in stream order."""
+
+    def __init__(self, direction: Direction, protocol: Protocol, frames: list[Frame], in_step: bool) -> None:
+        self.direction, self.protocol, self.frames = direction, protocol, frames
+        self.in_step = in_step
+        self.sync_at: int | None = None
+        """Stream offset at which recognition found the first frame."""
+        self.not_before = 0
+        """Packet at which the protocol was recognised: no frame was known before it."""
+        self.parts: list[bytes] = []
+        self.base = 0
+        """Stream offset of the first unread byte."""
+        self.have = 0
+        self.need = 0
+        """Size of the frame at ``base``, once its header tells."""
+        self.pieces = Pieces()
+        self.span: Span | None = None
+        """The frame with holes in it, or the undecoded bytes, being collected."""
+        self.findings: list[Finding] = []
+        """What the next record will tell besides its own findings."""
+        self.framed = self.undecoded = 0
+
+    # Events.
+
+    def chunk(self, chunk: Chunk) -> None:
+        if self.span is not None and self.span.left:
+            rest = self._continue(chunk)
+            if rest is None:
+                return
+            chunk = rest
+        if not self.have:
+            self.base = chunk.offset
+        self.parts.append(chunk.data)
+        self.have += len(chunk.data)
+        self.pieces.add(chunk)
+        if not self.in_step:
+            self._search(final=False)
+        if self.in_step and self.have >= max(self.need, 1):
+            self._cut()
+
+    def gap(self, gap: Gap) -> None:
+        lost = Finding("warning", "reassembly", "hole", f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}")
+        self._interrupt()
+        span = self.span
+        if span is not None and span.left:
+            inside = min(span.left, gap.length)
+            span.missing += inside
+            span.left -= inside
+            span.findings.append(lost)
+            if not span.left:
+                self._close_span(PARTIAL)
+                self.in_step = inside == gap.length
+            return
+        self.findings.append(lost)
+        self.in_step = False
+
+    def end(self, reason: str) -> None:
+        """Nothing more will come: what is left becomes a partial frame or undecoded bytes."""
+        self._interrupt()
+        span = self.span
+        if span is not None and span.left:
+            message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
+            span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
+            span.missing += span.left
+            span.left = 0
+            self._close_span(PARTIAL)
+
+    def note(self, finding: Finding) -> None:
+        self.findings.append(finding)
+
+    # In step.
+
+    def _cut(self) -> None:
+        data = self._joined()
+        split = self.protocol.split(data)
+        if split.ends:
+            self._emit(data, split.ends)
+            self._consume(data, split.ends[-1])
+        self.need = split.need
+        if split.bad is not None:
+            self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
+            self.in_step, self.need = False, 0
+            self._search(final=False)
+            if self.in_step:
+                self._cut()
+
+    def _emit(self, data: bytes, ends: list[int]) -> None:
+        piece_ends, packet, time_ns, ready, ready_ns = self.pieces.columns()
+        bounds = self.base + np.array([0, *ends], dtype=np.int64)
+        first = np.searchsorted(piece_ends, bounds[:-1], "right")
+        last = np.searchsorted(piece_ends, bounds[1:] - 1, "right")
+        when = np.maximum(ready[last], self.not_before).tolist()
+        moments = ready_ns[last].tolist()
+        beginnings = time_ns[first].tolist()
+        packets = packet.tolist()
+        connection, side, base, out = self.direction.connection, self.direction.side, self.base, self.frames
+        start = 0
+        rows = zip(ends, first.tolist(), last.tolist(), when, moments, beginnings, strict=True)
+        for stop, low, high, ready_at, moment, beginning in rows:
+            carriers = [packets[low]] if low == high else sorted({*packets[low : high + 1]})
+            size = stop - start
+            out.append(
+                Frame(
+                    connection, side, data, start, stop, base + start, size, 0, carriers, ready_at, moment, beginning
+                )
+            )
+            start = stop
+        self.framed += ends[-1]
+        self._attach(out[-len(ends)])
+
+    def _attach(self, frame: Frame) -> None:
+        if self.findings:
+            frame.findings.extend(self.findings)
+            self.findings = []
+
+    # Searching.
+
+    def _search(self, final: bool) -> None:
+        data = self._joined()
+        if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
+            position, found = self.sync_at - self.base, True
+        else:
+            answer = self.protocol.search(data, final=final)
+            position, found = answer.position, answer.found
+        if final and not found:
+            position = len(data)
+        if position:
+            self._skip(data, position)
+        if found:
+            if self.span is not None:
+                self._close_span(UNDECODED)
+            self.in_step, self.need = True, 0
+
+    def _skip(self, data: bytes, length: int) -> None:
+        """Take bytes that belong to no frame out of the buffer, and account for them."""
+        taken = 0
+        while taken < length:
+            if self.span is None:
+                self.span = Span(self.base + taken)
+            size = min(length - taken, UNDECODED_SPAN - self.span.captured)
+            shown = max(0, UNDECODED_SHOWN - len(self.span.data))
+            self.span.data += data[taken : taken + min(size, shown)]
+            self._collect(self.span, self.base + taken, size)
+            taken += size
+            if self.span.captured == UNDECODED_SPAN:
+                self._close_span(UNDECODED)
+        self._consume(data, length)
+
+    # Frames with holes.
+
+    def _interrupt(self) -> None:
+        """The contiguous bytes end here: decide about what is left of them."""
+        if self.have and not self.in_step:
+            self._search(final=True)
+            if self.in_step and self.have:
+                self._cut()
+        if self.have and self.in_step and self.need > self.have:
+            data = self._joined()
+            self.span = Span(self.base, data, left=self.need - len(data))
+            self._collect(self.span, self.base, len(data))
+            self._consume(data, len(data))
+        elif self.have:
+            data = self._joined()
+            if self.in_step:
+                message = f"{len(data)} bytes are too few to tell the size of a frame"
+                self.findings.append(Finding("warning", "reassembly", "header-cut", message))
+            self._skip(data, len(data))
+        self.need = 0
+        if self.span is not None and not self.span.left:
+            self._close_span(UNDECODED)
+
+    def _continue(self, chunk: Chunk) -> Chunk | None:
+        """Bytes behind a hole that still belong to the frame before it; return what follows the frame."""
+        span = self.span
+        assert span is not None
+        size = min(span.left, len(chunk.data))
+        self.pieces.add(chunk)
+        self._collect(span, chunk.offset, size)
+        span.left -= size
+        stop = chunk.offset + size
+        self.pieces.drop(stop)
+        if span.left:
+            return None
+        self._close_span(PARTIAL)
+        self.in_step = True
+        if size == len(chunk.data):
+            return None
+        self.pieces = Pieces()
+        keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
+        columns = {name: getattr(chunk, name)[keep] for name in COLUMNS}
+        return Chunk(chunk.direction, stop, chunk.data[size:], **columns)
+
+    def _collect(self, span: Span, offset: int, size: int) -> None:
+        """Add ``size`` captured bytes at a stream offset to a span: their packets and times."""
+        piece_ends, packet, time_ns, ready, ready_ns = self.pieces.columns()
+        low = int(np.searchsorted(piece_ends, offset, "right"))
+        high = int(np.searchsorted(piece_ends, offset + size - 1, "right"))
+        carriers = packet[low : high + 1].tolist()
+        if span.packets and carriers[0] == span.packets[-1]:
+            del carriers[0]
+        span.packets.extend(carriers)
+        if span.first_ns is None:
+            span.first_ns = int(time_ns[low])
+        span.ready, span.time_ns = int(ready[high]), int(ready_ns[high])
+        span.captured += size
+
+    def _close_span(self, status: str) -> None:
+        span, self.span = self.span, None
+        assert span is not None
+        frame = Frame(
+            self.direction.connection,
+            self.direction.side,
+            span.data,
+            0,
+            len(span.data),
+            span.offset,
+            span.captured + span.missing,
+            span.missing,
+            sorted({*span.packets}),
+            max(span.ready, self.not_before),
+            span.time_ns,
+            span.first_ns or 0,
+            status,
+            protocol=self.protocol.name,
+        )
+        self._attach(frame)
+        frame.findings.extend(span.findings)
+        if status == UNDECODED:
+            self.undecoded += span.captured
+            message = f"{span.captured} bytes belong to no frame that can be recognised"
+            frame.find("warning", "undecoded", "no-frame", message, None, (0, span.captured))
+        else:
+            self.framed += span.captured
+        self.frames.append(frame)
+
+    # The buffer.
+
+    def _joined(self) -> bytes:
+        if len(self.parts) != 1:
+            self.parts = [b"".join(self.parts)]
+        return self.parts[0]
+
+    def _consume(self, data: bytes, length: int) -> None:
+        self.have -= length
+        self.base += length
+        self.parts = [data[length:]] if self.have else []
+        self.pieces.drop(self.base)
+
+    def totals(self) -> dict[str, Any]:
+        return {"framed": self.framed, "undecoded": self.undecoded}
