@@ -46,15 +46,15 @@ class Decoded:
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
-    return _compiled(layer, "head", None)(b, p, e)[0]
+    return decoder(layer, "head")(b, p, e)[0]
 
 
 def walk(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], int]:
-    return _compiled(layer, "walk", None)(b, p, e)
+    return decoder(layer, "walk")(b, p, e)
 
 
 def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[dict[str, Any], int]:
-    return _compiled(layer, "record", style)(b, p, e)
+    return decoder(layer, "record", style)(b, p, e)
 
 
 def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
@@ -62,7 +62,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
     values: dict[str, Any] = {}
     ranges: dict[str, Range] = {}
     try:
-        stop = _compiled(layer, "careful", None)(b, p, e, values, ranges)
+        stop = decoder(layer, "careful")(b, p, e, values, ranges)
     except Short as short:
         reached = max((end for _, end in ranges.values()), default=0)
         return Decoded(values, ranges, reached, short)
@@ -75,7 +75,8 @@ def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
 
 
 @cache
-def _compiled(layer: type[Layer], mode: str, style: Style | None) -> Callable[..., Any]:
+def decoder(layer: type[Layer], mode: str, style: Style | None = None) -> Callable[..., Any]:
+    """The generated function of a mode; made on first use."""
     emitter = Emitter(layer, mode, style)
     code = compile(emitter.text(), f"<{mode} decoder of {layer.__name__}>", "exec")
     exec(code, emitter.namespace)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
@@ -121,8 +122,11 @@ class Dialogue:
             told = self.streams[known.side]
             if known.offset or not whole:
                 told.in_step, told.sync_at = False, known.offset
+        known_before = len(self.out)
         for event in identifier.waiting:
             self._feed(self.streams[event.direction.side], event)
+        # All of these were known at once: what came first goes first.
+        self.out[known_before:] = sorted(self.out[known_before:], key=lambda frame: (frame.packets[-1], frame.side))
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
@@ -148,7 +152,8 @@ class Dissector:
     """Dissects one capture.
 
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
-    their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames.
+    their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames. ``known`` replaces the protocols that are
+    tried.
     """
 
     def __init__(
@@ -158,12 +163,13 @@ class Dissector:
         limits: Limits | None = None,
         style: Style | None = None,
         link_responses: bool = True,
+        known: tuple[Protocol, ...] | None = None,
     ) -> None:
         self.network = Network(limits or Limits())
         self.style, self.link_responses = style, link_responses
         self.totals = Totals()
         self._decode_as = decode_as or {}
-        self._protocols = protocols()
+        self._protocols = protocols() if known is None else known
         self._dialogues: dict[int, Dialogue] = {}
         self._ended: list[int] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
@@ -257,7 +263,7 @@ class Dissector:
     def _release(self, watermark: int | None) -> Iterator[Frame]:
         """Decode and hand on, in capture order, the frames that nothing can come before any more."""
         pending = self._pending
-        pending.sort(key=_order)
+        pending.sort(key=attrgetter("ready"))
         count = len(pending)
         if watermark is not None:
             while count and pending[count - 1].ready >= watermark:
@@ -306,7 +312,3 @@ class Dissector:
             self._lookahead_bytes -= head.length
             asked.pop(head.number, None)
             yield head
-
-
-def _order(frame: Frame) -> tuple[int, int, int]:
-    return frame.ready, frame.packets[-1], frame.side

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
 
 Severity = str
 """``"error"``: the frame is broken or was refused; ``"warning"``: suspicious; ``"note"``: worth knowing."""
+
+
+class _Empty(dict[str, Any]):
+    """No fields: one object shared by all frames that have none (hashable, as dataclass defaults must be)."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+NOTHING: Mapping[str, Any] = _Empty()
 
 OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
 
@@ -39,6 +49,16 @@ class Finding:
         }
 
 
+@dataclass(slots=True, frozen=True)
+class Inner:
+    """A layer inside a frame: another protocol that the frame carries."""
+
+    layer: type[Layer]
+    data: bytes
+    start: int | None
+    """Where it starts in the frame; None when it had to be decompressed or put together first."""
+
+
 @dataclass(slots=True, eq=False)
 class Frame:
     """One protocol message of one direction of one connection."""
@@ -65,7 +85,7 @@ class Frame:
     first_ns: int
     """Time of the packet that carried its first byte."""
     status: str = OK
-    findings: list[Finding] = field(default_factory=list)
+    findings: Sequence[Finding] = ()
     number: int = 0
     protocol: str = ""
     dialect: str | None = None
@@ -77,10 +97,12 @@ class Frame:
     latency_ns: int | None = None
     expects_response: bool = False
     layer: type[Layer] | None = None
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = NOTHING
     """The values read so far: of bulk arrays only the count."""
-    generated: dict[str, Any] = field(default_factory=dict)
+    generated: Mapping[str, Any] = NOTHING
     """What other frames tell about this one, such as the stream of its publisher; fields of its layer."""
+    inner: Sequence[Inner] = ()
+    """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
     """The record of its layers, if records were asked for."""
 
@@ -107,4 +129,8 @@ class Frame:
         range: Range | None = None,
     ) -> None:
         """Add a finding."""
-        self.findings.append(Finding(severity, group, code, message, field, range))
+        self.findings = [*self.findings, Finding(severity, group, code, message, field, range)]
+
+    def generate(self, name: str, value: Any) -> None:
+        """Add a generated field."""
+        self.generated = {**self.generated, name: value}

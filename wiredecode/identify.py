@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from wiredecode.net.types import Chunk, Connection, Event, Gap
@@ -79,20 +80,24 @@ class Piece:
     data: bytes | None
 
 
-def pieces(events: Iterable[Event]) -> list[Piece]:
+def pieces(events: Iterable[Event]) -> Iterator[Piece]:
     """The events packet by packet, in capture order: a decision must not depend on how the capture was cut."""
-    found: list[Piece] = []
+    sides: tuple[list[Event], list[Event]] = ([], [])
+    for event in events:
+        sides[event.direction.side].append(event)
+    return heapq.merge(*(_one_side(side) for side in sides), key=lambda piece: piece.ready)
+
+
+def _one_side(events: list[Event]) -> Iterator[Piece]:
     for event in events:
         side = event.direction.side
         if isinstance(event, Gap):
-            found.append(Piece(side, event.ready, event.offset, None))
+            yield Piece(side, event.ready, event.offset, None)
         elif isinstance(event, Chunk):
             start = event.offset
-            for stop, ready in zip(event.ends.tolist(), event.ready.tolist(), strict=True):
-                found.append(Piece(side, ready, start, event.data[start - event.offset : stop - event.offset]))
-                start = stop
-    found.sort(key=lambda piece: piece.ready)
-    return found
+            for stop, ready in zip(event.ends, event.ready, strict=True):
+                yield Piece(side, int(ready), start, event.data[start - event.offset : stop - event.offset])
+                start = int(stop)
 
 
 @dataclass

@@ -7,13 +7,13 @@ length is known costs only the frame it lies in; one that hides the start of a f
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from wiredecode.frame import PARTIAL, UNDECODED, Finding, Frame
-from wiredecode.net.types import Chunk, Direction, Gap, Int64s
+from wiredecode.net.types import Chunk, Direction, Gap
 from wiredecode.protocols.base import Protocol
 
 UNDECODED_SPAN = 1024 * 1024
@@ -27,28 +27,39 @@ COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 class Pieces:
     """Which packet carried which bytes of the unread part of a stream: the columns of its chunks, joined."""
 
+    __slots__ = COLUMNS
+
     def __init__(self) -> None:
-        self.parts: list[list[Int64s]] = [[] for _ in COLUMNS]
+        self.clear()
+
+    def clear(self) -> None:
+        self.ends: list[int] = []
+        self.packet: list[int] = []
+        self.time_ns: list[int] = []
+        self.ready: list[int] = []
+        self.ready_ns: list[int] = []
 
     def add(self, chunk: Chunk) -> None:
-        for part, name in zip(self.parts, COLUMNS, strict=True):
-            part.append(getattr(chunk, name))
+        self.ends += chunk.ends.tolist()
+        self.packet += chunk.packet.tolist()
+        self.time_ns += chunk.time_ns.tolist()
+        self.ready += chunk.ready.tolist()
+        self.ready_ns += chunk.ready_ns.tolist()
 
-    def columns(self) -> list[Int64s]:
-        for part in self.parts:
-            if len(part) > 1:
-                part[:] = [np.concatenate(part)]
-        return [part[0] for part in self.parts]
+    def holding(self, offset: int, low: int = 0) -> int:
+        """Index of the piece that holds a stream offset."""
+        return bisect_right(self.ends, offset, low)
 
     def drop(self, offset: int) -> None:
         """Forget the pieces that end at or before a stream offset."""
-        if not self.parts[0]:
+        ends = self.ends
+        if ends and ends[-1] <= offset:
+            self.clear()
             return
-        columns = self.columns()
-        index = int(np.searchsorted(columns[0], offset, "right"))
+        index = bisect_right(ends, offset)
         if index:
-            for part, column in zip(self.parts, columns, strict=True):
-                part[:] = [column[index:]] if index < len(column) else []
+            for name in COLUMNS:
+                del getattr(self, name)[:index]
 
 
 @dataclass(slots=True)
@@ -156,32 +167,39 @@ class Stream:
                 self._cut()
 
     def _emit(self, data: bytes, ends: list[int]) -> None:
-        piece_ends, packet, time_ns, ready, ready_ns = self.pieces.columns()
-        bounds = self.base + np.array([0, *ends], dtype=np.int64)
-        first = np.searchsorted(piece_ends, bounds[:-1], "right")
-        last = np.searchsorted(piece_ends, bounds[1:] - 1, "right")
-        when = np.maximum(ready[last], self.not_before).tolist()
-        moments = ready_ns[last].tolist()
-        beginnings = time_ns[first].tolist()
-        packets = packet.tolist()
-        connection, side, base, out = self.direction.connection, self.direction.side, self.base, self.frames
-        start = 0
-        rows = zip(ends, first.tolist(), last.tolist(), when, moments, beginnings, strict=True)
-        for stop, low, high, ready_at, moment, beginning in rows:
-            carriers = [packets[low]] if low == high else sorted({*packets[low : high + 1]})
+        pieces, base, out = self.pieces, self.base, self.frames
+        piece_ends, packet, ready, ready_ns, time_ns = (
+            *(pieces.ends, pieces.packet, pieces.ready),
+            *(pieces.ready_ns, pieces.time_ns),
+        )
+        connection, side, not_before = self.direction.connection, self.direction.side, self.not_before
+        start = low = high = 0
+        first = len(out)
+        for stop in ends:
+            offset = base + start
+            while piece_ends[low] <= offset:
+                low += 1
+            high = low
+            while piece_ends[high] < base + stop:
+                high += 1
+            carriers = [packet[low]] if low == high else sorted({*packet[low : high + 1]})
+            known = ready[high]
+            if known < not_before:
+                known = not_before
             size = stop - start
             out.append(
                 Frame(
-                    connection, side, data, start, stop, base + start, size, 0, carriers, ready_at, moment, beginning
+                    *(connection, side, data, start, stop, offset, size, 0),
+                    *(carriers, known, ready_ns[high], time_ns[low]),
                 )
             )
             start = stop
         self.framed += ends[-1]
-        self._attach(out[-len(ends)])
+        self._attach(out[first])
 
     def _attach(self, frame: Frame) -> None:
         if self.findings:
-            frame.findings.extend(self.findings)
+            frame.findings = [*frame.findings, *self.findings]
             self.findings = []
 
     # Searching.
@@ -263,16 +281,16 @@ class Stream:
 
     def _collect(self, span: Span, offset: int, size: int) -> None:
         """Add ``size`` captured bytes at a stream offset to a span: their packets and times."""
-        piece_ends, packet, time_ns, ready, ready_ns = self.pieces.columns()
-        low = int(np.searchsorted(piece_ends, offset, "right"))
-        high = int(np.searchsorted(piece_ends, offset + size - 1, "right"))
-        carriers = packet[low : high + 1].tolist()
+        pieces = self.pieces
+        low = pieces.holding(offset)
+        high = pieces.holding(offset + size - 1, low)
+        carriers = pieces.packet[low : high + 1]
         if span.packets and carriers[0] == span.packets[-1]:
             del carriers[0]
         span.packets.extend(carriers)
         if span.first_ns is None:
-            span.first_ns = int(time_ns[low])
-        span.ready, span.time_ns = int(ready[high]), int(ready_ns[high])
+            span.first_ns = pieces.time_ns[low]
+        span.ready, span.time_ns = pieces.ready[high], pieces.ready_ns[high]
         span.captured += size
 
     def _close_span(self, status: str) -> None:
@@ -295,7 +313,7 @@ class Stream:
             protocol=self.protocol.name,
         )
         self._attach(frame)
-        frame.findings.extend(span.findings)
+        frame.findings = [*frame.findings, *span.findings]
         if status == UNDECODED:
             self.undecoded += span.captured
             message = f"{span.captured} bytes belong to no frame that can be recognised"
@@ -316,6 +334,3 @@ class Stream:
         self.base += length
         self.parts = [data[length:]] if self.have else []
         self.pieces.drop(self.base)
-
-    def totals(self) -> dict[str, Any]:
-        return {"framed": self.framed, "undecoded": self.undecoded}

@@ -73,22 +73,21 @@ def ipv6(
 ) -> bytes:
     """An IPv6 packet; ``extensions`` are (protocol number, header without its next-header byte)."""
     chain = list(extensions)
-    following = [number for number, _ in chain[1:]] + [protocol]
+    numbers = [number for number, _ in chain] + [protocol]
     body = (
-        b"".join(bytes([after]) + data for (_, data), after in zip(chain, following, strict=True)) + payload
+        b"".join(bytes([after]) + data for (_, data), after in zip(chain, numbers[1:], strict=True)) + payload
     )
-    first = chain[0][0] if chain else protocol
     size = len(body) if length is None else length
     addresses = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, target)
-    return struct.pack("!IHBB", 6 << 28, size, first, 64) + addresses + body
+    return struct.pack("!IHBB", 6 << 28, size, numbers[0], 64) + addresses + body
 
 
 def ipv6_fragment(
-    payload: bytes, offset: int, more: bool, identification: int = 1, protocol: int = 6, **addresses: str
+    payload: bytes, offset: int, more: bool, identification: int = 1, protocol: int = 6
 ) -> bytes:
     """An IPv6 packet with a fragment header; ``offset`` in bytes."""
     header = struct.pack("!BHI", 0, offset | more, identification)
-    return ipv6(payload, protocol=protocol, extensions=[(44, header)], **addresses)
+    return ipv6(payload, protocol=protocol, extensions=[(44, header)])
 
 
 def tcp(
@@ -113,9 +112,9 @@ def udp(payload: bytes = b"", source: int = 5353, target: int = 53) -> bytes:
 
 @dataclass
 class Talk:
-    """Both sides of a TCP connection over Ethernet and IP; every method gives the bytes of one or more packets.
+    """Both sides of a TCP connection over Ethernet and IP; every method gives one or more packets.
 
-    ``seq`` is the next sequence number of each side (0: client, 1: server). Addresses with a colon make it IPv6.
+    ``seq`` is the next sequence number of each side (0: client, 1: server). Addresses with a colon are IPv6.
     """
 
     client: tuple[str, int] = ("10.0.0.1", 40000)
@@ -173,8 +172,10 @@ def batches(
     snaplen: int | None = None,
     first_number: int = 1,
 ) -> Iterator[PacketBatch]:
-    """Packets as batches of ``size`` (default: one batch); a packet alone comes 1 ms after the one before, a pair
-    (seconds, bytes) at that time since `START_NS`."""
+    """Packets as batches of ``size`` (default: one batch).
+
+    A packet alone comes 1 ms after the one before, a pair (seconds, bytes) at that time since `START_NS`.
+    """
     timed: list[tuple[int, bytes]] = []
     now = START_NS
     for packet in packets:

@@ -58,6 +58,8 @@ class Outcome:
 
     network: Network
     events: list[Event] = field(default_factory=list)
+    ready: dict[Direction, int] = field(default_factory=dict)
+    """Last ready of every direction."""
 
     @property
     def directions(self) -> list[Direction]:
@@ -135,16 +137,12 @@ def run(parts: Iterable[PacketBatch], limits: Limits | None = None) -> Outcome:
 
 def check(events: list[Event], outcome: Outcome, mark: int) -> None:
     """Nothing is ready before the watermark, and ready never decreases along a stream."""
-    last = {}
-    for e in outcome.events + events:
+    for e in events:
         if isinstance(e, Chunk | Gap):
             ready = [e.ready] if isinstance(e, Gap) else e.ready.tolist()
             assert ready == sorted(ready)
-            assert ready[0] >= last.get(e.direction, 0)
-            last[e.direction] = ready[-1]
-    for e in events:
-        if isinstance(e, Chunk | Gap):
-            assert (e.ready if isinstance(e, Gap) else int(e.ready[0])) >= mark
+            assert ready[0] >= max(mark, outcome.ready.get(e.direction, 0))
+            outcome.ready[e.direction] = ready[-1]
     outcome.events += events
 
 

@@ -76,7 +76,7 @@ class FileInfo:
     interfaces: list[Interface] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     name_records: list[NameRecord] = field(default_factory=list)
-    secrets: list[tuple[int, bytes]] = field(default_factory=list)
+    secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(secrets type, data) of decryption-secrets blocks; type 0x544c534b is a TLS key log."""
     skipped_blocks: Counter[int] = field(default_factory=Counter)
     """Blocks that were stepped over, by block type."""

@@ -1,4 +1,4 @@
-"""Segments that wait behind the holes of one direction: sorted, not overlapping, the first copy of a byte kept."""
+"""Segments that wait behind the holes of one direction: sorted, disjoint, the first copy of a byte kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Origin(NamedTuple):
 
 
 class Buffered(NamedTuple):
-    """Stream bytes [start, end) that wait behind a hole; ``data`` is shorter when the snapshot length cut it."""
+    """Stream bytes [start, end) behind a hole; ``data`` is shorter when the snapshot length cut it."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ class Arrival(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """Bytes at ``position`` that came again: as they were kept (nothing, where the first copy was cut), as they came."""
+    """Bytes at ``position`` that came again, with the first copy as far as that was captured."""
 
     position: int
     first: bytes
@@ -43,7 +43,7 @@ class Overlap(NamedTuple):
 
 
 class Backlog:
-    """Insertion is a bisection and a move of at most `Limits.buffered_segments` pointers; taking from the front is free."""
+    """Adding bisects and moves at most `Limits.buffered_segments` pointers; taking from the front is free."""
 
     __slots__ = ("_arrivals", "_head", "_segments", "_starts", "size")
 
@@ -77,7 +77,7 @@ class Backlog:
         self._arrivals.append(Arrival(position, origin))
 
     def add(self, start: int, end: int, data: bytes, origin: Origin, offset: int) -> list[Overlap]:
-        """Keep what of [start, end) is not kept yet; the rest is returned. ``offset`` is where the stream is."""
+        """Keep what of [start, end) is not kept yet, return the rest. ``offset`` is where the stream is."""
         starts, segments = self._starts, self._segments
         at = bisect_right(starts, start, self._head)
         if at > self._head and segments[at - 1].end > start:

@@ -11,8 +11,11 @@ FEW = 24
 
 
 class Clock:
-    """The running maximum of packet times; a step back of more than ``step_ns`` (clock set, files out of order,
-    one absurd time) shifts what follows, so that time always goes on."""
+    """The running maximum of packet times.
+
+    A step back of more than ``step_ns`` (clock set, files out of order, one absurd time) shifts what
+    follows, so that time always goes on.
+    """
 
     __slots__ = ("_shift", "_step_ns", "now")
 

@@ -13,7 +13,7 @@ from wiredecode.net.serial import advance, distance
 from wiredecode.net.types import Connection, Event
 
 FlowKey = tuple[int, int, int, int, int]
-"""Source address high and low half, destination address, ports as in `segments.Segments`: one direction of a 4-tuple."""
+"""One direction of a 4-tuple: halves of source and destination address, ports, as in `segments.Segments`."""
 
 
 def reverse(key: FlowKey) -> FlowKey:

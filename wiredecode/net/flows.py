@@ -30,7 +30,7 @@ class Flows:
 
 
 def group_by_flow(segments: Segments) -> Flows:
-    """Group by 4-tuple: one stable sort of a hash, checked, for an equal hash of different flows must do no harm."""
+    """Group by 4-tuple: one stable sort of a hash, checked, for equal hashes of two flows must do no harm."""
     keys = (
         segments.source_low,
         segments.target_low,

@@ -1,4 +1,4 @@
-"""IP fragments put together again (RFC 791 section 3.2, RFC 8200 section 4.5); the first copy of a byte wins."""
+"""IP fragments put together (RFC 791 section 3.2, RFC 8200 section 4.5); the first copy of a byte wins."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Datagram:
     def malformed(self) -> bool:
         """Bytes behind the last fragment, or more than a datagram can hold."""
         end = self.pieces[-1].end if self.pieces else 0
-        return end > (MAX_DATAGRAM if self.total is None else self.total)
+        return end > MAX_DATAGRAM or (self.total is not None and end > self.total)
 
 
 class Fragments:

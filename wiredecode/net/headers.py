@@ -1,7 +1,7 @@
 """Packets to TCP segments: the headers of a whole batch as columns, what is unusual one by one.
 
-The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type. All other
-IP packets, and batches too small for columns to pay, go through `ip.IpReader`; both paths give the same rows.
+The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type.
+All other IP packets, and batches too small for columns to pay, go through `ip.IpReader`: the rows are equal.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class HeaderReader:
     def _columns(
         self, batch: PacketBatch, octets: Octets, rows: Int64s, at: Int64s, version: int
     ) -> tuple[Segments, Mask]:
-        """Fast path for packets of one IP version that starts ``at``; also which of ``rows`` it did not take."""
+        """Fast path for one IP version, headers start ``at``; also which of ``rows`` it did not take."""
         start = batch.start[rows]
         available = start + batch.captured[rows] - at
         wire = batch.original[rows] - (at - start)

@@ -146,7 +146,7 @@ class ColumnIntake:
         return high, low, other_high, other_low, ports
 
     def _syn(self, row: int, flow: int, tracked: Tracked, side: int) -> None:
-        """A SYN: what came before it belongs to the connection as it is, what comes after perhaps to a new one."""
+        """A SYN: what came before belongs to the connection as it is, what follows perhaps to a new one."""
         for part in (flow, self._flow_of_key.get(reverse(self._flows.keys[flow]), flow)):
             end = self._flows.begin[part + 1]
             self._take(part, bisect_left(self._row_list, row, self._cursor[part], end))

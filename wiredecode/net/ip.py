@@ -1,4 +1,4 @@
-"""IPv4, IPv6 and TCP headers of one packet: the path of the packets that are not plain TCP, and of small batches."""
+"""IPv4, IPv6 and TCP headers of one packet: for packets that are not plain TCP, and for small batches."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class IpReader:
         length: int,
         carrier: Packet | Piece,
     ) -> None:
-        """Append a row; ``ahead`` is added to the sequence number, ``carrier`` is the packet that has the bytes."""
+        """Append a row; ``ahead`` is added to the sequence number, ``carrier`` has the bytes."""
         self.rows.append(
             (
                 packet.row,

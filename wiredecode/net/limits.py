@@ -1,4 +1,7 @@
-"""Every limit of net/: what may be remembered, and for how long. Reaching one is counted, and is a Note where a stream is concerned."""
+"""Every limit of net/: what may be remembered, and for how long.
+
+Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a stream anything.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ class Limits:
     buffered_bytes: int = 4 * MIB
     """Payload bytes kept behind the holes of one direction."""
     buffered_total: int = 64 * MIB
-    """Payload bytes kept behind holes, all directions together (looked at every `TOTAL_CHECK_PACKETS` packets)."""
+    """Payload bytes kept behind all holes (looked at every `TOTAL_CHECK_PACKETS` packets)."""
     buffered_segments: int = 16 * KIB
     """Segments kept behind the holes of one direction."""
     window_bytes: int = GIB
     """A segment further than this from the next expected byte is ignored (RFC 7323: the largest window)."""
     late_syn_bytes: int = MIB
-    """A SYN whose first byte lies at most this far before the data already seen is a reordered one, not port reuse."""
+    """A SYN at most this far before the first data seen was reordered, and is no port reuse."""
     history_bytes: int = 4 * KIB
     """Delivered bytes remembered per direction, to compare retransmissions with."""
     remembered_gaps: int = 64
@@ -36,7 +39,7 @@ class Limits:
     fragment_bytes: int = 4 * MIB
     """Bytes of all incomplete IP datagrams."""
     fragment_seconds: float = 30.0
-    """An IP datagram must be complete this long after its first fragment (RFC 791 suggests 15 s, RFC 8200 60 s)."""
+    """An IP datagram must be complete so long after its first fragment (RFC 791: 15 s, RFC 8200: 60 s)."""
     vlan_tags: int = 4
     """802.1Q / 802.1ad tags before the network layer."""
     extension_headers: int = 16
@@ -44,4 +47,4 @@ class Limits:
 
 
 TOTAL_CHECK_PACKETS = 1024
-"""`Limits.buffered_total` is enforced at packet numbers that are multiples of this, so that batch size does not matter."""
+"""`Limits.buffered_total` is enforced at multiples of this packet number: so batch size does not matter."""

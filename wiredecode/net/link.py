@@ -34,7 +34,7 @@ _TYPED = {LINKTYPE_ETHERNET: (12, 14), LINKTYPE_LINUX_SLL: (14, 16), LINKTYPE_LI
 class Octets:
     """A buffer to gather big-endian integers from, one numpy gather per column.
 
-    An index too near to the end reads the last bytes of the buffer: callers check lengths and ignore such values.
+    An index too near to the end reads the last bytes of the buffer: callers check lengths and ignore that.
     """
 
     __slots__ = ("_size", "_u8", "_u16", "_u32", "_u64")
@@ -64,7 +64,7 @@ class Octets:
 def network_layer(batch: PacketBatch, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
     """Offset in the buffer of each packet's network layer, and its ethertype.
 
-    The ethertype is `TRUNCATED`, `UNKNOWN_LINKTYPE`, or a number that `names.ethertype_name` knows where there is none.
+    Where there is none it is `TRUNCATED`, `UNKNOWN_LINKTYPE`, or a number that `names.ethertype_name` knows.
     """
     linktypes = batch.linktype
     first = int(linktypes[0])
@@ -117,7 +117,7 @@ def _by_version(version: Int64s) -> Int64s:
 
 
 def _by_family(word: Int64s) -> Int64s:
-    """BSD null header: the address family in the byte order of the capturing host (loop: always big-endian)."""
+    """BSD null header: the address family in the byte order of the host (loop: always big-endian)."""
     swapped = (word >> 24) | ((word >> 8) & 0xFF00)
     family = np.where(word > 0xFFFF, swapped, word)
     return np.where(

@@ -13,6 +13,9 @@ IP_VERSION = 1 << 17
 _ETHERTYPES = {
     0x0806: "ARP",
     0x8035: "RARP",
+    0x8100: "too many VLAN tags",
+    0x88A8: "too many VLAN tags",
+    0x9100: "too many VLAN tags",
     0x809B: "AppleTalk",
     0x8137: "IPX",
     0x8808: "Ethernet flow control",

@@ -1,8 +1,8 @@
 """Packets to streams: `Network` takes batches of packets and gives the bytes of every TCP direction in order.
 
-A batch is decoded into columns, its segments are grouped by flow, and what of a group continues its stream exactly is
-taken at once; only the rest goes segment by segment. Nothing is done for a connection without packets in the batch,
-unless it waits for a hole.
+A batch is decoded into columns, its segments are grouped by flow, and what of a group continues its stream
+exactly is taken at once; only the rest goes segment by segment. Nothing is done for a connection without
+packets in the batch, unless it waits for a hole.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ COLUMNS_PAY_FROM = 24
 """Packets in a batch from which on columns are faster than one by one (measured)."""
 
 
+DEFAULT = Limits()
+
+
 class Network:
     """Link, IP and TCP of one capture.
 
-    Feed all batches in packet order. Events of one direction come in stream order; sort what is made of several
-    directions by ``ready``, and hold back what is ready at or after `watermark`: the result is capture order, and the
-    same however the capture was cut into batches.
+    Feed all batches in packet order. Events of one direction come in stream order; sort what is made of
+    several directions by ``ready``, and hold back what is ready at or after `watermark`: the result is in
+    capture order, and the same however the capture was cut into batches.
     """
 
-    def __init__(self, limits: Limits = Limits()) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
         self.packets = 0
         """Packets read."""
         self.not_decoded: Counter[str] = Counter()
-        """Packets that are no TCP segment, by reason (``"UDP"``, ``"ARP"``, ``"linktype 147 (USER0)"`` ...)."""
+        """Packets without TCP, by reason (``"UDP"``, ``"ARP"``, ``"linktype 147 (USER0)"`` ...)."""
         self.limits_hit: Counter[str] = Counter()
         """How often each limit was reached, by its name in `Limits`."""
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit)
@@ -103,7 +106,7 @@ class Network:
         return out
 
     def _parts(self, batch: PacketBatch) -> Iterator[PacketBatch]:
-        """The batch, or pieces of it where a limit could be reached inside: so that it does not matter where it ends."""
+        """The batch, or pieces of it where a limit could be reached inside: its size must not matter."""
         begin, count = 0, len(batch)
         while begin < count:
             end = count

@@ -1,7 +1,7 @@
 """One direction of a TCP connection: segments in, contiguous bytes and holes out (RFC 9293 section 3.10.7.4).
 
-The first copy of a byte wins. Positions are stream offsets, which do not wrap; a sequence number is made a position
-once, where it enters.
+The first copy of a byte wins. Positions are stream offsets, which do not wrap; a sequence number is made a
+position once, where it enters.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Stream:
     def run(
         self, seq: int, data: bytes, lengths: Int64s, number: Int64s, time_ns: Int64s, out: list[Event]
     ) -> None:
-        """Take segments from ``seq`` on that follow each other; `in_order` holds, ``data`` is all their bytes."""
+        """Take segments from ``seq`` on that follow each other; `in_order` holds, ``data`` is all of them."""
         self.flush(out)
         if self.base is None:
             self.base = seq
@@ -177,6 +177,7 @@ class Stream:
 
     def ignore(self, size: int, origin: Origin, code: str, message: str, out: list[Event]) -> None:
         """Count captured payload that is no part of the stream."""
+        self.expire(origin.clock, out)
         self.direction.captured += size
         self.direction.ignored += size
         self._note(code, message, origin, out)
@@ -294,7 +295,7 @@ class Stream:
         late = 0
         if start < 0 < len(data):
             late = min(end, 0) - start
-            self._note_once("late-data", "bytes from before the start of the stream as captured", origin, out)
+            self._note_once("late-data", "bytes from before the start of the stream", origin, out, 0)
         for hole in self._holes or ():
             shared = min(end, hole.end) - max(start, hole.start)
             if shared > 0:
@@ -328,7 +329,7 @@ class Stream:
         return recent[max(len(recent) - need, 0) :]
 
     def _is_behind_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
-        """Data at or after the FIN; True for a keep-alive probe (the FIN's own sequence number), which is dropped."""
+        """Data at or after the FIN; True for a keep-alive probe (at the FIN's number), which is dropped."""
         if length == 1 and start == self._fin:
             self.direction.duplicate += len(data)
             return True
@@ -339,12 +340,14 @@ class Stream:
         message = "retransmitted bytes differ from the first copy, which was kept"
         self._note("overlap-differs", message, origin, out, position)
 
-    def _note_once(self, code: str, message: str, origin: Origin, out: list[Event]) -> None:
+    def _note_once(
+        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None
+    ) -> None:
         if self._noted is None:
             self._noted = set()
         if code not in self._noted:
             self._noted.add(code)
-            self._note(code, message, origin, out)
+            self._note(code, message, origin, out, position)
 
     def _note(
         self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None

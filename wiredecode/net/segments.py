@@ -22,7 +22,7 @@ IPV6_FLOW = 1 << 32
 class Segments:
     """One row per TCP segment, in packet order; a segment of a fragmented datagram has one row per fragment.
 
-    The payload lies at ``buffer[start : start + captured]`` when ``start >= 0`` and is ``extra[~start]`` otherwise.
+    The payload is ``buffer[start : start + captured]`` when ``start >= 0``, else ``extra[~start]``.
     """
 
     buffer: bytes

@@ -20,7 +20,7 @@ class Connection:
     """``address:port`` (IPv6 in brackets); index 0 sent the first packet that was seen."""
     ports: tuple[int, int]
     initiator: int | None = None
-    """Which endpoint opened the connection (0 or 1), known from a SYN or SYN/ACK; None when neither was seen."""
+    """Which endpoint opened it (0 or 1), known from a SYN or SYN/ACK; None when neither was seen."""
     closed: str | None = None
     """``"FIN"`` or ``"RST"`` once seen."""
     directions: tuple[Direction, Direction] = field(init=False)
@@ -44,7 +44,7 @@ class Direction:
     ignored: int = 0
     """Of these, bytes that are no part of the stream: far out of window, or inside a reset.
 
-    Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end of the capture) behind a hole.
+    Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end) behind a hole.
     """
     missing: int = 0
     """Bytes of holes: known to have been sent, never captured."""
@@ -54,10 +54,11 @@ class Direction:
 class Chunk:
     """The next contiguous bytes of a direction, and for every byte the packet that carried it.
 
-    Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at ``time_ns[k]``.
-    ``ready[k]`` is the number of the packet that made the piece available in order (later than ``packet[k]`` when
-    segments were reordered), at ``ready_ns[k]``; it never decreases along a stream.
-    ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte seen; a Gap takes its length.
+    Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at
+    ``time_ns[k]``. ``ready[k]`` is the number of the packet that made the piece available in order (later
+    than ``packet[k]`` when segments were reordered), at ``ready_ns[k]``; it never decreases along a stream.
+    ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte
+    seen; a Gap takes its length.
     """
 
     direction: Direction
@@ -72,7 +73,7 @@ class Chunk:
 
 @dataclass(slots=True, eq=False)
 class Gap:
-    """``length`` bytes at stream ``offset`` that will never come (never captured, or cut by the snapshot length)."""
+    """``length`` bytes at stream ``offset`` that will never come: not captured, or cut."""
 
     direction: Direction
     offset: int
@@ -88,8 +89,9 @@ class Gap:
 class Note:
     """Something reassembly saw that a user wants to know; becomes a Finding of the frame at ``offset``.
 
-    ``packet`` is the packet that made it known. A Note may come before or after the Chunk that holds ``offset``; the
-    first frame of the direction that is ready at or after ``packet`` is a choice that batch size does not change.
+    ``packet`` is the packet that made it known. A Note may come before or after the Chunk that holds
+    ``offset``; the first frame of the direction that is ready at or after ``packet`` does not depend on how
+    the capture was cut into batches.
     """
 
     direction: Direction
@@ -101,3 +103,4 @@ class Note:
 
 
 Event = Chunk | Gap | Note
+"""What reassembly hands on, per direction in stream order."""

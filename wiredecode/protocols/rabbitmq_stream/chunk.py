@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wiredecode import amqp
-from wiredecode.compression import decompress
+from wiredecode.compression import Status, decompress
 from wiredecode.fields import (
     Absent,
     Array,
@@ -53,7 +53,7 @@ def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]
         entry: dict[str, Any] = {"data": show(body)}
         entry.update(message(body, show, entry) or {})
         shown.append(entry)
-    if inflated.status != "ok":
+    if inflated.status is not Status.OK:
         problem = f"{codec}: {inflated.message}"
     elif problem is None and len(inflated.data) != sub_batch["uncompressed_length"]:
         problem = f"{len(inflated.data)} bytes uncompressed, {sub_batch['uncompressed_length']} announced"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from wiredecode import compiler
-from wiredecode.fields import Short, printable
-from wiredecode.frame import MALFORMED, OK, PARTIAL, Frame
+from wiredecode.fields import printable
+from wiredecode.frame import OK, Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.net.types import Connection
 from wiredecode.protocols import proxy
 from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown
@@ -26,7 +27,9 @@ MAX_OUTSTANDING = 10_000
 INITIAL_FRAME_MAX = 8192
 """What newer brokers accept before Open; told as a note, since older ones accept more."""
 
-KEY_AT, BODY_AT = 4, 8
+HEADER = struct.Struct(">IHH")
+SMALL_FRAME = 4096
+"""No limit on frames that could be negotiated is worth a look below this size."""
 
 
 @dataclass(slots=True)
@@ -97,37 +100,35 @@ class RabbitMQConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
-        layer = proxy.layer_of(frame)
-        if layer is not None:
-            self._decode_proxy(frame, layer, style)
-            return
-        if frame.stop - frame.start < BODY_AT:
+        if frame.stop - frame.start < HEADER.size:
             self._headless(frame, style)
             return
-        code = int.from_bytes(frame.buffer[frame.start + KEY_AT : frame.start + KEY_AT + 2], "big")
-        version = int.from_bytes(frame.buffer[frame.start + KEY_AT + 2 : frame.start + BODY_AT], "big")
-        self._take_side(frame, code)
+        code, version = HEADER.unpack_from(frame.buffer, frame.start)[1:]
+        if not frame.offset and (layer := proxy.layer_of(frame)) is not None:
+            self._decode_proxy(frame, layer, style)
+            return
+        if self.client is None:
+            self._learn_sides(frame, code)
+        frame.sender = None if self.client is None else "client" if frame.side == self.client else "server"
+        frame.code = code
         if code in (24, 25) and frame.sender == "server":
             code |= names.RESPONSE_BIT  # RabbitMQ 3.10 forgets the bit
-        frame.code = int.from_bytes(frame.buffer[frame.start + KEY_AT : frame.start + KEY_AT + 2], "big")
-        frame.layer = LAYERS.get((code, version))
-        frame.type = names.KEYS.get(code)
-        if frame.layer is None:
-            self._unknown(frame, code, version)
-        self._read(frame, style)
-        self._note_sizes(frame)
-        handler = self.HANDLERS.get(code)
-        if handler is not None:
-            handler(self, frame)
+        plan = PLANS.get((code, version))
+        if plan is None:
+            plan = PLANS[code, version] = make_plan(code, version)
+        plan.read(frame, style)
+        if frame.length > SMALL_FRAME:
+            self._note_size(frame)
+        if plan.handler is not None:
+            plan.handler(self, frame)
+        if plan.layer is Unknown:
+            tell_unknown(frame, code, version)
         if style is not None:
-            self._finish_record(frame, style)
+            self._finish_record(frame)
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
-        frame.protocol, frame.type, frame.layer = proxy.NAME, "PROXY", layer
-        frame.sender = self._sender(frame)
-        self._read(frame, style)
-        if style is not None:
-            self._finish_record(frame, style)
+        frame.protocol, frame.sender = proxy.NAME, self._sender(frame)
+        Plan(layer, "PROXY").read(frame, style)
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the key was captured."""
@@ -136,61 +137,7 @@ class RabbitMQConversation(Conversation):
         if style is not None:
             frame.layers = {NAME: dict(frame.values)}
 
-    # Reading the fields.
-
-    def _read(self, frame: Frame, style: Style | None) -> None:
-        layer, start, stop = frame.layer or Unknown, frame.start, frame.stop
-        try:
-            if frame.missing:
-                raise compiler.Cut
-            if style is None:
-                frame.values, reached = compiler.walk(layer, frame.buffer, start, stop)
-            else:
-                frame.values = compiler.head(layer, frame.buffer, start, stop)
-                record, reached = compiler.record(layer, frame.buffer, start, stop, style)
-                frame.layers = {layer.filter_name: record}
-            reached -= start
-        except compiler.FAILED:
-            decoded = compiler.careful(layer, frame.buffer, start, stop)
-            frame.values, reached = decoded.values, decoded.stop
-            if style is not None:
-                frame.layers = {layer.filter_name: layer.present(decoded.values, style)}
-            self._explain(frame, decoded.problem)
-        if reached < stop - start and frame.status != MALFORMED:
-            self._surplus(frame, reached, stop - start)
-
-    def _explain(self, frame: Frame, problem: Short | None) -> None:
-        if problem is None:  # text that is not UTF-8
-            frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
-            return
-        where = (problem.start, frame.stop - frame.start)
-        if frame.status == PARTIAL:
-            return
-        frame.status = MALFORMED
-        message = f"{problem.field} needs {problem.needed} bytes, the frame has {problem.had} left"
-        frame.find("error", "malformed", "field-cut", message, problem.field, where)
-
-    def _surplus(self, frame: Frame, reached: int, stop: int) -> None:
-        if frame.status == PARTIAL:
-            return
-        left = stop - reached
-        if frame.type == "ConsumerUpdateResponse":
-            message = f"{left} surplus bytes after the last field: some clients write an offset for every type"
-            frame.find("note", "protocol", "surplus-bytes", message, None, (reached, stop))
-            return
-        frame.find(
-            "warning", "malformed", "surplus-bytes", f"{left} bytes after the last field", None, (reached, stop)
-        )
-
-    def _unknown(self, frame: Frame, code: int, version: int) -> None:
-        frame.layer = Unknown
-        if frame.type is None:
-            frame.find("warning", "protocol", "unknown-command", f"command {code:#06x} is not known", "key", (4, 6))
-        else:
-            message = f"version {version} of {frame.type} is not known"
-            frame.find("warning", "protocol", "unknown-version", message, "version", (6, 8))
-
-    def _finish_record(self, frame: Frame, style: Style) -> None:
+    def _finish_record(self, frame: Frame) -> None:
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
             return
@@ -214,12 +161,11 @@ class RabbitMQConversation(Conversation):
             return None
         return "client" if frame.side == self.client else "server"
 
-    def _take_side(self, frame: Frame, code: int) -> None:
-        if self.client is None and code in names.CLIENT_KEYS:
+    def _learn_sides(self, frame: Frame, code: int) -> None:
+        if code in names.CLIENT_KEYS:
             self.client = frame.side
-        elif self.client is None and code in names.SERVER_KEYS:
+        elif code in names.SERVER_KEYS:
             self.client = 1 - frame.side
-        frame.sender = self._sender(frame)
 
     # Requests and responses.
 
@@ -268,9 +214,9 @@ class RabbitMQConversation(Conversation):
                 message = f"{what} {number} was not declared on this connection"
                 frame.find("warning", "protocol", "not-declared", message, f"{what}_id")
             return
-        frame.generated["stream"] = printable(binding.stream)
+        frame.generate("stream", printable(binding.stream))
         if binding.reference:
-            frame.generated["reference"] = printable(binding.reference)
+            frame.generate("reference", printable(binding.reference))
         if binding.ended:
             message = f"{what} {number} of {printable(binding.stream)} had ended before"
             frame.find("note", "protocol", "ended", message, f"{what}_id")
@@ -285,8 +231,8 @@ class RabbitMQConversation(Conversation):
         request = self._answer(frame)
         if request is not None and "publisher_id" in request.values:
             number = request.values["publisher_id"]
-            frame.generated["publisher_id"] = number
-            frame.generated["stream"] = printable(request.values.get("stream", ""))
+            frame.generate("publisher_id", number)
+            frame.generate("stream", printable(request.values.get("stream", "")))
             self.publishers.settle(number, frame.values.get("response_code") == names.OK)
 
     def _with_publisher(self, frame: Frame) -> None:
@@ -324,8 +270,8 @@ class RabbitMQConversation(Conversation):
         request = self._answer(frame)
         if request is not None and "subscription_id" in request.values:
             number = request.values["subscription_id"]
-            frame.generated["subscription_id"] = number
-            frame.generated["stream"] = printable(request.values.get("stream", ""))
+            frame.generate("subscription_id", number)
+            frame.generate("stream", printable(request.values.get("stream", "")))
             self.subscriptions.settle(number, frame.values.get("response_code") == names.OK)
 
     def _unsubscribe(self, frame: Frame) -> None:
@@ -348,7 +294,7 @@ class RabbitMQConversation(Conversation):
     def _name_only(self, frame: Frame, bindings: Bindings, number: int | None) -> None:
         binding = bindings.table.get(-1 if number is None else number)
         if binding is not None:
-            frame.generated["stream"] = printable(binding.stream)
+            frame.generate("stream", printable(binding.stream))
 
     def _consumer_update(self, frame: Frame) -> None:
         self._ask(frame)
@@ -357,7 +303,7 @@ class RabbitMQConversation(Conversation):
     def _consumer_updated(self, frame: Frame) -> None:
         request = self._answer(frame)
         if request is not None:
-            frame.generated["subscription_id"] = request.values.get("subscription_id")
+            frame.generate("subscription_id", request.values.get("subscription_id"))
             self._name_only(frame, self.subscriptions, request.values.get("subscription_id"))
 
     def _metadata_update(self, frame: Frame) -> None:
@@ -381,7 +327,7 @@ class RabbitMQConversation(Conversation):
         if values.get("data") and not self.authenticated:
             user = user_name(values["mechanism"], values["data"])
             if user is not None:
-                frame.generated["user"] = printable(user)
+                frame.generate("user", printable(user))
 
     def _authenticated(self, frame: Frame) -> None:
         self._answer(frame)
@@ -409,7 +355,7 @@ class RabbitMQConversation(Conversation):
             reason = printable(frame.values.get("closing_reason", ""))
             frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
 
-    def _note_sizes(self, frame: Frame) -> None:
+    def _note_size(self, frame: Frame) -> None:
         """Publish frames above the negotiated limit: newer brokers refuse them. Deliver is not bound by it."""
         size = frame.length - 4
         if frame.sender == "client" and self.opened and 0 < self.frame_max < size:
@@ -448,6 +394,24 @@ class RabbitMQConversation(Conversation):
     }
 
 
+PLANS: dict[tuple[int, int], Plan] = {}
+"""How to read each (key, version) that was met."""
+
+
+def make_plan(code: int, version: int) -> Plan:
+    surplus = "some clients write an offset for every type" if code == 0x801A else None
+    layer = LAYERS.get((code, version), Unknown)
+    return Plan(layer, names.KEYS.get(code), RabbitMQConversation.HANDLERS.get(code), surplus)
+
+
+def tell_unknown(frame: Frame, code: int, version: int) -> None:
+    if frame.type is None:
+        frame.find("warning", "protocol", "unknown-command", f"command {code:#06x} is not known", "key", (4, 6))
+    else:
+        message = f"version {version} of {frame.type} is not known"
+        frame.find("warning", "protocol", "unknown-version", message, "version", (6, 8))
+
+
 def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
     """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
     start = chunk_start(frame.values["version"])
@@ -458,7 +422,7 @@ def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
         frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
     crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
     good = crc == chunk["crc"]
-    frame.generated["crc_status"] = "good" if good else "bad"
+    frame.generate("crc_status", "good" if good else "bad")
     if not good:
         message = f"CRC-32 of the data is {crc:#010x}, the chunk says {chunk['crc']:#010x}"
         frame.find("error", "checksum", "chunk-crc", message, "chunk.crc", (start + 32, start + 36))

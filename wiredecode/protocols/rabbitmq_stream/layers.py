@@ -102,8 +102,8 @@ class Property(Layer):
     fields_desc = [Text("key", "name"), Text("value", "value, always text")]
 
 
-def properties(name: str = "properties", doc: str = "properties") -> Kind:
-    return Array(name, Property, doc)
+def properties(name: str = "properties", doc: str = "properties", bulk: bool = False) -> Kind:
+    return Array(name, Property, doc, bulk=bulk)
 
 
 def texts(name: str, doc: str) -> Kind:
@@ -251,7 +251,7 @@ class MetadataUpdate(Command):
 
 
 class PeerProperties(Command):
-    fields_desc = request(17, properties())
+    fields_desc = request(17, properties(bulk=True))
     facts = ("properties",)
 
 
@@ -412,7 +412,7 @@ class MetadataResponse(Command):
 
 
 class PeerPropertiesResponse(Response):
-    fields_desc = response(17, properties())
+    fields_desc = response(17, properties(bulk=True))
     facts = ("response_code", "properties")
 
 
@@ -438,7 +438,7 @@ class TuneResponse(Tune):
 
 
 class OpenResponse(Response):
-    fields_desc = response(21, Optional(properties("properties", "how the broker is to be reached"), More()))
+    fields_desc = response(21, Optional(properties("properties", "how the broker is to be reached", bulk=True), More()))
 
 
 class RouteResponse(Response):

@@ -1,0 +1,211 @@
+"""What holds for any traffic: an oracle that looks at every byte, and random traffic in random batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
+from tests.net.script import Outcome, run
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.net import Chunk, Gap, Limits
+
+
+@dataclass
+class Copy:
+    """A segment as it was sent: where and what."""
+
+    start: int
+    data: bytes
+
+
+def segments(rng: random.Random, stream: bytes) -> list[Copy]:
+    """The stream cut at random, with retransmissions cut elsewhere."""
+    copies = []
+    at = 0
+    longest = rng.choice([3, 40, 300])
+    while at < len(stream):
+        end = min(at + rng.randint(1, longest), len(stream))
+        copies.append(Copy(at, stream[at:end]))
+        if rng.random() < 0.2:
+            back = max(at - rng.randint(0, 2 * longest), 0)
+            copies.append(Copy(back, stream[back : end - rng.randint(0, min(5, end - at - 1))]))
+        at = end
+    return copies
+
+
+def disturb(rng: random.Random, copies: list[Copy], drop: float, differ: float) -> list[Copy]:
+    """Reorder within a window, duplicate, drop, and change some copies."""
+    window = rng.choice([0, 2, 30])
+    ranked = sorted(enumerate(copies), key=lambda pair: pair[0] + rng.random() * window)
+    sent = []
+    for _, copy in ranked:
+        if rng.random() < drop:
+            continue
+        changed = bytes(byte ^ 255 for byte in copy.data) if rng.random() < differ else copy.data
+        sent += [Copy(copy.start, changed)] * rng.choice([1, 1, 1, 1, 2])
+    return sent
+
+
+def expected(sent: list[Copy], first_number: int) -> dict[int, tuple[int, int]]:
+    """For every byte that was sent: (value, packet) of the first copy."""
+    first: dict[int, tuple[int, int]] = {}
+    for number, copy in enumerate(sent, first_number):
+        for at, value in enumerate(copy.data, copy.start):
+            first.setdefault(at, (value, number))
+    return first
+
+
+def cut(rng: random.Random, packets: list[bytes], spacing_ns: int) -> Iterator[PacketBatch]:
+    """Batches of random sizes, of the kind that a live capture or a file gives."""
+    most = rng.choice([1, 5, 40, 10_000])
+    at = 0
+    while at < len(packets):
+        part = packets[at : at + rng.randint(1, most)]
+        timed = [(START_NS + (at + i) * spacing_ns, packet) for i, packet in enumerate(part)]
+        yield PacketBatch.from_packets(timed, first_number=at + 1)
+        at += len(part)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_order_gives_the_stream_its_holes_and_the_packet_of_every_byte(seed: int) -> None:
+    rng = random.Random(seed)
+    stream = rng.randbytes(rng.choice([50, 500, 2500]))
+    drop, differ = rng.choice([(0, 0), (0.1, 0), (0, 0.1), (0.1, 0.1)])
+    sent = disturb(rng, segments(rng, stream), drop, differ)
+    isn = rng.choice([0, 2**32 - 1, 2**32 - len(stream) // 2, 2**31 - 10, rng.randrange(2**32)])
+    talk = Talk(isn=(isn, 5000))
+    packets = [talk.packet(0, seq=isn, flags=SYN)]
+    packets += [talk.packet(0, copy.data, isn + 1 + copy.start) for copy in sent]
+    outcome = run(cut(rng, packets, 1000))
+
+    first = expected(sent, first_number=2)
+    at = ready = 0
+    for event in outcome.of():
+        assert event.offset == at or not isinstance(event, Chunk | Gap)
+        if isinstance(event, Gap):
+            assert not any(place in first for place in range(at, at + event.length))
+            at += event.length
+            assert at in first
+        elif isinstance(event, Chunk):
+            piece = 0
+            for place, value in enumerate(event.data, event.offset):
+                piece += int(place >= event.ends[piece])
+                ready = max(ready, first[place][1])
+                assert (value, int(event.packet[piece]), int(event.ready[piece])) == (*first[place], ready)
+                assert (event.time_ns[piece] - START_NS) // 1000 + 1 == event.packet[piece]
+                assert (event.ready_ns[piece] - START_NS) // 1000 + 1 == event.ready[piece]
+            at += len(event.data)
+    assert at == max(first, default=-1) + 1
+    if not differ:
+        assert outcome.notes() == []
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """All that may not depend on batch size."""
+    streams: dict[tuple[int, int], tuple[list[object], list[object], list[object], list[object]]] = {}
+    for d in outcome.directions:
+        c = d.connection
+        facts: list[object] = [
+            c.endpoints,
+            c.initiator,
+            c.closed,
+            d.captured,
+            d.duplicate,
+            d.late,
+            d.ignored,
+            d.missing,
+        ]
+        streams[c.number, d.side] = facts, [], [], []
+    for e in outcome.events:
+        _, data, pieces, gaps = streams[e.direction.connection.number, e.direction.side]
+        if isinstance(e, Gap):
+            gaps.append((e.offset, e.length, e.reason, e.ready, e.ready_ns))
+        elif isinstance(e, Chunk):
+            data += e.data
+            columns = (e.ends, e.packet, e.time_ns, e.ready, e.ready_ns)
+            pieces += zip(*(column.tolist() for column in columns), strict=True)
+    network = outcome.network
+    return {
+        "streams": streams,
+        "notes": outcome.notes(),
+        "counts": (network.connections, network.packets, network.tcp_packets, network.not_decoded),
+        "limits": network.limits_hit,
+    }
+
+
+def chaos(rng: random.Random, count: int, talks: int) -> list[tuple[float, bytes, int]]:
+    """Connections that open, close, break, lose, repeat and reuse ports, at times that jump.
+
+    Each packet is (seconds, bytes, snapshot length).
+    """
+    pool = [Talk(client=("10.0.0.1", 1000 + i), isn=(rng.randrange(2**32), 2**32 - 50)) for i in range(talks)]
+    packets: list[tuple[float, bytes, int]] = []
+    now = 100.0
+    while len(packets) < count:
+        index = rng.randrange(talks)
+        talk, side, now = pool[index], rng.randrange(2), now + rng.choice([0, 0.001, 0.01, 0.2, 0.7, -0.05])
+        now += rng.choice([0] * 60 + [-500, 3, 1e6])
+        kind, snaplen = rng.random(), rng.choice([65535] * 9 + [60])
+        payload = rng.randbytes(rng.choice([0, 1, 1, 5, 30, 200]))
+        jump = rng.choice([0] * 12 + [-1, 1, -30, 40, 200, -300, 2**30 + 9, -(2**30) - 9])
+        seq = talk.seq[side] + jump
+        if kind < 0.03:
+            isn = rng.choice([talk.isn[0], rng.randrange(2**32)])
+            talk = pool[index] = Talk(client=talk.client, isn=(isn, 77))
+            packets.append((now, talk.handshake()[rng.randrange(2)], snaplen))
+            continue
+        flags = FIN | ACK if kind < 0.05 else RST if kind < 0.06 else SYN if kind < 0.07 else ACK
+        packets.append((now, talk.packet(side, payload, seq, flags), snaplen))
+        if abs(jump) < 1000 and rng.random() < 0.97:
+            talk.seq[side] = (talk.seq[side] + max(jump, 0) + len(payload)) % 2**32
+    return packets
+
+
+CHAOS = {
+    "default": (Limits(), 3, ()),
+    "short": (Limits(hole_seconds=0.1, history_bytes=16, remembered_gaps=2), 3, ()),
+    "bytes": (Limits(buffered_bytes=500), 1, ("buffered_bytes",)),
+    "segments": (Limits(buffered_segments=5), 1, ("buffered_segments",)),
+    "total": (Limits(buffered_total=100, hole_seconds=1e7), 4, ("buffered_total",)),
+    "connections": (Limits(connections=4), 12, ("connections",)),
+}
+"""Limits, number of 4-tuples, and the limits that the traffic must reach for the test to say something."""
+
+
+@pytest.mark.parametrize("case", CHAOS)
+@pytest.mark.parametrize("seed", range(2))
+def test_batch_size_does_not_matter(seed: int, case: str) -> None:
+    limits, talks, names = CHAOS[case]
+    rng = random.Random(seed)
+    packets = chaos(rng, 1100, talks)
+    results = []
+    for sizes in ([1], [24, 100, 1], [10_000], [rng.randint(1, 700) for _ in range(9)]):
+        parts: list[PacketBatch] = []
+        at = 0
+        while at < len(packets):
+            size = sizes[len(parts) % len(sizes)]
+            part = packets[at : at + size]
+            timed = [(START_NS + round(now * 1e9), data[:snaplen]) for now, data, snaplen in part]
+            parts.append(PacketBatch.from_packets(timed, 1, at + 1, [len(data) for _, data, _ in part]))
+            at += size
+        results.append(summary(run(parts, limits)))
+    for result in results[1:]:
+        for key, value in result.items():
+            assert value == results[0][key], key
+    assert set(names) <= set(results[0]["limits"])
+
+
+def test_drop_every_third_segment_in_bulk() -> None:
+    """The path of columns and the slow one take turns."""
+    talk = Talk()
+    packets = talk.send(0, bytes(range(250)) * 40, 10)
+    kept = [packet for index, packet in enumerate(packets) if index % 30 != 7]
+    outcome = run(batches([(index / 100, packet) for index, packet in enumerate(kept)], 200))
+    gaps = [(e.offset, e.length) for e in outcome.of() if isinstance(e, Gap)]
+    assert gaps == [(at * 10, 10) for at in range(7, 1000, 30)]
+    assert len(outcome.data()) == 10_000 - 10 * len(gaps)

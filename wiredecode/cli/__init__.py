@@ -1,0 +1,109 @@
+"""The command line: one module per command, which only turns options into calls. Heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from wiredecode.cli.output import abandon, complain
+from wiredecode.view.escape import escape
+
+OK, USAGE, BUG, INTERRUPTED = 0, 2, 70, 130
+"""Exit codes besides 1: worked, but found what it was asked to look for."""
+DEBUG = "WIREDECODE_DEBUG"
+"""Environment variable: show the traceback of a failure."""
+
+USAGE_ERROR = typer.BadParameter.__bases__[0]
+"""click's UsageError: typer has its own copy of click since 0.26, and does not name it."""
+
+app = typer.Typer(
+    name="wiredecode",
+    help="Decode what clients and streaming brokers say to each other, from packet captures.",
+    epilog="Examples: wiredecode pcap capture.pcap | wiredecode pcap capture.pcap --summary | "
+    "wiredecode pcap capture.pcap --json | jq .type",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("wiredecode")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        typer.echo(f"wiredecode {number}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Decode what clients and streaming brokers say to each other, from packet captures."""
+
+
+def _register() -> None:
+    from wiredecode.cli import fields, pcap, protocols
+
+    app.command("pcap", no_args_is_help=True, epilog=pcap.EXAMPLES)(pcap.pcap)
+    app.command("protocols")(protocols.protocols)
+    app.command("fields", epilog=fields.EXAMPLES)(fields.fields)
+
+
+_register()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code. Never a traceback, unless asked for."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = typer.main.get_command(app)(words, prog_name="wiredecode", standalone_mode=False)
+        sys.stdout.flush()
+    except USAGE_ERROR as error:
+        return _usage(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        abandon(sys.stdout)
+        return OK
+    except OSError as error:
+        abandon(sys.stdout)
+        if error.filename is None and error.strerror:
+            complain(f"cannot write: {error.strerror}")
+        else:
+            complain(escape(str(error)))
+        return USAGE
+    except Exception as error:
+        return _bug(error, words)
+    return code or OK
+
+
+def _usage(error: Exception) -> int:
+    """A wrong command line: one line, unless it is empty and help is due."""
+    text = getattr(error, "format_message", lambda: str(error))()
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(text, err=True)
+        return USAGE
+    command = context.command_path if context is not None else "wiredecode"
+    complain(f"{escape(' '.join(text.split()))} (see {command} --help)")
+    return USAGE
+
+
+def _bug(error: Exception, words: list[str]) -> int:
+    if os.environ.get(DEBUG) or "-v" in words or "--verbose" in words:
+        import traceback
+
+        traceback.print_exc()
+    what = escape(f"{type(error).__name__}: {error}")
+    complain(f"internal error: {what}; please report it, with the output of the same command and -v")
+    return BUG

@@ -1,0 +1,136 @@
+"""Options that mean the same in every command, and what their values become."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from wiredecode.identify import DecodeAs
+    from wiredecode.net.limits import Limits
+
+
+class ColorChoice(str, Enum):
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+class BytesChoice(str, Enum):
+    hex = "hex"
+    base64 = "base64"
+    text = "text"
+    sha256 = "sha256"
+    length = "length"
+
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...", show_default=False,
+        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order. - is standard input.",
+    ),
+]
+Count = Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
+DecodeAsOption = Annotated[
+    list[str] | None,
+    typer.Option("-d", "--decode-as", metavar="PORT=PROTOCOL[/DIALECT]",
+                 help="What is spoken on a TCP port, where the bytes do not tell. Repeatable."),
+]
+Bytes = Annotated[BytesChoice, typer.Option("--bytes", help="How bytes are shown.")]
+Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: the byte range of every field. Trees always show it.")]
+ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
+Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback, should wiredecode fail.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Only frames from then on: RFC 3339, or seconds since the first packet."),
+]
+To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only frames up to then; reading stops there.")]
+HoleSeconds = Annotated[
+    float | None,
+    typer.Option("--hole-timeout", metavar="SECONDS", min=0, help="Give up on missing bytes after so long, in capture time. [default: 1]"),
+]
+MaxBuffer = Annotated[
+    int | None,
+    typer.Option("--max-buffer", metavar="MIB", min=1, help="Bytes kept behind the missing ones of one direction. [default: 4 MiB]"),
+]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time: nanoseconds since the epoch, or since the first packet."""
+
+    ns: int
+    relative: bool
+
+    def since(self, first_ns: int) -> int:
+        """Nanoseconds since the epoch, for a capture that began at ``first_ns``."""
+        return self.ns + first_ns if self.relative else self.ns
+
+
+def moment(text: str | None, option: str) -> Moment | None:
+    """Read a ``--from`` or ``--to``."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+        if not math.isfinite(seconds):
+            raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
+        return Moment(round(seconds * 1e9), relative=True)
+    except ValueError:
+        return Moment(_rfc3339(text, option), relative=False)
+
+
+def _rfc3339(text: str, option: str) -> int:
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "2026-01-31T12:00:00Z, or seconds since the first packet"
+        raise typer.BadParameter(f"{text!r} is not a time such as {hint}", param_hint=option) from None
+    when = when.replace(tzinfo=when.tzinfo or UTC)
+    return (when - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
+
+
+def decode_as(choices: list[str] | None) -> dict[int, DecodeAs]:
+    """Read every ``-d``: port to protocol."""
+    from wiredecode.identify import DecodeAs
+    from wiredecode.protocols.registry import by_name, protocols
+
+    said = {}
+    for choice in choices or ():
+        port, _, name = choice.partition("=")
+        name, _, dialect = name.partition("/")
+        protocol = by_name(name)
+        if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise typer.BadParameter(f"{choice!r} does not begin with a port, as in 5552=rabbitmq_stream", param_hint="-d")
+        if protocol is None:
+            known = ", ".join(protocol.name for protocol in protocols())
+            raise typer.BadParameter(f"no protocol is called {name!r}; there is {known}", param_hint="-d")
+        if dialect and dialect not in protocol.dialects:
+            known = ", ".join(protocol.dialects) or "none"
+            raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
+        said[int(port)] = DecodeAs(protocol, dialect or None)
+    return said
+
+
+def limits(hole_seconds: float | None, max_buffer: int | None) -> Limits:
+    """The limits of reassembly, where options change them."""
+    from dataclasses import replace
+
+    from wiredecode.net.limits import MIB, Limits
+
+    chosen = Limits()
+    if hole_seconds is not None:
+        chosen = replace(chosen, hole_seconds=hole_seconds)
+    if max_buffer is not None:
+        total = max(chosen.buffered_total, max_buffer * MIB)
+        chosen = replace(chosen, buffered_bytes=max_buffer * MIB, buffered_total=total)
+    return chosen

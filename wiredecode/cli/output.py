@@ -1,0 +1,70 @@
+"""Standard output as blocks of bytes, and what may be done with a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import BinaryIO, TextIO
+
+BLOCK_BYTES = 64 * 1024
+"""Written at once."""
+
+
+class Output:
+    """Collects what goes to standard output; :meth:`flush` whenever more may take a while to come."""
+
+    def __init__(self, stream: TextIO) -> None:
+        stream.flush()
+        self._stream: BinaryIO = stream.buffer
+        self.encoding = stream.encoding or "utf-8"
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= BLOCK_BYTES:
+            self.flush()
+
+    def text(self, text: str) -> None:
+        """Write text; what the terminal's encoding lacks is escaped."""
+        self.write(text.encode(self.encoding, "backslashreplace"))
+
+    def flush(self) -> None:
+        if self._parts:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._size = 0
+            self._stream.write(data)
+            self._stream.flush()
+
+
+def wants_color(choice: str, stream: TextIO) -> bool:
+    """Whether to colour what goes to ``stream``; ``auto`` respects NO_COLOR and TERM=dumb."""
+    if choice != "auto":
+        return choice == "always"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def complain(text: str) -> None:
+    """One line for people, on standard error; gone quietly when nobody listens."""
+    say(f"wiredecode: {text}")
+
+
+def say(text: str) -> None:
+    """Text for people, on standard error."""
+    try:
+        print(text.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode(sys.stderr.encoding or "utf-8"),
+              file=sys.stderr, flush=True)
+    except (BrokenPipeError, ValueError):
+        abandon(sys.stderr)
+
+
+def abandon(stream: TextIO) -> None:
+    """Nobody reads ``stream`` any more: let the interpreter flush it into nothing at its end."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,146 @@
+"""One run over a capture: reads, selects, shows, and closes with totals, errors and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.cli.options import Moment
+from wiredecode.cli.output import Output, complain, say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from wiredecode.dissect import Dissector
+    from wiredecode.frame import Frame
+
+PROGRESS_AFTER_SECONDS = 1.0
+READING_SLACK_NS = 1_000_000_000
+"""Packets of a capture may be out of order by so much: reading goes on so far beyond ``--to``."""
+
+
+class Session:
+    """Runs ``dissector`` over ``files`` and hands the selected frames to a function that shows them."""
+
+    def __init__(
+        self,
+        files: list[str],
+        dissector: Dissector,
+        output: Output,
+        *,
+        count: int | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        quiet: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.capture = open_capture(files)
+        self.dissector, self.output = dissector, output
+        self.count, self.start, self.end = count, start, end
+        self.quiet, self.verbose = quiet, verbose
+        self.first_ns = 0
+        """Time of the first packet."""
+        self.stopped = False
+        """As much as was asked for has been shown."""
+        self._progress: Progress | None = None
+        self._began = time.monotonic()
+
+    def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
+        """Show everything, then the totals; return the exit code."""
+        failure: CaptureError | None = None
+        interrupted = False
+        try:
+            show(self.frames())
+        except CaptureError as error:
+            failure = error
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            if self._progress is not None:
+                self._progress.stop()
+        self.output.flush()
+        if not self.quiet:
+            self._close(interrupted)
+        for error in failure.errors if failure else ():
+            complain(str(error) if len(failure.errors) == 1 else str(_alone(error)))  # type: ignore[union-attr]
+        if summary_json is not None:
+            self._write_totals(summary_json, failure)
+        return 130 if interrupted else 2 if failure else 0
+
+    def frames(self) -> Iterator[Frame]:
+        """The selected frames. All frames are decoded: what comes later may depend on them."""
+        frames = self.dissector.frames(self._batches())
+        if self.count is None and self.start is None and self.end is None:
+            return frames
+        return self._selected(frames)
+
+    def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        shown = 0
+        for frame in frames:
+            if self.stopped or not self._within(frame.time_ns):
+                continue
+            yield frame
+            shown += 1
+            self.stopped = shown == self.count
+
+    def _within(self, time_ns: int) -> bool:
+        early = self.start is not None and time_ns < self.start.since(self.first_ns)
+        late = self.end is not None and time_ns > self.end.since(self.first_ns)
+        return not early and not late
+
+    def _batches(self) -> Iterator[PacketBatch]:
+        """The packets, until enough has been shown; what was shown is written out before more is waited for."""
+        first = True
+        for batch in self.capture:
+            if first and len(batch):
+                first, self.first_ns = False, int(batch.time_ns[0])
+            if self.end is not None and len(batch):
+                self.stopped = int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
+            if self.stopped:
+                return
+            yield batch
+            if self.stopped:
+                return
+            self.output.flush()
+            self._advance()
+
+    def _advance(self) -> None:
+        """Progress on standard error, for longer work whose output goes elsewhere."""
+        if self._progress is None:
+            late = time.monotonic() - self._began > PROGRESS_AFTER_SECONDS
+            if self.quiet or not late or sys.stdout.isatty() or not sys.stderr.isatty():
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+            columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress.add_task("reading", total=self.capture.bytes_total)
+            self._progress.start()
+        self._progress.update(self._progress.task_ids[0], completed=self.capture.bytes_read)
+
+    def _close(self, interrupted: bool) -> None:
+        from wiredecode.view.totals import files_text, totals_text
+
+        if self.verbose:
+            say(files_text(self.capture.info))
+        how = "interrupted" if interrupted else "stopped" if self.stopped else ""
+        say(totals_text(self.dissector.totals, self.dissector.network, how=how, verbose=self.verbose))
+
+    def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
+        import orjson
+
+        from wiredecode.export.records import totals_record
+
+        row = totals_record(self.dissector.totals)
+        row["errors"] = [str(error) for error in failure.errors] if failure else []
+        path.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
+
+
+def _alone(error: CaptureError) -> CaptureError:
+    """The same error, without word of the others."""
+    return CaptureError(error.path, error.what, error.offset, error.packet, error.advice)

@@ -1,0 +1,84 @@
+"""Reading the fields of a frame with the compiled decoders of its layer: the same for every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.fields import Short
+from wiredecode.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.layer import Layer, Style
+
+
+class Plan:
+    """How frames of one message type are read: its layer, and what its conversation does with it.
+
+    ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
+    are nothing unusual, where that is so.
+    """
+
+    __slots__ = ("_record", "_style", "handler", "head", "layer", "surplus_note", "type", "walk")
+
+    def __init__(
+        self,
+        layer: type[Layer],
+        type: str | None,
+        handler: Callable[[Any, Frame], Any] | None = None,
+        surplus_note: str | None = None,
+    ) -> None:
+        self.layer, self.type, self.handler, self.surplus_note = layer, type, handler, surplus_note
+        self.walk = compiler.decoder(layer, "walk")
+        self.head = compiler.decoder(layer, "head")
+        self._style: Style | None = None
+        self._record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
+
+    def read(self, frame: Frame, style: Style | None) -> None:
+        """Fill in ``frame.values``, with a style also ``frame.layers``, and what is wrong with its fields."""
+        frame.layer, frame.type = self.layer, self.type
+        buffer, start, stop = frame.buffer, frame.start, frame.stop
+        try:
+            if frame.missing:
+                raise compiler.Cut
+            if style is None:
+                frame.values, reached = self.walk(buffer, start, stop)
+            else:
+                frame.values, _ = self.head(buffer, start, stop)
+                record, reached = self._recorder(style)(buffer, start, stop)
+                frame.layers = {self.layer.filter_name: record}
+        except compiler.FAILED:
+            reached = self._read_carefully(frame, style)
+        if reached < stop and frame.status not in (MALFORMED, PARTIAL):
+            self._tell_surplus(frame, reached - start, stop - start)
+
+    def _recorder(self, style: Style) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
+        if self._record is None or self._style is not style:
+            self._style, self._record = style, compiler.decoder(self.layer, "record", style)
+        return self._record
+
+    def _read_carefully(self, frame: Frame, style: Style | None) -> int:
+        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop)
+        frame.values = decoded.values
+        if style is not None:
+            frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}
+        if frame.status != PARTIAL:
+            tell_problem(frame, decoded.problem)
+        return frame.start + decoded.stop
+
+    def _tell_surplus(self, frame: Frame, reached: int, stop: int) -> None:
+        message, where = f"{stop - reached} bytes after the last field", (reached, stop)
+        if self.surplus_note is None:
+            frame.find("warning", "malformed", "surplus-bytes", message, None, where)
+        else:
+            frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
+
+
+def tell_problem(frame: Frame, problem: Short | None) -> None:
+    """Make a finding of what the careful decoder met; without a problem it was text that is not UTF-8."""
+    if problem is None:
+        frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
+        return
+    frame.status = MALFORMED
+    message = f"{problem.field} needs {problem.needed} bytes, the frame has {problem.had} left"
+    where = (problem.start, frame.stop - frame.start)
+    frame.find("error", "malformed", "field-cut", message, problem.field, where)
