@@ -19,10 +19,23 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Is, Kind, Left, Number, Optional, Short, Sized, Struct, UInt24, plain
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Is,
+    Kind,
+    Left,
+    Number,
+    Optional,
+    Short,
+    Sized,
+    Struct,
+    UInt24,
+    plain,
+)
 from wiredecode.fields import redacted as hide
 from wiredecode.layer import Layer, Range, Style
 
@@ -46,15 +59,18 @@ class Decoded:
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
-    return decoder(layer, "head")(b, p, e)[0]
+    values: dict[str, Any] = decoder(layer, "head")(b, p, e)[0]
+    return values
 
 
 def walk(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], int]:
-    return decoder(layer, "walk")(b, p, e)
+    values, reached = decoder(layer, "walk")(b, p, e)
+    return values, reached
 
 
 def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[dict[str, Any], int]:
-    return decoder(layer, "record", style)(b, p, e)
+    row, reached = decoder(layer, "record", style)(b, p, e)
+    return row, reached
 
 
 def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
@@ -96,7 +112,7 @@ class Scope:
     variables: dict[str, str] = field(default_factory=dict)
     presences: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def needed(self) -> set[str]:
         """Fields that other fields of the layer refer to."""
         names: set[str] = set()
@@ -257,8 +273,8 @@ class Emitter:
 
     def _field(self, kind: Kind) -> None:
         scope = self.scopes[-1]
+        start = self.variable("s")
         if self.careful:
-            start = self.variable("s")
             self.line(f"{start} = p")
         value = kind.emit(self)
         scope.variables[kind.name] = value
@@ -393,7 +409,7 @@ class Emitter:
         if self.careful:
             self.line(f'{prefix} = {self.scopes[-1].prefix} + f"{element.name}[{{{index}}}]"')
             self.scopes.append(Scope(self.scopes[-1].layer, "", prefix))
-            name, element = element.name, _renamed(element)
+            element = _renamed(element)
         value = element.emit(self)
         self.flush()
         if self.careful:

@@ -66,7 +66,11 @@ class Dialogue:
     """One connection on its way: first its protocol is looked for, then both directions are cut into frames."""
 
     def __init__(
-        self, connection: Connection, known: tuple[Protocol, ...], decode_as: Mapping[int, DecodeAs], out: list[Frame]
+        self,
+        connection: Connection,
+        known: tuple[Protocol, ...],
+        decode_as: Mapping[int, DecodeAs],
+        out: list[Frame],
     ) -> None:
         self.connection, self.out = connection, out
         self.identifier: Identifier | None = Identifier(connection, known, decode_as)

@@ -88,9 +88,7 @@ class Kind(Field[Any, Any]):
     column: ClassVar[str] = "binary"
     """The Arrow type of its column."""
 
-    def __init__(
-        self, name: str, doc: str = "", *, default: Any = None, unit: str = "", secret: bool = False
-    ) -> None:
+    def __init__(self, name: str, doc: str = "", *, default: Any = None, unit: str = "", secret: bool = False) -> None:
         super().__init__(name, default, "H")
         self.doc, self.unit, self.secret = doc, unit, secret
 
@@ -149,7 +147,13 @@ class Number(Kind):
     width: ClassVar[int] = 0
 
     def __init__(
-        self, name: str, doc: str = "", *, names: Mapping[int, str] | None = None, little: bool = False, **kw: Any
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        names: Mapping[int, str] | None = None,
+        little: bool = False,
+        **kw: Any,
     ) -> None:
         kw.setdefault("default", 0)
         super().__init__(name, doc, **kw)
@@ -427,7 +431,11 @@ class Binary(Sized):
         return None if value is None else show(value)
 
     def shown(self, em: Emitter, expression: str) -> str:
-        return f"(None if {expression} is None else show({expression}))" if self.null is not None else f"show({expression})"
+        return (
+            f"(None if {expression} is None else show({expression}))"
+            if self.null is not None
+            else f"show({expression})"
+        )
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return "null" if x is None else f"{len(x)} bytes"
@@ -510,9 +518,6 @@ class Struct(Kind):
     def emit(self, em: Emitter) -> str:
         em.flush()
         return em.structure(self.layer, self.name)
-
-    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
-        return self.layer.present(value, show)
 
 
 class Array(Kind):
@@ -616,7 +621,7 @@ class Left(Test):
         self.field = field
 
     def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return 0 < end - position == layer.fields[self.field]
+        return bool(0 < end - position == layer.fields[self.field])
 
     def emit(self, em: Emitter) -> str:
         return f"0 < e - p == {em.reference(self.field)}"
@@ -645,7 +650,7 @@ class Is(Test):
         self.field, self.values = field, frozenset(values)
 
     def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return layer.fields.get(self.field) in self.values
+        return bool(layer.fields.get(self.field) in self.values)
 
     def emit(self, em: Emitter) -> str:
         return f"{em.reference(self.field)} in {em.constant(self.values)}"

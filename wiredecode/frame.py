@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ class Finding:
 
     severity: Severity
     group: str
-    """``malformed``, ``checksum``, ``sequence``, ``reassembly``, ``protocol``, ``response``, ``limit``, ``undecoded``."""
+    """``malformed``, ``checksum``, ``sequence``, ``reassembly``, ``protocol``, ``response``, ``limit``, ..."""
     code: str
     message: str
     field: str | None = None
@@ -96,7 +97,7 @@ class Frame:
     response: int | None = None
     latency_ns: int | None = None
     expects_response: bool = False
-    layer: type[Layer] | None = None
+    layer: builtins.type[Layer] | None = None
     values: Mapping[str, Any] = NOTHING
     """The values read so far: of bulk arrays only the count."""
     generated: Mapping[str, Any] = NOTHING
@@ -126,10 +127,10 @@ class Frame:
         code: str,
         message: str,
         field: str | None = None,
-        range: Range | None = None,
+        where: Range | None = None,
     ) -> None:
         """Add a finding."""
-        self.findings = [*self.findings, Finding(severity, group, code, message, field, range)]
+        self.findings = [*self.findings, Finding(severity, group, code, message, field, where)]
 
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""

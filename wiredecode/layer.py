@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.packet import Packet
 
@@ -25,7 +25,7 @@ class Style:
     secrets: bool = False
 
 
-class Layer(Packet):  # type: ignore[misc]
+class Layer(Packet):
     """Base of all message types and structures.
 
     Dissecting never raises: bytes that end inside a field leave ``problem`` set and the fields before it readable.
@@ -33,6 +33,11 @@ class Layer(Packet):  # type: ignore[misc]
     """
 
     __slots__ = ("problem", "ranges", "start", "stop")
+    fields_desc: ClassVar[Any]
+    filter_name: ClassVar[str] = ""
+    """Name of the layer in records and filters."""
+    facts: ClassVar[tuple[str, ...]] = ()
+    """Fields that a one-line summary shows; dots lead into structures."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.ranges: dict[str, Range] = {}
@@ -49,7 +54,7 @@ class Layer(Packet):  # type: ignore[misc]
     @classmethod
     def minimum(cls) -> int:
         """The least number of bytes of this structure."""
-        return sum(kind.minimum() for kind in cls.fields_desc)
+        return sum(int(kind.minimum()) for kind in cls.fields_desc)
 
     @classmethod
     def within(cls, data: bytes, position: int, end: int) -> Layer:

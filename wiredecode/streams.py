@@ -8,6 +8,7 @@ length is known costs only the frame it lies in; one that hides the start of a f
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,9 @@ UNDECODED_SPAN = 1024 * 1024
 """Longest span reported as one undecoded record."""
 UNDECODED_SHOWN = 4096
 """Bytes of it that are kept to be looked at."""
+
+WINDOW = 16 * 1024
+"""Bytes looked at at a time after step was lost."""
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
@@ -79,6 +83,11 @@ class Span:
     findings: list[Finding] = field(default_factory=list)
 
 
+def _starts(length: int) -> range:
+    """Where the windows of so many bytes start, last one first."""
+    return range((length - 1) // WINDOW * WINDOW, -1, -WINDOW)
+
+
 class Stream:
     """Cuts one direction into frames and appends them to ``frames``, in stream order."""
 
@@ -112,16 +121,14 @@ class Stream:
             chunk = rest
         if not self.have:
             self.base = chunk.offset
-        self.parts.append(chunk.data)
-        self.have += len(chunk.data)
         self.pieces.add(chunk)
-        if not self.in_step:
-            self._search(final=False)
-        if self.in_step and self.have >= max(self.need, 1):
-            self._cut()
+        self._append(chunk.data)
+        self._advance(final=False)
 
     def gap(self, gap: Gap) -> None:
-        lost = Finding("warning", "reassembly", "hole", f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}")
+        lost = Finding(
+            "warning", "reassembly", "hole", f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}"
+        )
         self._interrupt()
         span = self.span
         if span is not None and span.left:
@@ -152,19 +159,39 @@ class Stream:
 
     # In step.
 
-    def _cut(self) -> None:
+    def _advance(self, final: bool) -> None:
+        """Cut and search until more bytes are needed.
+
+        Once step is lost, the rest is looked at in windows: what follows need not be copied at every further mistake.
+        """
+        windows: deque[bytes] = deque()
+        while True:
+            going_on = self._search(final and not windows) if not self.in_step else self._cut()
+            if going_on and not self.in_step and self.have > WINDOW:
+                data = self._joined()
+                windows.extendleft(data[at : at + WINDOW] for at in _starts(len(data)))
+                self.parts, self.have = [], 0
+                self._append(windows.popleft())
+            elif not going_on or not self.have:
+                if not windows:
+                    return
+                self._append(windows.popleft())
+
+    def _cut(self) -> bool:
+        """Cut frames off the front; whether step was lost on the way."""
+        if self.have < max(self.need, 1):
+            return False
         data = self._joined()
         split = self.protocol.split(data)
         if split.ends:
             self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         self.need = split.need
-        if split.bad is not None:
-            self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
-            self.in_step, self.need = False, 0
-            self._search(final=False)
-            if self.in_step:
-                self._cut()
+        if split.bad is None:
+            return False
+        self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
+        self.in_step, self.need = False, 0
+        return True
 
     def _emit(self, data: bytes, ends: list[int]) -> None:
         pieces, base, out = self.pieces, self.base, self.frames
@@ -204,7 +231,8 @@ class Stream:
 
     # Searching.
 
-    def _search(self, final: bool) -> None:
+    def _search(self, final: bool) -> bool:
+        """Look for the next frame; whether the stream is in step again."""
         data = self._joined()
         if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
             position, found = self.sync_at - self.base, True
@@ -219,6 +247,7 @@ class Stream:
             if self.span is not None:
                 self._close_span(UNDECODED)
             self.in_step, self.need = True, 0
+        return found
 
     def _skip(self, data: bytes, length: int) -> None:
         """Take bytes that belong to no frame out of the buffer, and account for them."""
@@ -240,9 +269,7 @@ class Stream:
     def _interrupt(self) -> None:
         """The contiguous bytes end here: decide about what is left of them."""
         if self.have and not self.in_step:
-            self._search(final=True)
-            if self.in_step and self.have:
-                self._cut()
+            self._advance(final=True)
         if self.have and self.in_step and self.need > self.have:
             data = self._joined()
             self.span = Span(self.base, data, left=self.need - len(data))
@@ -323,6 +350,10 @@ class Stream:
         self.frames.append(frame)
 
     # The buffer.
+
+    def _append(self, data: bytes) -> None:
+        self.parts.append(data)
+        self.have += len(data)
 
     def _joined(self) -> bytes:
         if len(self.parts) != 1:

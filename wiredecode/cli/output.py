@@ -18,6 +18,7 @@ class Output:
         self._stream: BinaryIO = stream.buffer
         self.encoding = stream.encoding or "utf-8"
         self._parts: list[bytes] = []
+        self._texts: list[str] = []
         self._size = 0
 
     def write(self, data: bytes) -> None:
@@ -27,14 +28,18 @@ class Output:
             self.flush()
 
     def text(self, text: str) -> None:
-        """Write text; what the terminal's encoding lacks is escaped."""
-        self.write(text.encode(self.encoding, "backslashreplace"))
+        """Write text, not mixed with bytes; what the terminal's encoding lacks is escaped."""
+        self._texts.append(text)
+        self._size += len(text)
+        if self._size >= BLOCK_BYTES:
+            self.flush()
 
     def flush(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts.clear()
+        if self._size:
             self._size = 0
+            data = b"".join(self._parts) + "".join(self._texts).encode(self.encoding, "backslashreplace")
+            self._parts.clear()
+            self._texts.clear()
             self._stream.write(data)
             self._stream.flush()
 

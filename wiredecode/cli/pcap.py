@@ -108,7 +108,7 @@ def _lines(session: Session, color: bool) -> Callable[[Iterable[Frame]], None]:
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:
-            write(line(frame, session.first_ns) + "\n")
+            write(line(frame, session.first_ns))
 
     return show
 

@@ -124,12 +124,13 @@ class Session:
         self._progress.update(self._progress.task_ids[0], completed=self.capture.bytes_read)
 
     def _close(self, interrupted: bool) -> None:
+        from wiredecode.protocols.registry import protocols
         from wiredecode.view.totals import files_text, totals_text
 
         if self.verbose:
             say(files_text(self.capture.info))
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
-        say(totals_text(self.dissector.totals, self.dissector.network, how=how, verbose=self.verbose))
+        say(totals_text(self.dissector.totals, protocols(), how=how, verbose=self.verbose))
 
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson

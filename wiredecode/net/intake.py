@@ -99,7 +99,8 @@ class ColumnIntake:
         rows = self._rows = flows.rows
         self._row_list: list[int] = rows.tolist()
         flags = segments.flags[rows]
-        self._seq = (segments.seq[rows] + (flags & SYN != 0)) & MASK
+        seq = (segments.seq[rows] + (flags & SYN != 0)) & MASK
+        self._seq: list[int] = seq.tolist()
         self._length = segments.length[rows]
         self._number = segments.number[rows]
         self._time_ns = segments.time_ns[rows]
@@ -113,11 +114,12 @@ class ColumnIntake:
         fresh = np.ones(len(rows), bool)
         fresh[1:] = (
             (flows.flow_of[1:] != flows.flow_of[:-1])
-            | (self._seq[1:] != (self._seq[:-1] + self._length[:-1]) & MASK)
+            | (seq[1:] != (seq[:-1] + self._length[:-1]) & MASK)
             | odd[1:]
             | odd[:-1]
         )
-        self._odd = odd
+        self._odd: list[bool] = odd.tolist()
+        self._origins: tuple[list[int], ...] | None = None
         self._runs: list[int] = np.flatnonzero(fresh).tolist()
 
     def process(self) -> None:
@@ -178,7 +180,7 @@ class ColumnIntake:
     def _take_run(self, stream: Stream, place: int, stop: int) -> None:
         """Plain segments that follow each other; the first may not follow the stream."""
         while place < stop:
-            if stop - place >= RUN_PAYS_FROM and stream.in_order(int(self._seq[place])):
+            if stop - place >= RUN_PAYS_FROM and stream.in_order(self._seq[place]):
                 part = slice(place, stop)
                 buffer = self._segments.buffer
                 data = b"".join(
@@ -186,25 +188,30 @@ class ColumnIntake:
                 )
                 # Copies: a chunk that is kept must not keep the columns of the whole batch.
                 number, time_ns = self._number[part].copy(), self._time_ns[part].copy()
-                stream.run(int(self._seq[place]), data, self._length[part], number, time_ns, self._out)
+                stream.run(self._seq[place], data, self._length[part], number, time_ns, self._out)
                 return
             data = self._segments.buffer[self._begin[place] : self._end[place]]
-            stream.segment(int(self._seq[place]), data, len(data), self._origin(place), self._out)
+            stream.segment(self._seq[place], data, len(data), self._origin(place), self._out)
             place += 1
 
     def _take_odd(self, tracked: Tracked, side: int, place: int) -> None:
         """A segment that is cut, in fragments, or has FIN or RST."""
         row = self._row_list[place]
         data = self._segments.payload(row)
-        seq, length, flags = int(self._seq[place]), int(self._length[place]), int(self._segments.flags[row])
+        seq, length, flags = self._seq[place], int(self._length[place]), int(self._segments.flags[row])
         take_segment(tracked, side, seq, flags, data, length, self._origin(place), self._out)
 
     def _origin(self, place: int) -> Origin:
-        segments, row = self._segments, self._row_list[place]
-        return Origin(
-            int(self._number[place]),
-            int(self._time_ns[place]),
-            int(segments.ready[row]),
-            int(segments.ready_ns[row]),
-            int(self._clock[segments.row[row]]),
-        )
+        if self._origins is None:
+            self._origins = self._origin_columns()
+        number, time_ns, ready, ready_ns, clock = self._origins
+        return Origin(number[place], time_ns[place], ready[place], ready_ns[place], clock[place])
+
+    def _origin_columns(self) -> tuple[list[int], ...]:
+        """The columns of `Origin` as lists, made when a segment has to go alone: faster than the arrays."""
+        segments, rows = self._segments, self._rows
+        number, time_ns = self._number.tolist(), self._time_ns.tolist()
+        clock = self._clock[segments.row[rows]].tolist()
+        if segments.ready is segments.number:  # no fragments
+            return number, time_ns, number, time_ns, clock
+        return number, time_ns, segments.ready[rows].tolist(), segments.ready_ns[rows].tolist(), clock

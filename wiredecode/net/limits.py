@@ -28,7 +28,7 @@ class Limits:
     """A segment further than this from the next expected byte is ignored (RFC 7323: the largest window)."""
     late_syn_bytes: int = MIB
     """A SYN at most this far before the first data seen was reordered, and is no port reuse."""
-    history_bytes: int = 4 * KIB
+    history_bytes: int = 2 * KIB
     """Delivered bytes remembered per direction, to compare retransmissions with."""
     remembered_gaps: int = 64
     """Given-up holes remembered per direction, to tell late bytes from duplicates."""

@@ -111,7 +111,7 @@ class Network:
         while begin < count:
             end = count
             if len(self._connections) + count - begin > self.limits.connections:
-                end = min(end, begin + self.limits.connections)
+                end = min(end, begin + max(self.limits.connections, 1))
             buffered = sum(stream.buffered for stream in self._connections.holed)
             if buffered + int(batch.captured[begin:].sum()) > self.limits.buffered_total:
                 edge = (

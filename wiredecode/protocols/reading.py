@@ -18,18 +18,18 @@ class Plan:
     are nothing unusual, where that is so.
     """
 
-    __slots__ = ("_record", "_style", "handler", "head", "layer", "surplus_note", "type", "walk")
+    __slots__ = ("_head", "_record", "_style", "_walk", "handler", "layer", "surplus_note", "type")
 
     def __init__(
         self,
         layer: type[Layer],
-        type: str | None,
+        name: str | None,
         handler: Callable[[Any, Frame], Any] | None = None,
         surplus_note: str | None = None,
     ) -> None:
-        self.layer, self.type, self.handler, self.surplus_note = layer, type, handler, surplus_note
-        self.walk = compiler.decoder(layer, "walk")
-        self.head = compiler.decoder(layer, "head")
+        self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
+        self._walk: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
+        self._head: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._style: Style | None = None
         self._record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
 
@@ -41,20 +41,29 @@ class Plan:
             if frame.missing:
                 raise compiler.Cut
             if style is None:
-                frame.values, reached = self.walk(buffer, start, stop)
+                walk = self._walk or self._make_walk()
+                frame.values, reached = walk(buffer, start, stop)
             else:
-                frame.values, _ = self.head(buffer, start, stop)
-                record, reached = self._recorder(style)(buffer, start, stop)
+                if self._style is not style:
+                    self._make_record(style)
+                assert self._head is not None and self._record is not None
+                frame.values, _ = self._head(buffer, start, stop)
+                record, reached = self._record(buffer, start, stop)
                 frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and frame.status not in (MALFORMED, PARTIAL):
             self._tell_surplus(frame, reached - start, stop - start)
 
-    def _recorder(self, style: Style) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
-        if self._record is None or self._style is not style:
-            self._style, self._record = style, compiler.decoder(self.layer, "record", style)
-        return self._record
+    # Decoders are made when they are first needed: generating one takes about a millisecond.
+
+    def _make_walk(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
+        self._walk = compiler.decoder(self.layer, "walk")
+        return self._walk
+
+    def _make_record(self, style: Style) -> None:
+        self._head = compiler.decoder(self.layer, "head")
+        self._style, self._record = style, compiler.decoder(self.layer, "record", style)
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
         decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop)

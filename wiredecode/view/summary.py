@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from wiredecode.fields import Array, Kind, Number, Struct, plain
@@ -14,15 +15,13 @@ FACT_CHARACTERS = 60
 """Longest value of a key fact."""
 MAX_FINDINGS = 3
 """Findings named on a line."""
-MAX_PREFIXES = 4096
-"""Connection prefixes kept ready."""
+MAX_MIDDLES = 16384
+"""Parts of lines kept ready."""
 TYPE_WIDTH = 24
 
 RESET = "\x1b[0m"
 COLORS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 """By severity; readable on light and dark terminals."""
-
-Renderer = Callable[[Any], str]
 
 
 class SummaryLines:
@@ -34,57 +33,55 @@ class SummaryLines:
 
     def __init__(self, *, color: bool = False) -> None:
         self.color = color
-        self._prefixes: dict[tuple[int, int, str | None], str] = {}
+        self._middles: dict[tuple[int, int, str | None, str | None], str] = {}
         self._widths = [0, 0]
-        self._plans: dict[type[Layer] | None, list[tuple[str, tuple[str, ...], Renderer]]] = {}
+        self._facts: dict[type[Layer], Facts] = {}
 
     def line(self, frame: Frame, first_ns: int) -> str:
-        """The line of ``frame``, without newline; ``first_ns`` is when the capture began."""
-        key = frame.connection.number, frame.side, frame.sender
-        prefix = self._prefixes.get(key) or self._prefix(frame)
-        text = (
-            f"{frame.number:7d} {(frame.time_ns - first_ns) / 1e9:11.6f}  {prefix}"
-            f"{frame.protocol or '-'}  {frame.type or frame.status:{TYPE_WIDTH}}{self.facts(frame)}"
-        )
+        """The line of ``frame``, with its newline; ``first_ns`` is when the capture began."""
+        key = frame.connection.number, frame.side, frame.sender, frame.type
+        middle = self._middles.get(key) or self._middle(frame)
+        text = "%7d %11.6f%s%s" % (frame.number, (frame.time_ns - first_ns) / 1e9, middle, self.facts(frame))  # noqa: UP031 - half the time
         if frame.latency_ns is not None:
             text += f"  ({frame.latency_ns / 1e6:.3f} ms)"
-        text = escape(text.rstrip())
-        return text + self._remarks(frame) if frame.findings or frame.status != OK else text
+        if frame.findings or frame.status != OK:
+            text += self._remarks(frame)
+        return text + "\n"
 
     def facts(self, frame: Frame) -> str:
-        """Key facts as `` name=value``, what other frames tell included; not escaped."""
-        plan = self._plans.get(frame.layer)
-        if plan is None:
-            plan = self._plans[frame.layer] = _plan(frame.layer)
-        values = frame.values
+        """Key facts as `` name=value``, what other frames tell included; escaped."""
+        layer = frame.layer
         text = ""
-        for name, path, show in plan:
-            value: Any = values
-            for step in path:
-                value = value.get(step) if value.__class__ is dict else None
-            if value is not None:
-                text += f" {name}={show(value)}"
+        if layer is not None:
+            facts = self._facts.get(layer)
+            if facts is None:
+                facts = self._facts[layer] = Facts(layer)
+            try:
+                text = facts.quick(frame.values)
+            except (KeyError, TypeError):
+                text = facts.careful(frame.values)
         for name, value in frame.generated.items():
             if value is not None and value != "good":
-                text += f" {name}={_text(value) if value.__class__ is str else value}"
+                text += f" {name}={fact(value) if value.__class__ is str else value}"
         return text
 
-    def _prefix(self, frame: Frame) -> str:
-        """Connection and addresses."""
-        if len(self._prefixes) >= MAX_PREFIXES:
-            self._prefixes.clear()
+    def _middle(self, frame: Frame) -> str:
+        """What the frames of one type of one direction have in common: connection, addresses, protocol, type."""
+        if len(self._middles) >= MAX_MIDDLES:
+            self._middles.clear()
         client = frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
         ends = frame.connection.endpoints
         left, right = ends[client], ends[1 - client]
         widths = [max(self._widths[0], len(left)), max(self._widths[1], len(right))]
         if widths != self._widths:
             self._widths = widths
-            self._prefixes.clear()
+            self._middles.clear()
         arrow = "→" if frame.side == client else "←"
         number = f"#{frame.connection.number}"
-        prefix = f"{number:<4} {left:>{widths[0]}} {arrow} {right:<{widths[1]}}  "
-        self._prefixes[frame.connection.number, frame.side, frame.sender] = prefix
-        return prefix
+        what = f"{frame.protocol or '-'}  {frame.type or frame.status:{TYPE_WIDTH}}"
+        middle = f"  {number:<4} {left:>{widths[0]}} {arrow} {right:<{widths[1]}}  {what}"
+        self._middles[frame.connection.number, frame.side, frame.sender, frame.type] = middle
+        return middle
 
     def _remarks(self, frame: Frame) -> str:
         text = ""
@@ -109,15 +106,33 @@ def _status(frame: Frame) -> str:
     return f"{frame.status}, {frame.missing} bytes missing" if frame.missing else frame.status
 
 
-def _plan(layer: type[Layer] | None) -> list[tuple[str, tuple[str, ...], Renderer]]:
-    """How the key facts of a layer are shown: (name, path in the values, renderer)."""
-    if layer is None:
-        return []
-    plan = []
-    for fact in getattr(layer, "facts", ()):
-        path = tuple(fact.split("."))
-        plan.append((path[-1], path, _renderer(_kind(layer, path))))
-    return plan
+class Facts:
+    """The key facts of a layer (``Layer.facts``: paths of fields) as `` name=value name=value``.
+
+    ``quick`` is one generated f-string, three times as fast as ``careful``, which is asked when a field is absent.
+    """
+
+    def __init__(self, layer: type[Layer]) -> None:
+        paths = [tuple(path.split(".")) for path in getattr(layer, "facts", ())]
+        self._plan = [(path[-1], path, _renderer(_kind(layer, path))) for path in paths]
+        namespace: dict[str, Any] = {}
+        pieces = []
+        for index, (name, path, show) in enumerate(self._plan):
+            value = "v" + "".join(f"[{step!r}]" for step in path)
+            namespace[f"show{index}"] = show
+            pieces.append(f" {name}={{{value if show is str else f'show{index}({value})'}}}")
+        text = "".join(pieces)
+        self.quick: Callable[[dict[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
+
+    def careful(self, values: dict[str, Any]) -> str:
+        text = ""
+        for name, path, show in self._plan:
+            value: Any = values
+            for step in path:
+                value = value.get(step, ...) if value.__class__ is dict else ...
+            if value is not ...:
+                text += f" {name}={show(value)}"
+        return text
 
 
 def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
@@ -125,17 +140,17 @@ def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
     return _kind(kind.layer, path[1:]) if isinstance(kind, Struct) and len(path) > 1 else kind
 
 
-def _renderer(kind: Kind) -> Renderer:
+def _renderer(kind: Kind) -> Callable[[Any], str]:
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
-        named = {value: _text(name) for value, name in kind.names.items()}
+        named = {value: fact(name) for value, name in kind.names.items()}
         return lambda value: named.get(value) or str(value)
     if isinstance(kind, Number) and type(kind).i2repr is Number.i2repr:
         return str
     if isinstance(kind, Number):  # times, truth values, flags
-        return lambda value: kind.i2repr(None, value)
-    return _text
+        return lambda value: fact(kind.i2repr(None, value))
+    return fact
 
 
 def _count(value: Any) -> str:
@@ -143,8 +158,12 @@ def _count(value: Any) -> str:
     return str(value if value.__class__ is int else len(value))
 
 
-def _text(value: Any) -> str:
-    if value.__class__ is bytes:
+@lru_cache(maxsize=4096)
+def fact(value: str | bytes | None) -> str:
+    """A value of the wire on a line: escaped, shortened, in quotes where it would not read as one word."""
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = shorten(str(value), FACT_CHARACTERS)
+    text = escape(shorten(value, FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.view.escape import escape
@@ -22,9 +23,9 @@ def totals_text(totals: Totals, protocols: tuple[Protocol, ...], *, how: str = "
     rows = [("packets", _packets(totals)), ("payload", _payload(totals, verbose))]
     if how == "interrupted":
         rows = []  # open connections have not been accounted for
-    rows += [("", text) for text in (_skipped(totals, verbose), _missing(totals)) if text]
-    rows += _frames(totals)
-    rows += _others(totals)
+    if totals.missing:
+        rows.append(("missing", f"{totals.missing:,} bytes were sent but not captured"))
+    rows += _frames(totals) + _others(totals)
     rows += [("limits", f"{code}: reached {count:,} times") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
@@ -40,8 +41,9 @@ def files_text(info: CaptureInfo) -> str:
     lines = []
     for file in info.files:
         form = ", ".join(part for part in (file.format, file.compression) if part)
-        names = ", ".join(interface.name or f"interface {interface.id}" for interface in file.interfaces)
+        names = ", ".join(interface.name or f"link type {interface.linktype}" for interface in file.interfaces)
         lines.append(f"{'file':<{LABEL}}{file.path}: {form or 'not read'}{'; ' + names if names else ''}")
+        lines += [f"{'comment':<{LABEL}}{comment.text}" for comment in file.comments]
     return escape_lines(lines)
 
 
@@ -50,7 +52,7 @@ def escape_lines(lines: list[str]) -> str:
 
 
 def _packets(totals: Totals) -> str:
-    text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP in {count(totals.connections, 'connection')}"
+    text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP in {totals.connections:,} connections"
     reasons = totals.not_decoded.most_common()
     if reasons:
         text += f"; not decoded: {_list(f'{number:,} {reason}' for reason, number in reasons)}"
@@ -66,3 +68,67 @@ def _payload(totals: Totals, verbose: bool) -> str:
         (totals.ignored, "out of stream"),
     )
     return text + "".join(f" + {size:,} {what}" for size, what in parts if size or verbose)
+
+
+def _frames(totals: Totals) -> list[tuple[str, str]]:
+    """A row per message type, the most frequent first, with what is not ok about some."""
+    kinds: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for (protocol, kind, status), number in totals.frames.items():
+        kinds[protocol, kind][status] = number
+    whole = sum(totals.frames.values())
+    bad = _statuses(_sum(kinds.values()))
+    rows = [("frames", f"{whole:,}{bad}")] if whole else [("frames", "none")]
+    width = max((len(f"{whole:,}"), 7))
+    for (protocol, kind), statuses in sorted(kinds.items(), key=lambda item: (item[0][0], -sum(item[1].values()))):
+        name = f"{protocol or '-'} {kind or 'undecoded'}"
+        rows.append(("", f"{sum(statuses.values()):>{width},} {name}{_statuses(statuses)}"))
+    return rows
+
+
+def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = defaultdict(int)
+    for statuses in counts:
+        for status, number in statuses.items():
+            total[status] += number
+    return total
+
+
+def _statuses(statuses: dict[str, int]) -> str:
+    bad = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "ok"]
+    return f" ({', '.join(bad)})" if bad else ""
+
+
+def _others(totals: Totals) -> list[tuple[str, str]]:
+    """What other connections spoke, as far as their first bytes tell."""
+    texts = []
+    for (name, port), number in totals.other_connections.most_common():
+        size = totals.other[name, port]
+        spoken = "nothing was sent" if not size else f"unknown protocol, {size:,} bytes" if name == "unknown" else f"{name}, {size:,} bytes"
+        texts.append(f"port {port}: {spoken} in {number:,} connections")
+    return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts))]
+
+
+def _bounded(texts: list[str]) -> list[str]:
+    more = len(texts) - MAX_ROWS
+    return texts if more <= 0 else [*texts[:MAX_ROWS], f"and {more} more"]
+
+
+def _hints(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
+    """Why there may be nothing to show, and what to do about it."""
+    names = ", ".join(f"{protocol.title} (ports {_list(map(str, protocol.ports))})" for protocol in protocols)
+    texts = [f"no known protocol in this capture; wiredecode knows {names}"]
+    looks = {name for name, _ in totals.other}
+    if "TLS" in looks:
+        texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
+    unknown = [port for (name, port), _ in totals.other_connections.most_common() if totals.other[name, port]]
+    if unknown and protocols:
+        texts.append(f"where you know better, say so: -d {unknown[0]}={protocols[0].name}")
+    elif not totals.tcp_packets and totals.packets:
+        texts.append("there is no TCP in it: see above what was not decoded")
+    elif not totals.captured and totals.packets:
+        texts.append("the TCP packets carry no payload")
+    return texts
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(_bounded(list(texts)))

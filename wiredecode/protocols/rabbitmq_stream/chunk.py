@@ -35,7 +35,7 @@ CHUNK_MAGIC = 0x50
 
 
 def message(data: bytes, show: Callable[[bytes], str], entry: dict[str, Any]) -> dict[str, Any] | None:
-    """The AMQP 1.0 sections of a message, where it is one: brokers do not look inside, applications may send any bytes."""
+    """The AMQP 1.0 sections of a message, where it is one: applications may send any bytes."""
     sections = amqp.record(data, show)
     return None if sections is None else {"amqp": sections}
 
@@ -224,7 +224,7 @@ def chunk_start(version: int) -> int:
 
 
 def number_offsets(chunk: dict[str, Any]) -> int:
-    """Give every message of a chunk's record its stream offset (generated), from the chunk id on; return their number."""
+    """Give every message of a chunk's record its stream offset (generated); return how many there are."""
     first = offset = chunk.get("chunk_id", 0)
     for entry in chunk.get("entries", ()):
         sub_batch = entry.get("sub_batch")
@@ -235,4 +235,5 @@ def number_offsets(chunk: dict[str, Any]) -> int:
         for index, inner in enumerate(sub_batch.get("messages", ())):
             inner["offset"] = offset + index
         offset += sub_batch.get("record_count", 0)
-    return offset - first + len(chunk.get("tracking", ())) + len(chunk.get("snapshot", ()))
+    count: int = offset - first + len(chunk.get("tracking", ())) + len(chunk.get("snapshot", ()))
+    return count

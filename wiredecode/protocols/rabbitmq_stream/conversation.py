@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,11 +15,11 @@ from wiredecode.layer import Layer, Style
 from wiredecode.net.types import Connection
 from wiredecode.protocols import proxy
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
+from wiredecode.protocols.reading import Plan
 
 NAME = "rabbitmq_stream"
 MAX_OUTSTANDING = 10_000
@@ -38,7 +38,7 @@ class Request:
 
     frame: int
     time_ns: int
-    values: dict[str, Any]
+    values: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -46,7 +46,8 @@ class Binding:
     """A publisher or subscription id: the stream it stands for, and what it was before its request is confirmed."""
 
     stream: str
-    reference: str = ""
+    generated: Mapping[str, Any]
+    """What frames with this id are told about it."""
     ended: bool = False
     previous: Binding | None = None
 
@@ -58,8 +59,10 @@ class Bindings:
     table: dict[int, Binding] = field(default_factory=dict)
 
     def declare(self, number: int, stream: str, reference: str = "") -> None:
-        previous = self.table.get(number)
-        self.table[number] = Binding(stream, reference, previous=previous)
+        generated = {"stream": printable(stream)}
+        if reference:
+            generated["reference"] = printable(reference)
+        self.table[number] = Binding(stream, generated, previous=self.table.get(number))
 
     def settle(self, number: int, accepted: bool) -> None:
         """The response to a declaration: a refused one leaves the id as it was."""
@@ -103,7 +106,7 @@ class RabbitMQConversation(Conversation):
         if frame.stop - frame.start < HEADER.size:
             self._headless(frame, style)
             return
-        code, version = HEADER.unpack_from(frame.buffer, frame.start)[1:]
+        _, code, version = HEADER.unpack_from(frame.buffer, frame.start)
         if not frame.offset and (layer := proxy.layer_of(frame)) is not None:
             self._decode_proxy(frame, layer, style)
             return
@@ -214,11 +217,9 @@ class RabbitMQConversation(Conversation):
                 message = f"{what} {number} was not declared on this connection"
                 frame.find("warning", "protocol", "not-declared", message, f"{what}_id")
             return
-        frame.generate("stream", printable(binding.stream))
-        if binding.reference:
-            frame.generate("reference", printable(binding.reference))
+        frame.generated = binding.generated
         if binding.ended:
-            message = f"{what} {number} of {printable(binding.stream)} had ended before"
+            message = f"{what} {number} of {binding.generated['stream']} had ended before"
             frame.find("note", "protocol", "ended", message, f"{what}_id")
 
     def _declare_publisher(self, frame: Frame) -> None:
@@ -261,9 +262,7 @@ class RabbitMQConversation(Conversation):
         values = frame.values
         if "stream" not in values:
             return
-        properties = {
-            entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2
-        }
+        properties = {entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2}
         self.subscriptions.declare(values["subscription_id"], values["stream"], properties.get("name", ""))
 
     def _subscribed(self, frame: Frame) -> None:
@@ -294,7 +293,7 @@ class RabbitMQConversation(Conversation):
     def _name_only(self, frame: Frame, bindings: Bindings, number: int | None) -> None:
         binding = bindings.table.get(-1 if number is None else number)
         if binding is not None:
-            frame.generate("stream", printable(binding.stream))
+            frame.generate("stream", binding.generated["stream"])
 
     def _consumer_update(self, frame: Frame) -> None:
         self._ask(frame)

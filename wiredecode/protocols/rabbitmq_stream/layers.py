@@ -43,16 +43,13 @@ class Command(Layer):
     """Base of all frames: fills in ``size`` when building."""
 
     filter_name = "rabbitmq_stream"
-    facts: ClassVar[tuple[str, ...]] = ()
-    """The fields that a one-line summary shows."""
-
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.size is None:
             pkt = struct.pack(">I", len(pkt) + len(pay) - 4) + pkt[4:]
         return pkt + pay
 
 
-def header(key: int, version: int = 1) -> list[Kind]:
+def header(key: int, version: int = 1) -> list[Any]:
     return [
         UInt32("size", "bytes that follow", unit="bytes", default=None),
         UInt16("key", "command, with the top bit in responses", names=KEYS, default=key),
@@ -60,12 +57,12 @@ def header(key: int, version: int = 1) -> list[Kind]:
     ]
 
 
-def request(key: int, *fields: Kind) -> list[Kind]:
+def request(key: int, *fields: Kind) -> list[Any]:
     """A frame that is answered: it carries a correlation id."""
     return [*header(key), correlation(), *fields]
 
 
-def response(key: int, *fields: Kind) -> list[Kind]:
+def response(key: int, *fields: Kind) -> list[Any]:
     """The answer: the correlation id again, and a response code."""
     return [*header(key | RESPONSE_BIT), correlation(), code(), *fields]
 
@@ -90,7 +87,7 @@ def subscription() -> Kind:
     return UInt8("subscription_id", "subscription of this connection, chosen by the client")
 
 
-def offset_specification() -> list[Kind]:
+def offset_specification() -> list[Any]:
     return [
         UInt16("offset_type", "where to start", names=OFFSET_TYPES, default=1),
         Optional(UInt64("offset", "offset in the stream"), Is("offset_type", 4)),
@@ -118,9 +115,7 @@ class Unknown(Command):
 
 
 class DeclarePublisher(Command):
-    fields_desc = request(
-        1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream()
-    )
+    fields_desc = request(1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream())
     facts = ("publisher_id", "publisher_reference", "stream")
 
 
@@ -137,7 +132,11 @@ class FilteredMessage(Layer):
 
 
 class Publish(Command):
-    fields_desc = [*header(2), publisher(), Array("messages", PublishedMessage, "messages and sub-batches", bulk=True)]
+    fields_desc = [
+        *header(2),
+        publisher(),
+        Array("messages", PublishedMessage, "messages and sub-batches", bulk=True),
+    ]
     facts = ("publisher_id", "messages")
 
 
@@ -152,7 +151,12 @@ class PublishConfirm(Command):
     fields_desc = [
         *header(3),
         publisher(),
-        Array("publishing_ids", UInt64("publishing_ids"), "confirmed ids; one may stand for a sub-batch", bulk=True),
+        Array(
+            "publishing_ids",
+            UInt64("publishing_ids"),
+            "confirmed ids; one may stand for a sub-batch",
+            bulk=True,
+        ),
     ]
     facts = ("publisher_id", "publishing_ids")
 
@@ -206,7 +210,11 @@ class DeliverV2(Command):
 
 
 class Credit(Command):
-    fields_desc = [*header(9), subscription(), UInt16("credit", "chunks more that may be sent", unit="chunks")]
+    fields_desc = [
+        *header(9),
+        subscription(),
+        UInt16("credit", "chunks more that may be sent", unit="chunks"),
+    ]
     facts = ("subscription_id", "credit")
 
 
@@ -357,7 +365,7 @@ class ResolveOffsetSpec(Command):
 
 
 class Response(Command):
-    facts = ("response_code",)
+    facts: ClassVar[tuple[str, ...]] = ("response_code",)
 
 
 def plain_response(key: int) -> type[Response]:
@@ -485,14 +493,40 @@ def _by_key(*layers: type[Layer]) -> dict[tuple[int, int], type[Layer]]:
 
 
 LAYERS = _by_key(
-    *(DeclarePublisher, Publish, PublishV2, PublishConfirm, PublishError, QueryPublisherSequence, DeletePublisher),
+    *(
+        DeclarePublisher,
+        Publish,
+        PublishV2,
+        PublishConfirm,
+        PublishError,
+        QueryPublisherSequence,
+        DeletePublisher,
+    ),
     *(Subscribe, Deliver, DeliverV2, Credit, StoreOffset, QueryOffset, Unsubscribe, Create, Delete, Metadata),
     *(MetadataUpdate, PeerProperties, SaslHandshake, SaslAuthenticate, Tune, Open, Close, Heartbeat, Route),
     *(Partitions, ConsumerUpdate, ExchangeCommandVersions, StreamStats, CreateSuperStream, DeleteSuperStream),
     ResolveOffsetSpec,
     *(plain_response(key) for key in (1, 6, 7, 12, 13, 14, 22, 29, 30)),
-    *(QueryPublisherSequenceResponse, CreditResponse, QueryOffsetResponse, MetadataResponse, PeerPropertiesResponse),
-    *(SaslHandshakeResponse, SaslAuthenticateResponse, TuneResponse, OpenResponse, RouteResponse, PartitionsResponse),
-    *(ConsumerUpdateResponse, ExchangeCommandVersionsResponse, StreamStatsResponse, ResolveOffsetSpecResponse),
+    *(
+        QueryPublisherSequenceResponse,
+        CreditResponse,
+        QueryOffsetResponse,
+        MetadataResponse,
+        PeerPropertiesResponse,
+    ),
+    *(
+        SaslHandshakeResponse,
+        SaslAuthenticateResponse,
+        TuneResponse,
+        OpenResponse,
+        RouteResponse,
+        PartitionsResponse,
+    ),
+    *(
+        ConsumerUpdateResponse,
+        ExchangeCommandVersionsResponse,
+        StreamStatsResponse,
+        ResolveOffsetSpecResponse,
+    ),
 )
 """The layer of each (key, version)."""

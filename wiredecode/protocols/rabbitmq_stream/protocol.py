@@ -49,7 +49,7 @@ def body(data: bytes, position: int, end: int, key: int, version: int) -> int | 
 
 
 def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
-    """Whether a Deliver frame holds a chunk whose header fits the frame: some 60 bits that chance would have to meet."""
+    """Whether a Deliver frame holds a chunk whose header fits it: some 60 bits that chance would have to meet."""
     start = position + chunk_start(version)
     if start + Chunk.HEADER_LENGTH > len(data) or data[start] != CHUNK_MAGIC:
         return False
@@ -184,7 +184,7 @@ class RabbitMQStream(Protocol):
                 continue
             if verdict == GOOD:
                 following, _, sure = judge(data, end)
-                if sure or following == GOOD or end + HEADER.size <= len(data) and following == CUT:
+                if sure or following == GOOD or (end + HEADER.size <= len(data) and following == CUT):
                     return Found(position, True)
                 if following == CUT:
                     return Found(position, final)

@@ -1,0 +1,79 @@
+"""The bytes of a frame, with the fields told apart by colour and by a bar between them."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from wiredecode.fields import plain
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Range
+from wiredecode.view.look import SHOWN_DUMP_BYTES, Look
+
+ROW = 16
+FIELD_STYLES = ("green", "cyan", "magenta", "yellow")
+"""Fields take turns."""
+HIDDEN = "**"
+
+
+def hexdump(frame: Frame, layer: Layer | None, look: Look) -> Text:
+    """Rows of offset, 16 bytes and ASCII; a bar stands before the first byte of each field.
+
+    Bytes of secrets are ``**`` unless ``look.secrets``.
+    """
+    data = frame.data
+    stop = len(data) if look.full else min(len(data), SHOWN_DUMP_BYTES)
+    starts = dict.fromkeys(start for start, _ in leaves(layer)) if layer is not None else {}
+    hidden = [] if look.secrets or layer is None else secrets(layer, len(data))
+    text = Text(no_wrap=True, overflow="crop")
+    turn = 0
+    for row in range(0, stop, ROW):
+        text.append(f"  {row:06x} ", "dim")
+        letters = Text()
+        for at in range(row, row + ROW):
+            if at >= stop:
+                text.append("   ")
+                continue
+            begins = at in starts and at > 0
+            turn += begins
+            style = FIELD_STYLES[turn % len(FIELD_STYLES)] if layer is not None else ""
+            secret = any(first <= at < end for first, end in hidden)
+            text.append("|" if begins else " ", "" if begins else style)
+            text.append(HIDDEN if secret else f"{data[at]:02x}", style)
+            letters.append("*" if secret else chr(data[at]) if 32 <= data[at] < 127 else ".", style)
+        text.append("  ").append(letters).append("\n")
+    if stop < len(data):
+        text.append(f"  ... {len(data) - stop:,} more bytes (--full shows all)\n", "dim")
+    text.rstrip()
+    return text
+
+
+def leaves(layer: Layer) -> list[Range]:
+    """The byte ranges of all fields that hold no other fields, in order."""
+    found: list[Range] = []
+    for name, value in layer.fields.items():
+        inner = value if isinstance(value, list) else [value]
+        if any(isinstance(element, Layer) for element in inner):
+            for element in inner:
+                found += leaves(element)
+        elif name in layer.ranges and layer.ranges[name][0] < layer.ranges[name][1]:
+            found.append(layer.ranges[name])
+    return found
+
+
+def secrets(layer: Layer, length: int) -> list[Range]:
+    """The byte ranges of secret values; of a secret that is cut, everything from its start on."""
+    found: list[Range] = []
+    for declared in layer.fields_desc:
+        kind = plain(declared)
+        value = layer.fields.get(kind.name)
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, Layer):
+                found += secrets(inner, length)
+        if not kind.secret:
+            continue
+        if kind.name in layer.ranges and value is not None:
+            stop = layer.ranges[kind.name][1]
+            found.append((stop - len(value), stop))
+        elif layer.problem is not None:
+            found.append((layer.problem.start, length))
+    return found

@@ -1,0 +1,38 @@
+"""How trees show values, and the colours of all rich output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SHOWN_BYTES = 32
+"""Bytes of a value in a tree."""
+SHOWN_CHARACTERS = 200
+"""Characters of a text in a tree."""
+SHOWN_ELEMENTS = 20
+"""Elements of an array in a tree."""
+SHOWN_DUMP_BYTES = 512
+"""Bytes of a hex dump."""
+
+SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan"}
+STATUS = {"ok": "", "partial": "yellow", "undecoded": "yellow", "malformed": "red"}
+GENERATED = "magenta"
+VALUE = "green"
+RANGE = "dim"
+HEAD = "bold"
+# The eight basic colours only, and neither black, blue nor white: readable on light and dark terminals.
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the user asked trees to be like."""
+
+    bytes: str = "hex"
+    """Key of ``export.records.BYTES``."""
+    full: bool = False
+    """All bytes and elements, however many."""
+    secrets: bool = False
+    hexdump: bool = False
+
+    def limit(self, usual: int) -> int | None:
+        """``usual``, unless everything is to be shown: for slices."""
+        return None if self.full else usual
