@@ -52,6 +52,8 @@ class Totals:
     frames: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Frames by protocol, type and status."""
     limits: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    """What reassembly met, by code; each is also a finding of the next frame of its direction, if one follows."""
     first_ns: int | None = None
     last_ns: int = 0
 
@@ -143,8 +145,6 @@ class Dialogue:
             stream.chunk(event)
         elif isinstance(event, Gap):
             stream.gap(event)
-        else:
-            stream.note(note_finding(event))
 
 
 def note_finding(note: Note) -> Finding:
@@ -172,8 +172,12 @@ class Dissector:
         self.network = Network(limits or Limits())
         self.style, self.link_responses = style, link_responses
         self.totals = Totals()
-        self._decode_as = decode_as or {}
-        self._protocols = protocols() if known is None else known
+        self._protocols = tuple(protocol.new_session() for protocol in (protocols() if known is None else known))
+        sessions = {protocol.name: protocol for protocol in self._protocols}
+        self._decode_as = {
+            port: DecodeAs(sessions.get(said.protocol.name, said.protocol), said.dialect)
+            for port, said in (decode_as or {}).items()
+        }
         self._dialogues: dict[int, Dialogue] = {}
         self._ended: list[int] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
@@ -181,6 +185,7 @@ class Dissector:
         self._lookahead: deque[Frame] = deque()
         self._lookahead_bytes = 0
         self._asked: dict[int, Frame] = {}
+        self._notes: dict[tuple[int, int], list[Note]] = {}
         self._number = 0
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
@@ -230,6 +235,10 @@ class Dissector:
         unknown: dict[Dialogue, list[Event]] = {}
         for event in events:
             connection = event.direction.connection
+            if isinstance(event, Note):
+                self.totals.notes[event.code] += 1
+                self._notes.setdefault((connection.number, event.direction.side), []).append(event)
+                continue
             dialogue = self._dialogues.get(connection.number)
             if dialogue is None:
                 dialogue = Dialogue(connection, self._protocols, self._decode_as, self._pending)
@@ -282,6 +291,8 @@ class Dissector:
                 conversation = dialogues[frame.connection.number].conversation
                 assert conversation is not None
                 conversation.decode(frame, self.style)
+            if self._notes:
+                self._attach_notes(frame)
             counts[frame.protocol, frame.type or "", frame.status] += 1
             for finding in frame.findings:
                 if finding.group == "limit":
@@ -294,7 +305,23 @@ class Dissector:
         if not pending:
             for number in self._ended:
                 self._dialogues.pop(number, None)
+                self._notes.pop((number, 0), None)
+                self._notes.pop((number, 1), None)
             self._ended.clear()
+
+    def _attach_notes(self, frame: Frame) -> None:
+        """Tell what reassembly met in the first frame of the direction that was complete after it."""
+        key = frame.connection.number, frame.side
+        notes = self._notes.get(key)
+        if notes is None:
+            return
+        told = [note for note in notes if note.packet <= frame.ready]
+        frame.findings = [*map(note_finding, told), *frame.findings]
+        later = [note for note in notes if note.packet > frame.ready]
+        if later:
+            self._notes[key] = later
+        else:
+            del self._notes[key]
 
     def _link(self, frame: Frame) -> Iterator[Frame]:
         """Hold requests back until their response is known, within bounds."""

@@ -154,9 +154,6 @@ class Stream:
             span.left = 0
             self._close_span(PARTIAL)
 
-    def note(self, finding: Finding) -> None:
-        self.findings.append(finding)
-
     # In step.
 
     def _advance(self, final: bool) -> None:

@@ -1,4 +1,7 @@
-"""The command line: one module per command, which only turns options into calls. Heavy imports wait until a command runs."""
+"""The command line: one module per command, which only turns options into calls.
+
+Heavy imports wait until a command runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ OK, USAGE, BUG, INTERRUPTED = 0, 2, 70, 130
 DEBUG = "WIREDECODE_DEBUG"
 """Environment variable: show the traceback of a failure."""
 
-USAGE_ERROR = typer.BadParameter.__bases__[0]
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError: typer has its own copy of click since 0.26, and does not name it."""
 
 app = typer.Typer(

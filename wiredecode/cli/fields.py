@@ -1,5 +1,83 @@
-"""``wiredecode fields``"""
+"""``wiredecode fields``: every field that can be in a record."""
+
 from __future__ import annotations
-EXAMPLES = ""
-def fields() -> None:
-    """Every field."""
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiredecode.cli.output import Output, complain
+
+if TYPE_CHECKING:
+    from wiredecode.catalogue import FieldEntry
+
+EXAMPLES = (
+    "Examples: wiredecode fields | wiredecode fields rabbitmq_stream.chunk | "
+    "wiredecode fields --json | jq 'select(.secret)'"
+)
+NAMED_MESSAGES = 2
+"""Message types named in the table; of more only the number is told."""
+WIDE = 100
+"""From so many columns on, a field stands on one line."""
+
+
+def fields(
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="Only names that begin so, as in rabbitmq_stream.chunk.")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per field (NDJSON).")] = False,
+) -> int:
+    """List every field: filter name, type, the messages that have it, and what it means.
+
+    In records the name is the path below "layers"; elements of arrays are not told apart.
+    """
+    from wiredecode.catalogue import catalogue
+    from wiredecode.protocols.registry import protocols
+
+    everything = (layer for protocol in protocols() for layer in protocol.layers())
+    entries = [entry for entry in catalogue(everything) if entry.name.startswith(prefix)]
+    output = Output(sys.stdout)
+    if json:
+        import orjson
+
+        for entry in entries:
+            output.write(orjson.dumps(entry.record(), option=orjson.OPT_APPEND_NEWLINE))
+    else:
+        for line in table(entries, _width()):
+            output.text(line + "\n")
+    output.flush()
+    if not entries:
+        complain(f"no field begins with {prefix!r}; all of them: wiredecode fields")
+        return 2
+    return 0
+
+
+def _width() -> int:
+    """Columns of the terminal; elsewhere wide enough for one field per line."""
+    chosen = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if chosen else WIDE
+
+
+def table(entries: list[FieldEntry], width: int) -> list[str]:
+    """The fields as aligned lines; where ``width`` is small, messages and meaning stand below the name."""
+    name_width = max((len(entry.name) for entry in entries), default=0)
+    type_width = max((len(entry.type) for entry in entries), default=0)
+    lines = []
+    for entry in entries:
+        remarks = [entry.meaning, entry.unit and f"in {entry.unit}", entry.secret and "secret"]
+        meaning = ", ".join(remark for remark in remarks if remark)
+        front = f"{entry.name:<{name_width}}  {entry.type:<{type_width}}"
+        messages = _messages(entry)
+        if width >= WIDE:
+            lines.append(f"{front}  {messages:<36}  {meaning}".rstrip())
+        else:
+            lines += [front.rstrip(), f"    {meaning} [{messages}]"]
+    return lines
+
+
+def _messages(entry: FieldEntry) -> str:
+    names = entry.messages
+    return ", ".join(names) if len(names) <= NAMED_MESSAGES else f"{len(names)} messages"

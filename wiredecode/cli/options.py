@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
 
 
-class ColorChoice(str, Enum):
+class ColorChoice(StrEnum):
     auto = "auto"
     always = "always"
     never = "never"
 
 
-class BytesChoice(str, Enum):
+class BytesChoice(StrEnum):
     hex = "hex"
     base64 = "base64"
     text = "text"
@@ -31,34 +31,49 @@ class BytesChoice(str, Enum):
 Files = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...", show_default=False,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order. - is standard input.",
+        metavar="FILE...",
+        show_default=False,
+        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order. "
+        "- is standard input.",
     ),
 ]
 Count = Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
 DecodeAsOption = Annotated[
     list[str] | None,
-    typer.Option("-d", "--decode-as", metavar="PORT=PROTOCOL[/DIALECT]",
-                 help="What is spoken on a TCP port, where the bytes do not tell. Repeatable."),
+    typer.Option(
+        "-d",
+        "--decode-as",
+        metavar="PORT=PROTOCOL[/DIALECT]",
+        help="What is spoken on a TCP port, where the bytes do not tell. Repeatable.",
+    ),
 ]
 Bytes = Annotated[BytesChoice, typer.Option("--bytes", help="How bytes are shown.")]
-Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: the byte range of every field. Trees always show it.")]
+Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field. Trees always show it.")]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
 Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback, should wiredecode fail.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="Only frames from then on: RFC 3339, or seconds since the first packet."),
+    typer.Option(
+        "--from", metavar="TIME", help="Only frames from then on: RFC 3339, or seconds from the first packet."
+    ),
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only frames up to then; reading stops there.")]
 HoleSeconds = Annotated[
     float | None,
-    typer.Option("--hole-timeout", metavar="SECONDS", min=0, help="Give up on missing bytes after so long, in capture time. [default: 1]"),
+    typer.Option(
+        "--hole-timeout",
+        metavar="SECONDS",
+        min=0,
+        help="Capture time after which missing bytes are given up. [default: 1]",
+    ),
 ]
 MaxBuffer = Annotated[
     int | None,
-    typer.Option("--max-buffer", metavar="MIB", min=1, help="Bytes kept behind the missing ones of one direction. [default: 4 MiB]"),
+    typer.Option(
+        "--max-buffer", metavar="MIB", min=1, help="What is kept behind missing bytes, per direction. [default: 4]"
+    ),
 ]
 
 
@@ -110,7 +125,8 @@ def decode_as(choices: list[str] | None) -> dict[int, DecodeAs]:
         name, _, dialect = name.partition("/")
         protocol = by_name(name)
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise typer.BadParameter(f"{choice!r} does not begin with a port, as in 5552=rabbitmq_stream", param_hint="-d")
+            message = f"{choice!r} does not begin with a port, as in 5552=rabbitmq_stream"
+            raise typer.BadParameter(message, param_hint="-d")
         if protocol is None:
             known = ", ".join(protocol.name for protocol in protocols())
             raise typer.BadParameter(f"no protocol is called {name!r}; there is {known}", param_hint="-d")

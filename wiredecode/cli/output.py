@@ -59,8 +59,11 @@ def complain(text: str) -> None:
 def say(text: str) -> None:
     """Text for people, on standard error."""
     try:
-        print(text.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode(sys.stderr.encoding or "utf-8"),
-              file=sys.stderr, flush=True)
+        print(
+            text.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode(sys.stderr.encoding or "utf-8"),
+            file=sys.stderr,
+            flush=True,
+        )
     except (BrokenPipeError, ValueError):
         abandon(sys.stderr)
 

@@ -22,6 +22,7 @@ EXAMPLES = (
     "tcpdump -w - port 5552 | wiredecode pcap - --summary"
 )
 
+
 def pcap(
     files: options.Files,
     summary: Annotated[bool, typer.Option("--summary", help="One line per frame.")] = False,
@@ -62,9 +63,14 @@ def pcap(
         link_responses=not summary,
     )
     session = Session(
-        files, dissector, Output(sys.stdout),
-        count=count, start=options.moment(from_, "--from"), end=options.moment(to, "--to"),
-        quiet=quiet, verbose=verbose,
+        files,
+        dissector,
+        Output(sys.stdout),
+        count=count,
+        start=options.moment(from_, "--from"),
+        end=options.moment(to, "--to"),
+        quiet=quiet,
+        verbose=verbose,
     )
     painted = wants_color(color.value, sys.stdout)
     if json:
@@ -96,7 +102,7 @@ def _show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
         from wiredecode.export.records import BYTES
 
         return BYTES[choice]
-    from wiredecode.view.tree import Raw
+    from wiredecode.view.values import Raw
 
     return Raw
 

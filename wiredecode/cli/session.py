@@ -65,8 +65,8 @@ class Session:
         self.output.flush()
         if not self.quiet:
             self._close(interrupted)
-        for error in failure.errors if failure else ():
-            complain(str(error) if len(failure.errors) == 1 else str(_alone(error)))  # type: ignore[union-attr]
+        for each in failure.errors if failure else ():
+            complain(str(_alone(each)))
         if summary_json is not None:
             self._write_totals(summary_json, failure)
         return 130 if interrupted else 2 if failure else 0
@@ -100,9 +100,8 @@ class Session:
                 first, self.first_ns = False, int(batch.time_ns[0])
             if self.end is not None and len(batch):
                 self.stopped = int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
-            if self.stopped:
-                return
-            yield batch
+            if not self.stopped:
+                yield batch
             if self.stopped:
                 return
             self.output.flush()

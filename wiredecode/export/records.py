@@ -113,5 +113,6 @@ def totals_record(totals: Totals) -> dict[str, Any]:
             for (name, port), size in sorted(totals.other.items())
         ],
         "frames": protocols,
+        "reassembly": dict(sorted(totals.notes.items())),
         "limits_hit": dict(sorted(totals.limits.items())),
     }

@@ -62,7 +62,7 @@ class Found:
 
 
 class Protocol(ABC):
-    """One protocol; stateless, shared by all connections."""
+    """One protocol; stateless, or with what connections of one capture share (see :meth:`new_session`)."""
 
     name: ClassVar[str]
     """Prefix of its filter names."""
@@ -70,6 +70,10 @@ class Protocol(ABC):
     ports: ClassVar[tuple[int, ...]] = ()
     tls_ports: ClassVar[tuple[int, ...]] = ()
     dialects: ClassVar[tuple[str, ...]] = ()
+
+    def new_session(self) -> Protocol:
+        """The protocol for one capture: itself, unless its connections have to know of each other."""
+        return self
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 from rich.text import Text
 from rich.tree import Tree
@@ -12,32 +11,42 @@ from wiredecode.amqp import Node, message, plain
 from wiredecode.amqp.constructors import Category
 from wiredecode.view import look as looks
 from wiredecode.view.escape import escape
+from wiredecode.view.look import Look
+from wiredecode.view.values import Raw, add_more, value_text
 
 NULL = 0x40
 """Constructor of null: an optional field that was left out."""
 
-Shown = Callable[[Any], str]
 
+@dataclass
+class Sections:
+    """Adds the sections of the message ``data``, which starts at byte ``base`` of the frame, to a tree."""
 
-def add_sections(branch: Tree, data: bytes, base: int, value: Shown, wrap: Callable[[bytes], str], most: int | None) -> None:
-    """Add a branch per section of the message ``data``, which starts at byte ``base`` of the frame.
+    data: bytes
+    base: int
+    look: Look
 
-    ``wrap`` and ``value`` show bytes and values; ``most`` items of a list, map or array are shown.
-    """
-    for section in message(data) or ():
-        body = section.children[1]
-        line = _line(f"amqp {section.name}", body, base, value, wrap, looks.HEAD)
-        node = branch.add(line.append(f"  section @{base + section.start}:{base + section.end}", looks.RANGE))
-        _add_items(node, body, base, value, wrap, most)
+    def add(self, branch: Tree) -> None:
+        for section in message(self.data) or ():
+            body = section.children[1]
+            line = self._line(f"amqp {section.name}", body, looks.HEAD)
+            where = f"  section @{self.base + section.start}:{self.base + section.end}"
+            self._items(branch.add(line.append(where, looks.RANGE)), body)
 
+    def _line(self, name: str, node: Node, style: str = "") -> Text:
+        text = Text().append(escape(name), style).append(": ")
+        if node.is_scalar:
+            text.append(value_text(plain(node, Raw), self.look), looks.VALUE)
+        elif node.constructor.category is not Category.DESCRIBED:
+            text.append(f"{len(_items(node))} items")
+        return text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", looks.RANGE)
 
-def _line(name: str, node: Node, base: int, value: Shown, wrap: Callable[[bytes], str], style: str = "") -> Text:
-    text = Text().append(escape(name), style).append(": ")
-    if node.is_scalar:
-        text.append(value(plain(node, wrap)), looks.VALUE)
-    else:
-        text.append(f"{len(_items(node))} items" if node.constructor.category is not Category.DESCRIBED else "described")
-    return text.append(f"  {node.encoding}  @{base + node.start}:{base + node.end}", looks.RANGE)
+    def _items(self, tree: Tree, node: Node) -> None:
+        items = _items(node)
+        most = self.look.limit(looks.SHOWN_ELEMENTS)
+        for name, item in items[:most]:
+            self._items(tree.add(self._line(name, item)), item)
+        add_more(tree, len(items), self.look)
 
 
 def _items(node: Node) -> list[tuple[str, Node]]:
@@ -50,12 +59,3 @@ def _items(node: Node) -> list[tuple[str, Node]]:
         case Category.DESCRIBED:
             return [(child.name, child) for child in node.children]
     return [(child.name, child) for child in node.children if child.code != NULL or child.name.startswith("[")]
-
-
-def _add_items(tree: Tree, node: Node, base: int, value: Shown, wrap: Callable[[bytes], str], most: int | None) -> None:
-    items = _items(node)
-    for name, item in items[:most]:
-        inner = tree.add(_line(name, item, base, value, wrap))
-        _add_items(inner, item, base, value, wrap, most)
-    if most is not None and len(items) > most:
-        tree.add(Text(f"... {len(items) - most:,} more (--full shows all)", "dim"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, groupby
+
 from rich.text import Text
 
 from wiredecode.fields import plain
@@ -24,27 +26,30 @@ def hexdump(frame: Frame, layer: Layer | None, look: Look) -> Text:
     stop = len(data) if look.full else min(len(data), SHOWN_DUMP_BYTES)
     starts = dict.fromkeys(start for start, _ in leaves(layer)) if layer is not None else {}
     hidden = [] if look.secrets or layer is None else secrets(layer, len(data))
+    turns = list(accumulate(int(at in starts and at > 0) for at in range(stop)))
     text = Text(no_wrap=True, overflow="crop")
-    turn = 0
     for row in range(0, stop, ROW):
         text.append(f"  {row:06x} ", "dim")
-        letters = Text()
-        for at in range(row, row + ROW):
-            if at >= stop:
-                text.append("   ")
-                continue
-            begins = at in starts and at > 0
-            turn += begins
+        letters = Text("  " + "   " * max(0, row + ROW - stop))
+        for turn, run in groupby(range(row, min(row + ROW, stop)), turns.__getitem__):
+            places = list(run)
+            cells = [_cell(data, at, hidden) for at in places]
             style = FIELD_STYLES[turn % len(FIELD_STYLES)] if layer is not None else ""
-            secret = any(first <= at < end for first, end in hidden)
-            text.append("|" if begins else " ", "" if begins else style)
-            text.append(HIDDEN if secret else f"{data[at]:02x}", style)
-            letters.append("*" if secret else chr(data[at]) if 32 <= data[at] < 127 else ".", style)
-        text.append("  ").append(letters).append("\n")
+            text.append("|" if places[0] in starts and places[0] > 0 else " ")
+            text.append(" ".join(number for number, _ in cells), style)
+            letters.append("".join(letter for _, letter in cells), style)
+        text.append(letters).append("\n")
     if stop < len(data):
         text.append(f"  ... {len(data) - stop:,} more bytes (--full shows all)\n", "dim")
     text.rstrip()
     return text
+
+
+def _cell(data: bytes, at: int, hidden: list[Range]) -> tuple[str, str]:
+    """A byte as digits and as a character."""
+    if any(start <= at < stop for start, stop in hidden):
+        return HIDDEN, "*"
+    return f"{data[at]:02x}", chr(data[at]) if 32 <= data[at] < 127 else "."
 
 
 def leaves(layer: Layer) -> list[Range]:

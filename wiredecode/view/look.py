@@ -36,3 +36,6 @@ class Look:
     def limit(self, usual: int) -> int | None:
         """``usual``, unless everything is to be shown: for slices."""
         return None if self.full else usual
+
+
+DEFAULT = Look()

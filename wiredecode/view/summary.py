@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -122,9 +122,9 @@ class Facts:
             namespace[f"show{index}"] = show
             pieces.append(f" {name}={{{value if show is str else f'show{index}({value})'}}}")
         text = "".join(pieces)
-        self.quick: Callable[[dict[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
+        self.quick: Callable[[Mapping[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
 
-    def careful(self, values: dict[str, Any]) -> str:
+    def careful(self, values: Mapping[str, Any]) -> str:
         text = ""
         for name, path, show in self._plan:
             value: Any = values

@@ -103,7 +103,7 @@ def _others(totals: Totals) -> list[tuple[str, str]]:
     texts = []
     for (name, port), number in totals.other_connections.most_common():
         size = totals.other[name, port]
-        spoken = "nothing was sent" if not size else f"unknown protocol, {size:,} bytes" if name == "unknown" else f"{name}, {size:,} bytes"
+        spoken = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
         texts.append(f"port {port}: {spoken} in {number:,} connections")
     return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts))]
 

@@ -8,35 +8,24 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from wiredecode.export.records import BYTES, rfc3339
+from wiredecode.export.records import rfc3339
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.frame import OK, Finding, Frame
 from wiredecode.layer import Layer
-from wiredecode.view import amqp
 from wiredecode.view import look as looks
-from wiredecode.view.escape import escape, shorten
+from wiredecode.view.amqp import Sections
+from wiredecode.view.escape import escape
 from wiredecode.view.hexdump import hexdump
-from wiredecode.view.look import Look
+from wiredecode.view.look import DEFAULT, Look
 from wiredecode.view.summary import SummaryLines
+from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, ranged, value_text
 
 INLINE_FIELDS = 4
 INLINE_CHARACTERS = 90
 """An element with so few plain fields stands on one line."""
 
 
-class Raw(str):
-    """Bytes in a record, kept as they are: use as ``Style.show`` for the frames that become trees."""
-
-    __slots__ = ("raw",)
-    raw: bytes
-
-    def __new__(cls, raw: bytes) -> Raw:
-        self = super().__new__(cls, "bytes")
-        self.raw = raw
-        return self
-
-
-def frame_tree(frame: Frame, first_ns: int = 0, look: Look = Look()) -> RenderableType:
+def frame_tree(frame: Frame, first_ns: int = 0, look: Look = DEFAULT) -> RenderableType:
     """The tree of a frame that was dissected with ``Style(Raw)``; ``first_ns``: when the capture began."""
     tree = Tree(_title(frame, first_ns), guide_style="dim")
     tree.add(_place(frame))
@@ -49,7 +38,7 @@ def frame_tree(frame: Frame, first_ns: int = 0, look: Look = Look()) -> Renderab
         _links(branch, frame)
     elif frame.data:
         text = Text(f"{len(frame.data)} bytes, not decoded: ")
-        tree.add(text.append(_bytes(frame.data, look), looks.VALUE))
+        tree.add(text.append(bytes_text(frame.data, look), looks.VALUE))
     for finding in frame.findings:
         tree.add(_finding(finding))
     return Group(tree, hexdump(frame, layer, look), Text()) if look.hexdump else tree
@@ -106,7 +95,7 @@ def _finding(finding: Finding) -> Text:
     text = Text(f"{finding.severity}: ", f"bold {looks.SEVERITY[finding.severity]}")
     text.append(escape(finding.message), looks.SEVERITY[finding.severity])
     where = f" ({finding.group}, {finding.code}{', field ' + finding.field if finding.field else ''})"
-    return _ranged(text.append(escape(where), "dim"), finding.range)
+    return ranged(text.append(escape(where), "dim"), finding.range)
 
 
 def _rest(branch: Tree, layer: Layer, frame: Frame, look: Look) -> None:
@@ -115,55 +104,11 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, look: Look) -> None:
     reached = max((stop for _, stop in layer.ranges.values()), default=0)
     if layer.problem is not None:
         short = layer.problem
-        text = f"{short.field}: needs {short.needed} bytes, {short.had} are there"
-        branch.add(_ranged(Text(text, looks.STATUS["malformed"]), (short.start, len(data))))
+        needs = f"{short.field}: needs {short.needed} bytes, {short.had} are there"
+        branch.add(ranged(Text(needs, looks.STATUS["malformed"]), (short.start, len(data))))
     elif reached < len(data):
-        text = Text("after the last field: ").append(_bytes(data[reached:], look), looks.VALUE)
-        branch.add(_ranged(text, (reached, len(data))))
-
-
-def _ranged(text: Text, span: tuple[int, int] | None) -> Text:
-    return text if span is None else text.append(f"  @{span[0]}:{span[1]}", looks.RANGE)
-
-
-# Values.
-
-
-def _bytes(data: bytes, look: Look) -> str:
-    """Bytes in the chosen form; in hex also as text, where it is text."""
-    limit = look.limit(looks.SHOWN_BYTES)
-    shown = data[:limit] if look.bytes in ("hex", "base64", "text") else data
-    text = escape(BYTES[look.bytes](shown))
-    if look.bytes == "length":
-        return text
-    if look.bytes == "hex" and (words := _words(shown)):
-        text += f' "{words}"'
-    return f"{text}{'…' if len(shown) < len(data) else ''} ({len(data)} bytes)"
-
-
-def _words(data: bytes) -> str:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return ""
-    return text if text.isprintable() else ""
-
-
-def _string(value: str, look: Look) -> str:
-    limit = look.limit(looks.SHOWN_CHARACTERS)
-    shown = value if limit is None else shorten(value, limit)
-    return f'"{escape(shown)}"' + (f" ({len(value)} characters)" if len(shown) < len(value) else "")
-
-
-def value_text(value: Any, look: Look) -> str:
-    """A value of a record."""
-    if isinstance(value, Raw):
-        return _bytes(value.raw, look)
-    if isinstance(value, str):
-        return _string(value, look)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else escape(str(value))
+        text = Text("after the last field: ").append(bytes_text(data[reached:], look), looks.VALUE)
+        branch.add(ranged(text, (reached, len(data))))
 
 
 class Fields:
@@ -187,7 +132,7 @@ class Fields:
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct):
                 text = Text(f"{name}: ").append(kind.doc, "dim")
-                self.add(branch.add(_ranged(text, span)), value, record.get(name) or {})
+                self.add(branch.add(ranged(text, span)), value, record.get(name) or {})
             elif isinstance(kind, Array):
                 self._array(branch, kind, value, record.get(name) or [], span)
             else:
@@ -204,7 +149,7 @@ class Fields:
             text.append(escape(kind.i2repr(None, value)), looks.VALUE)
         else:
             text.append(value_text(shown, self.look), looks.VALUE)
-        return _ranged(text, span)
+        return ranged(text, span)
 
     def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Any) -> None:
         text = Text(f"{kind.name}: ").append(f"{len(values)} element{'' if len(values) == 1 else 's'}", looks.VALUE)
@@ -212,17 +157,12 @@ class Fields:
         if not isinstance(kind.element, Struct):
             listed = ", ".join(value_text(value, self.look) for value in shown[:limit])
             text.append(f": {listed}" if listed else "", looks.VALUE)
-            node = branch.add(_ranged(text, span))
+            node = branch.add(ranged(text, span))
         else:
-            node = branch.add(_ranged(text, span))
+            node = branch.add(ranged(text, span))
             for index, (value, record) in enumerate(zip(values[:limit], shown[:limit], strict=False)):
                 self._element(node, index, value, record)
-        self._more(node, len(values))
-
-    def _more(self, node: Tree, count: int) -> None:
-        limit = self.look.limit(looks.SHOWN_ELEMENTS)
-        if limit is not None and count > limit:
-            node.add(Text(f"... {count - limit:,} more (--full shows all)", "dim"))
+        add_more(node, len(values), self.look)
 
     def _element(self, node: Tree, index: int, layer: Layer, record: dict[str, Any]) -> None:
         """An element on one line, if it is small and plain."""
@@ -237,7 +177,7 @@ class Fields:
             if len(line) <= INLINE_CHARACTERS:
                 node.add(line)
                 return
-        self.add(node.add(_ranged(Text(f"[{index}]"), (layer.start, layer.stop))), layer, record)
+        self.add(node.add(ranged(Text(f"[{index}]"), (layer.start, layer.stop))), layer, record)
 
     # What a record holds besides the declared fields.
 
@@ -245,18 +185,18 @@ class Fields:
         """What a bytes field carries (``carried``: it and where it starts in the frame), and generated values."""
         for key, value in extras.items():
             if key == "amqp" and carried is not None:
-                most = self.look.limit(looks.SHOWN_ELEMENTS)
-                amqp.add_sections(branch, *carried, lambda shown: value_text(shown, self.look), Raw, most)
+                Sections(*carried, self.look).add(branch)
             elif key == "problem":
                 branch.add(Text(escape(str(value)), looks.SEVERITY["warning"]))
             elif isinstance(value, list):
                 self._carried(branch, key, value)
             else:
-                branch.add(Text(f"[{key}: {_bare(value, self.look)}]", looks.GENERATED))
+                branch.add(Text(f"[{key}: {bare_text(value, self.look)}]", looks.GENERATED))
 
     def _carried(self, branch: Tree, name: str, values: list[Any]) -> None:
         """Messages that were inside a field, compressed: their ranges count from the start of each message."""
-        node = branch.add(Text(f"{name}: ").append(f"{len(values)} elements", looks.VALUE).append("  decompressed", "dim"))
+        text = Text(f"{name}: ").append(f"{len(values)} elements", looks.VALUE)
+        node = branch.add(text.append("  decompressed; ranges count from the start of each", looks.RANGE))
         for index, entry in enumerate(values[: self.look.limit(looks.SHOWN_ELEMENTS)]):
             if not isinstance(entry, dict):
                 node.add(Text(f"[{index}] ").append(value_text(entry, self.look), looks.VALUE))
@@ -267,9 +207,4 @@ class Fields:
                 element.add(Text(f"{key}: ").append(value_text(raw, self.look), looks.VALUE))
             carried = next(((raw.raw, 0) for raw in raws.values()), None)
             self.extras(element, {key: value for key, value in entry.items() if key not in raws}, carried)
-        self._more(node, len(values))
-
-
-def _bare(value: Any, look: Look) -> str:
-    """A generated value: text without quotes."""
-    return escape(value) if isinstance(value, str) and not isinstance(value, Raw) else value_text(value, look)
+        add_more(node, len(values), self.look)

@@ -1,0 +1,365 @@
+"""What several test modules share: running the whole stack, comparing frames, and making captures anew."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.net.craft import Talk, batches
+from wiredecode import compiler
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.dissect import Dissector, Totals
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Style
+
+RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"
+STYLE = Style()
+
+
+@dataclass
+class Run:
+    """What came out of a dissection."""
+
+    frames: list[Frame]
+    totals: Totals
+    error: CaptureError | None = None
+
+    def of(self, *types: str | None) -> list[Frame]:
+        return [frame for frame in self.frames if frame.type in types]
+
+    @property
+    def whole(self) -> list[Frame]:
+        """The frames all of whose bytes were there."""
+        return [frame for frame in self.frames if frame.status in ("ok", "malformed")]
+
+
+def dissect(source: Iterable[PacketBatch], **options: Any) -> Run:
+    """Run the whole stack with records; an error of the capture is kept."""
+    dissector = Dissector(**{"style": STYLE, **options})
+    frames: list[Frame] = []
+    error = None
+    try:
+        frames.extend(dissector.frames(source))
+    except CaptureError as raised:
+        error = raised
+    return Run(frames, dissector.totals, error)
+
+
+@cache
+def capture(path: Path) -> Run:
+    """A capture file through the whole stack; read once, so do not change what comes back."""
+    return dissect(open_capture([path]))
+
+
+def capture_files() -> list[Path]:
+    """Every capture of the repository's RabbitMQ folder."""
+    return sorted(path for path in RABBITMQ.iterdir() if ".pcap" in path.name)
+
+
+def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
+    """What a frame says, without packet numbers and times; ``linked``: with what other frames tell about it."""
+    said = {
+        "connection": frame.connection.endpoints[0],
+        "side": frame.side,
+        "offset": frame.offset,
+        "length": frame.length,
+        "type": frame.type,
+        "code": frame.code,
+        "status": frame.status,
+        "values": careful_values(frame),
+    }
+    if linked:
+        findings = [finding.record() for finding in frame.findings]
+        said |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
+        said |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
+    return said
+
+
+def careful_values(frame: Frame) -> dict[str, Any]:
+    """Every field of the frame as numbers, text and bytes."""
+    if frame.layer is None:
+        return dict(frame.values)
+    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
+
+
+def build(layer: type[Layer], values: dict[str, Any]) -> Layer:
+    """The layer with these plain values; structures inside become layers, too."""
+    from wiredecode.fields import Array, Struct, plain
+
+    made: dict[str, Any] = {}
+    for kind in map(plain, layer.fields_desc):
+        if kind.name not in values:
+            continue
+        value = values[kind.name]
+        if isinstance(kind, Struct):
+            value = build(kind.layer, value)
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct):
+            value = [build(kind.element.layer, element) for element in value]
+        made[kind.name] = value
+    return layer(**made)
+
+
+def at(record: Any, path: str) -> Any:
+    """The value at a dotted path of a record: ``messages.0.data``."""
+    for step in path.split("."):
+        record = record[int(step)] if isinstance(record, list) else record[step]
+    return record
+
+
+# Making captures.
+
+
+@dataclass
+class Part:
+    """Consecutive bytes of one side of one connection."""
+
+    connection: int
+    side: int
+    data: bytes
+
+
+def dialogue(run: Run, most: int | None = None) -> list[Part]:
+    """Both sides of all connections of a run, in the order in which their frames were complete.
+
+    Side 0 of a part is the endpoint that opened the connection; ``most`` takes only so many frames.
+    """
+    parts: list[Part] = []
+    for frame in run.frames[:most]:
+        side = frame.side ^ (frame.connection.initiator or 0)
+        last = parts[-1] if parts else None
+        if last is not None and (last.connection, last.side) == (frame.connection.number, side):
+            last.data += frame.data
+        else:
+            parts.append(Part(frame.connection.number, side, frame.data))
+    return parts
+
+
+Segments = list[tuple[int, bytes]]
+"""What is sent of a part, in the order of sending: (place in the part, bytes)."""
+Cutting = Callable[[bytes], Segments]
+
+
+def craft(
+    parts: Iterable[Part], cut: Cutting, server_port: int = 5552, handshake: bool = True
+) -> list[bytes]:
+    """Packets that carry the parts, each cut by ``cut``."""
+    talks: dict[int, Talk] = {}
+    packets: list[bytes] = []
+    for part in parts:
+        talk = talks.get(part.connection)
+        if talk is None:
+            client = ("10.0.0.1", 40000 + part.connection)
+            talk = talks[part.connection] = Talk(client, ("10.0.0.2", server_port))
+            packets += talk.handshake() if handshake else []
+        first = talk.seq[part.side]
+        packets += [talk.packet(part.side, data, first + place) for place, data in cut(part.data)]
+        talk.seq[part.side] += len(part.data)
+    return packets
+
+
+def every(size: int) -> Cutting:
+    """Segments of ``size`` bytes, in order."""
+    return lambda data: [(place, data[place : place + size]) for place in range(0, len(data), size)]
+
+
+def random_cuts(seed: int, mean: int = 40) -> Cutting:
+    """Segments of random length, in order."""
+    chance = random.Random(seed)
+
+    def cut(data: bytes) -> Segments:
+        places = [0]
+        while places[-1] < len(data):
+            places.append(min(len(data), places[-1] + chance.randint(1, 2 * mean)))
+        return [(a, data[a:b]) for a, b in pairwise(places)]
+
+    return cut
+
+
+def reordered(seed: int, window: int = 4) -> Cutting:
+    """Random segments, each group of ``window`` in random order."""
+    chance, cuts = random.Random(seed), random_cuts(seed)
+
+    def cut(data: bytes) -> Segments:
+        segments = cuts(data)
+        for low in range(0, len(segments), window):
+            group = segments[low : low + window]
+            chance.shuffle(group)
+            segments[low : low + window] = group
+        return segments
+
+    return cut
+
+
+def duplicated(seed: int) -> Cutting:
+    """Random segments, half of them sent again after a few others."""
+    chance, cuts = random.Random(seed), random_cuts(seed)
+
+    def cut(data: bytes) -> Segments:
+        sent: Segments = []
+        again: Segments = []
+        for segment in cuts(data):
+            sent.append(segment)
+            again += [segment] * chance.randint(0, 1)
+            if len(again) > 3:
+                sent.append(again.pop(chance.randrange(len(again))))
+        return sent + again
+
+    return cut
+
+
+def overlapped(seed: int) -> Cutting:
+    """Random segments that begin before the end of the one before and reach into the next one."""
+    chance, cuts = random.Random(seed), random_cuts(seed)
+
+    def cut(data: bytes) -> Segments:
+        sent: Segments = []
+        for place, segment in cuts(data):
+            low = max(0, place - chance.randint(0, 30))
+            sent.append((low, data[low : place + len(segment) + chance.randint(0, 30)]))
+        return sent
+
+    return cut
+
+
+def one_sided(data: bytes, side: int = 0, **options: Any) -> Run:
+    """``data`` as all that one side says, after a handshake, through the whole stack."""
+    return dissect(batches(craft([Part(1, side, data)], every(1460))), **options)
+
+
+# What was captured, found out without the reassembler under test.
+
+Spans = list[tuple[int, int]]
+
+
+@dataclass
+class Segment:
+    """The TCP part of a packet of an Ethernet, IPv4 capture."""
+
+    flow: tuple[bytes, bytes]
+    sequence: int
+    payload: bytes
+    sent: int
+    syn: bool
+    packet: int
+
+
+def segments(source: Iterable[PacketBatch]) -> Iterator[Segment]:
+    for batch in source:
+        columns = zip(batch.start.tolist(), batch.captured.tolist(), batch.number.tolist(), strict=True)
+        for start, size, number in columns:
+            data = batch.buffer[start : start + size]
+            ip = 14 + 4 * (data[14] & 15)
+            total = struct.unpack_from("!H", data, 16)[0]
+            sequence, _, shape, flags = struct.unpack_from("!IIBB", data, ip + 4)
+            payload = ip + 4 * (shape >> 4)
+            ends = data[26:30] + data[ip : ip + 2], data[30:34] + data[ip + 2 : ip + 4]
+            sent = 14 + total - payload
+            yield Segment(ends, sequence, data[payload : 14 + total], sent, bool(flags & 2), number)
+
+
+@dataclass
+class Seen:
+    """Which bytes of each direction are in a capture: spans of stream offsets by flow (no sequence wrap)."""
+
+    captured: int = 0
+    spans: dict[tuple[bytes, bytes], Spans] = field(default_factory=lambda: defaultdict(list))
+
+    def holds(self, flow: tuple[bytes, bytes], low: int, high: int) -> bool:
+        """Whether all bytes of ``[low, high)`` are there."""
+        for start, stop in sorted(self.spans[flow]):
+            if start <= low < stop:
+                low = stop
+            if low >= high:
+                return True
+        return low >= high
+
+
+def seen(source: Iterable[PacketBatch]) -> Seen:
+    found, first = Seen(), {}
+    for segment in segments(source):
+        if segment.syn:
+            first[segment.flow] = segment.sequence + 1
+        start = segment.sequence - first.setdefault(segment.flow, segment.sequence)
+        found.captured += len(segment.payload)
+        if segment.payload:
+            found.spans[segment.flow].append((start, start + len(segment.payload)))
+    return found
+
+
+def flow(frame: Frame) -> tuple[bytes, bytes]:
+    """The key of a frame's direction in `Seen`."""
+
+    def packed(endpoint: str) -> bytes:
+        address, _, port = endpoint.rpartition(":")
+        return bytes(int(part) for part in address.split(".")) + int(port).to_bytes(2, "big")
+
+    return packed(frame.source), packed(frame.destination)
+
+
+def lossy(base: Run, damaged: Run, there: Seen) -> tuple[list[str], list[Frame]]:
+    """Hold a damaged capture against the undamaged one: (what was invented or wrong, whole frames not found).
+
+    ``there`` says which bytes of the undamaged capture the damaged one still holds.
+    """
+    known = {(flow(frame), frame.offset): frame for frame in base.frames}
+    wrong: list[str] = []
+    found = set()
+    for frame in damaged.frames:
+        place = flow(frame), frame.offset
+        true = known.get(place)
+        if frame.status == "undecoded":
+            continue
+        if true is None:
+            wrong.append(f"invented: {frame.type} at {place[1]} of {frame.source}")
+            continue
+        found.add(place)
+        whole = there.holds(place[0], true.offset, true.offset + true.length)
+        wrong += disagreements(true, frame, whole)
+    lost = [
+        frame
+        for place, frame in known.items()
+        if place not in found and there.holds(place[0], frame.offset, frame.offset + frame.length)
+    ]
+    return wrong, lost
+
+
+def disagreements(true: Frame, frame: Frame, whole: bool) -> list[str]:
+    """How a frame of a damaged capture differs from the true one beyond what the damage explains."""
+    name = f"{true.type} at {true.offset} of {true.source}"
+    values, expected = careful_values(frame), careful_values(true)
+    if whole:
+        same = (values, frame.status, frame.type) == (expected, true.status, true.type)
+        return [] if same else [f"{name}: {frame.type} {frame.status} although all of it is there"]
+    wrong = []
+    if frame.status not in ("partial", "malformed"):
+        wrong.append(f"{name}: {frame.status} although bytes of it are missing")
+    if frame.length != true.length:
+        wrong.append(f"{name}: {frame.length} bytes long, not {true.length}")
+    if not is_part(values, expected):
+        wrong.append(f"{name}: values that the true frame does not have")
+    return wrong
+
+
+def is_part(value: Any, of: Any) -> bool:
+    """Whether a value occurs in the true one: fewer keys, fewer elements, nothing else."""
+    if isinstance(value, dict):
+        return isinstance(of, dict) and all(
+            key in of and is_part(inner, of[key]) for key, inner in value.items()
+        )
+    if isinstance(value, list):
+        short = isinstance(of, list) and len(value) <= len(of)
+        return short and all(is_part(a, b) for a, b in zip(value, of, strict=False))
+    return bool(value == of)
+
+
+def without(packets: Sequence[bytes], lost: Iterable[int]) -> list[tuple[float, bytes]]:
+    """The packets that are left, each at the time it had (1 ms apart) when none was lost."""
+    gone = set(lost)
+    return [(index / 1000, packet) for index, packet in enumerate(packets) if index not in gone]

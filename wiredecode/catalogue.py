@@ -1,0 +1,81 @@
+"""Every field of every protocol, read off the declarations: for reference pages, filter names and completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
+from wiredecode.layer import Layer
+
+MAX_DEPTH = 16
+"""Nesting of structures that is followed."""
+
+
+@dataclass
+class FieldEntry:
+    """One field name, merged over the message types that have it."""
+
+    name: str
+    """Filter name: ``rabbitmq_stream.chunk.entries.data``."""
+    type: str
+    meaning: str
+    unit: str = ""
+    secret: bool = False
+    messages: list[str] = field(default_factory=list)
+    """Message types, as their classes are called; a version that differs is a class of its own."""
+    values: dict[int, str] = field(default_factory=dict)
+    """Names of an enumeration's values or of flags."""
+
+    def record(self) -> dict[str, object]:
+        """JSON-ready; keys of ``values`` become text."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "meaning": self.meaning,
+            "unit": self.unit or None,
+            "secret": self.secret,
+            "messages": self.messages,
+            "values": {str(number): name for number, name in self.values.items()},
+        }
+
+
+def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
+    """The fields of message types, in the order of their declarations; the same name and type stand once."""
+    found: dict[tuple[str, str], FieldEntry] = {}
+    for layer in dict.fromkeys(layers):
+        for entry in _entries(layer, layer.filter_name, MAX_DEPTH):
+            known = found.setdefault((entry.name, entry.type), entry)
+            if layer.__name__ not in known.messages:
+                known.messages.append(layer.__name__)
+            if entry.meaning and entry.meaning not in known.meaning:
+                known.meaning = f"{known.meaning}; {entry.meaning}" if known.meaning else entry.meaning
+    return list(found.values())
+
+
+def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry]:
+    for declared in layer.fields_desc:
+        kind = plain(declared)
+        name = f"{prefix}.{kind.name}"
+        values = dict(kind.names or {}) if isinstance(kind, Number) else {}
+        yield FieldEntry(name, type_name(kind), kind.doc, kind.unit, kind.secret, [], values)
+        if isinstance(kind, Number) and kind.code_name:
+            yield FieldEntry(f"{prefix}.{kind.code_name}", kind.column, f"number of {kind.name}", "", kind.secret)
+        inner = kind.element if isinstance(kind, Array) else kind
+        if isinstance(inner, Struct) and depth:
+            yield from _entries(inner.layer, name, depth - 1)
+
+
+def type_name(kind: Kind) -> str:
+    """The type of a field in a record, in a word or two."""
+    if isinstance(kind, Struct):
+        return "structure"
+    if isinstance(kind, Array):
+        return f"array of {type_name(kind.element)}{'s' if not isinstance(kind.element, Binary) else ''}"
+    if isinstance(kind, Flags):
+        return "flags"
+    if isinstance(kind, Number) and kind.names:
+        return f"enum ({kind.column})"
+    return {"binary": "bytes", "bool": "boolean", "fixed_size_binary[16]": "uuid"}.get(
+        kind.column, kind.column.split("[")[0]
+    )

@@ -1,0 +1,78 @@
+"""Single values in trees: text, bytes, byte ranges, all shortened and escaped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+from wiredecode.export.records import BYTES
+from wiredecode.view import look as looks
+from wiredecode.view.escape import escape, shorten
+from wiredecode.view.look import Look
+
+
+class Raw(str):
+    """Bytes in a record, kept as they are: use as ``Style.show`` for the frames that become trees."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+    def __new__(cls, raw: bytes) -> Raw:
+        self = super().__new__(cls, "bytes")
+        self.raw = raw
+        return self
+
+
+def ranged(text: Text, span: tuple[int, int] | None) -> Text:
+    return text if span is None else text.append(f"  @{span[0]}:{span[1]}", looks.RANGE)
+
+
+def bytes_text(data: bytes, look: Look) -> str:
+    """Bytes in the chosen form; in hex also as text, where it is text."""
+    limit = look.limit(looks.SHOWN_BYTES)
+    shown = data[:limit] if look.bytes in ("hex", "base64", "text") else data
+    text = escape(BYTES[look.bytes](shown))
+    if look.bytes == "length":
+        return text
+    if look.bytes == "hex" and (words := _words(shown)):
+        text += f' "{words}"'
+    return f"{text}{'…' if len(shown) < len(data) else ''} ({len(data)} bytes)"
+
+
+def _words(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if text.isprintable() else ""
+
+
+def _string(value: str, look: Look) -> str:
+    limit = look.limit(looks.SHOWN_CHARACTERS)
+    shown = value if limit is None else shorten(value, limit)
+    return f'"{escape(shown)}"' + (f" ({len(value)} characters)" if len(shown) < len(value) else "")
+
+
+def value_text(value: Any, look: Look) -> str:
+    """A value of a record."""
+    if isinstance(value, Raw):
+        return bytes_text(value.raw, look)
+    if isinstance(value, str):
+        return _string(value, look)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else escape(str(value))
+
+
+def bare_text(value: Any, look: Look) -> str:
+    """A generated value: text without quotes."""
+    return escape(value) if isinstance(value, str) and not isinstance(value, Raw) else value_text(value, look)
+
+
+def add_more(node: Tree, count: int, look: Look) -> None:
+    """Say how many of ``count`` elements are not shown."""
+    limit = look.limit(looks.SHOWN_ELEMENTS)
+    if limit is not None and count > limit:
+        node.add(Text(f"... {count - limit:,} more (--full shows all)", "dim"))
