@@ -260,7 +260,7 @@ class Emitter:
 
     def _scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> None:
         self.scopes.append(Scope(layer, target, prefix, created))
-        for kind in layer.fields_desc:
+        for kind in layer.in_order:
             if isinstance(kind, Optional):
                 self._optional(kind)
             else:
@@ -269,6 +269,8 @@ class Emitter:
                 break
         self.flush()
         self._flush_dict(final=True)
+        if len(layer.in_order) < len(layer.fields_desc):
+            layer.emit_tail(self)
         self.scopes.pop()
 
     def _field(self, kind: Kind) -> None:

@@ -18,6 +18,7 @@ import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.fields import Field
@@ -87,6 +88,8 @@ class Kind(Field[Any, Any]):
     """The struct code of a kind of fixed width; runs of these become one unpack."""
     column: ClassVar[str] = "binary"
     """The Arrow type of its column."""
+    tagged: ClassVar[bool] = False
+    """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
 
     def __init__(self, name: str, doc: str = "", *, default: Any = None, unit: str = "", secret: bool = False) -> None:
         super().__init__(name, default, "H")
@@ -279,6 +282,32 @@ class Timestamp(Int64):
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return str(rfc3339_ms(x))
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
+
+
+def rfc3339_ns(nanoseconds: int) -> str | int:
+    """RFC 3339 text of a time in ns since the Unix epoch; the number itself beyond years 1970 to 9999."""
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
+
+
+class TimestampNs(Int64):
+    """Signed 64-bit nanoseconds since the Unix epoch; RFC 3339 in records."""
+
+    column = "timestamp[ns, UTC]"
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
+        return rfc3339_ns(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(rfc3339_ns)}({expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(rfc3339_ns(x))
 
 
 class Varint(Kind):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.packet import Packet
 
 from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Struct, plain, redacted
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
 
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
@@ -45,8 +48,12 @@ class Layer(Packet):
         self.start = self.stop = 0
         super().__init__(*args, **kw)
 
+    in_order: ClassVar[list[Kind]] = []
+    """The fields that stand one after another at the front; the tail reads the others."""
+
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
+        cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
         for kind in cls.fields_desc:
             if kind.name in RESERVED:
                 raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
@@ -54,7 +61,7 @@ class Layer(Packet):
     @classmethod
     def minimum(cls) -> int:
         """The least number of bytes of this structure."""
-        return sum(int(kind.minimum()) for kind in cls.fields_desc)
+        return sum(int(kind.minimum()) for kind in cls.in_order)
 
     @classmethod
     def within(cls, data: bytes, position: int, end: int) -> Layer:
@@ -66,7 +73,7 @@ class Layer(Packet):
     def read_fields(self, data: bytes, position: int, end: int) -> None:
         self.explicit = 1
         self.start = position
-        for kind in self.fields_desc:
+        for kind in self.in_order:
             if isinstance(kind, Optional) and not kind.when.holds(data, position, end, self):
                 continue
             start = position
@@ -79,7 +86,22 @@ class Layer(Packet):
                 break
             self.fields[kind.name] = value
             self.ranges[kind.name] = (start, position)
-        self.stop = position
+        self.stop = position if self.problem is not None else self.read_tail(data, position, end)
+
+    def read_tail(self, data: bytes, position: int, end: int) -> int:
+        """Read the tagged fields, as :meth:`read_fields` does the others; return the position after them.
+
+        A layer that has such fields also defines :meth:`build_tail` and, for the compiler, :meth:`emit_tail`.
+        """
+        return position
+
+    def build_tail(self) -> bytes:
+        """Encode the tagged fields."""
+        return b""
+
+    @classmethod
+    def emit_tail(cls, em: Emitter) -> None:
+        """Generate code that reads the tagged fields."""
 
     def do_dissect(self, s: bytes) -> bytes:
         self.read_fields(s, 0, len(s))
@@ -88,10 +110,10 @@ class Layer(Packet):
     def self_build(self) -> bytes:
         """Encode every field that is there: those set, and the required ones with their defaults."""
         out = b""
-        for kind in self.fields_desc:
+        for kind in self.in_order:
             if kind.name in self.fields or not isinstance(kind, Optional):
                 out += kind.write(self.getfieldval(kind.name), self)
-        return out
+        return out + self.build_tail()
 
     def values(self) -> dict[str, Any]:
         """The dissected values as plain data, as the compiled decoder gives them."""

@@ -74,17 +74,13 @@ def ipv6(
     """An IPv6 packet; ``extensions`` are (protocol number, header without its next-header byte)."""
     chain = list(extensions)
     numbers = [number for number, _ in chain] + [protocol]
-    body = (
-        b"".join(bytes([after]) + data for (_, data), after in zip(chain, numbers[1:], strict=True)) + payload
-    )
+    body = b"".join(bytes([after]) + data for (_, data), after in zip(chain, numbers[1:], strict=True)) + payload
     size = len(body) if length is None else length
     addresses = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, target)
     return struct.pack("!IHBB", 6 << 28, size, numbers[0], 64) + addresses + body
 
 
-def ipv6_fragment(
-    payload: bytes, offset: int, more: bool, identification: int = 1, protocol: int = 6
-) -> bytes:
+def ipv6_fragment(payload: bytes, offset: int, more: bool, identification: int = 1, protocol: int = 6) -> bytes:
     """An IPv6 packet with a fragment header; ``offset`` in bytes."""
     header = struct.pack("!BHI", 0, offset | more, identification)
     return ipv6(payload, protocol=protocol, extensions=[(44, header)])

@@ -200,7 +200,7 @@ def test_a_budget_of_a_direction_gives_up_its_first_hole(limits: Limits, name: s
     assert outcome.network.limits_hit == {name: 1}
 
 
-@pytest.mark.parametrize("size", [None, 1, 100, 1000])
+@pytest.mark.parametrize("size", [None, 1, 100, 1000, 1023])
 def test_the_budget_of_all_directions_gives_up_the_oldest_hole(size: int | None) -> None:
     talks = [Talk(client=("10.0.0.1", 1000 + i)) for i in range(3)]
     packets = []

@@ -14,10 +14,11 @@ from wiredecode.cli.output import Output, complain
 if TYPE_CHECKING:
     from wiredecode.catalogue import FieldEntry
 
-EXAMPLES = (
-    "Examples: wiredecode fields | wiredecode fields rabbitmq_stream.chunk | "
-    "wiredecode fields --json | jq 'select(.secret)'"
-)
+EXAMPLES = """\b
+Examples:
+  wiredecode fields rabbitmq_stream.chunk
+  wiredecode fields --json | jq 'select(.secret)'
+"""
 NAMED_MESSAGES = 2
 """Message types named in the table; of more only the number is told."""
 WIDE = 100

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
 
 
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""click's: newer versions of typer have their own copy of click, and do not name it."""
+
+
 class ColorChoice(StrEnum):
     auto = "auto"
     always = "always"
@@ -31,7 +35,7 @@ class BytesChoice(StrEnum):
 Files = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         show_default=False,
         help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order. "
         "- is standard input.",

@@ -10,6 +10,10 @@ BLOCK_BYTES = 64 * 1024
 """Written at once."""
 
 
+class Closed(Exception):
+    """Nobody reads standard output any more; not an OSError, which click would make an exit code of 1."""
+
+
 class Output:
     """Collects what goes to standard output; :meth:`flush` whenever more may take a while to come."""
 
@@ -40,8 +44,11 @@ class Output:
             data = b"".join(self._parts) + "".join(self._texts).encode(self.encoding, "backslashreplace")
             self._parts.clear()
             self._texts.clear()
-            self._stream.write(data)
-            self._stream.flush()
+            try:
+                self._stream.write(data)
+                self._stream.flush()
+            except BrokenPipeError:
+                raise Closed from None
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from wiredecode.frame import Frame
     from wiredecode.view.look import Look
 
-EXAMPLES = (
-    "Examples: wiredecode pcap a.pcap -c 20 | wiredecode pcap a.pcap --summary | wiredecode pcap 'a.pcap.*' --json | "
-    "tcpdump -w - port 5552 | wiredecode pcap - --summary"
-)
+EXAMPLES = """\b
+Examples:
+  wiredecode pcap a.pcap -c 20                     the first 20 frames as trees
+  wiredecode pcap a.pcap --summary | grep Publish  one line per frame
+  wiredecode pcap a.pcap.* --json > a.ndjson       records; rotated files join
+  wiredecode pcap a.pcap --from 10 --to 12.5       two and a half seconds
+  wiredecode pcap a.pcap -d 15552=rabbitmq_stream  say what a port speaks
+  tcpdump -U -w - port 5552 | wiredecode pcap - --summary
+"""
 
 
 def pcap(
@@ -88,12 +93,12 @@ def pcap(
 def _combine(*, summary: bool, json: bool, hexdump: bool, full: bool, ranges: bool) -> None:
     """Refuse options that exclude each other."""
     if summary and json:
-        raise typer.BadParameter("--summary and --json exclude each other")
+        raise options.UsageError("--summary and --json exclude each other")
     for name, given in (("--hex", hexdump), ("--full", full)):
         if given and (summary or json):
-            raise typer.BadParameter(f"{name} goes with trees, not with {'--json' if json else '--summary'}")
+            raise options.UsageError(f"{name} goes with trees, not with {'--json' if json else '--summary'}")
     if ranges and summary:
-        raise typer.BadParameter("--ranges goes with --json or trees, not with --summary")
+        raise options.UsageError("--ranges goes with --json or trees, not with --summary")
 
 
 def _show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from wiredecode.frame import Frame
 
 PROGRESS_AFTER_SECONDS = 1.0
+TOTALS_WIDTH = 120
+"""Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by so much: reading goes on so far beyond ``--to``."""
 
@@ -64,7 +67,7 @@ class Session:
                 self._progress.stop()
         self.output.flush()
         if not self.quiet:
-            self._close(interrupted)
+            self._close(interrupted, failure)
         for each in failure.errors if failure else ():
             complain(str(_alone(each)))
         if summary_json is not None:
@@ -122,14 +125,17 @@ class Session:
             self._progress.start()
         self._progress.update(self._progress.task_ids[0], completed=self.capture.bytes_read)
 
-    def _close(self, interrupted: bool) -> None:
+    def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
         from wiredecode.protocols.registry import protocols
         from wiredecode.view.totals import files_text, totals_text
 
         if self.verbose:
             say(files_text(self.capture.info))
+        if failure is not None and not self.dissector.network.packets:
+            return
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
-        say(totals_text(self.dissector.totals, protocols(), how=how, verbose=self.verbose))
+        width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
+        say(totals_text(self.dissector.totals, protocols(), how=how, verbose=self.verbose, width=width))
 
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson

@@ -75,8 +75,7 @@ class Connections:
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target))
         first, second = (
-            Stream(direction, self._limits, self.holed, self._limits_hit)
-            for direction in connection.directions
+            Stream(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
         )
         tracked = Tracked(connection, (first, second), key)
         self._flows[reverse(key)] = tracked, 1

@@ -46,7 +46,7 @@ class Datagram:
         while cursor < piece.end:
             known = self.pieces[at] if at < len(self.pieces) else None
             if known is not None and known.start <= cursor:
-                cursor = max(cursor, known.end)
+                cursor = known.end
             else:
                 end = piece.end if known is None else min(piece.end, known.start)
                 data = piece.data[cursor - piece.start : end - piece.start]

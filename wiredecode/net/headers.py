@@ -110,9 +110,7 @@ class HeaderReader:
                     self._not_decoded[protocol_name(value)] += int(count)
         left = ~(fast | other)
         if not fast.all():
-            rows, at, tcp, end, data, available = (
-                column[fast] for column in (rows, at, tcp, end, data, available)
-            )
+            rows, at, tcp, end, data, available = (column[fast] for column in (rows, at, tcp, end, data, available))
         self._fast_packets += len(rows)
         return self._segments(batch, octets, rows, at, tcp, data, end, available, version), left
 
@@ -172,9 +170,7 @@ class HeaderReader:
             batch.time_ns[rows],
             clock[rows],
         )
-        for row, kind, begin, end, wire, number, time_ns, now in zip(
-            *(c.tolist() for c in columns), strict=True
-        ):
+        for row, kind, begin, end, wire, number, time_ns, now in zip(*(c.tolist() for c in columns), strict=True):
             data = batch.buffer[begin:end]
             self._ip.read(Packet(data, wire, begin, row, number, time_ns, now), kind)
         return self._ip.take()

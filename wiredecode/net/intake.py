@@ -106,11 +106,7 @@ class ColumnIntake:
         self._time_ns = segments.time_ns[rows]
         self._begin = segments.start[rows].tolist()
         self._end = (segments.start[rows] + segments.captured[rows]).tolist()
-        odd = (
-            (flags & (FIN | RST) != 0)
-            | (segments.captured[rows] != self._length)
-            | (segments.start[rows] < 0)
-        )
+        odd = (flags & (FIN | RST) != 0) | (segments.captured[rows] != self._length) | (segments.start[rows] < 0)
         fresh = np.ones(len(rows), bool)
         fresh[1:] = (
             (flows.flow_of[1:] != flows.flow_of[:-1])
@@ -183,9 +179,7 @@ class ColumnIntake:
             if stop - place >= RUN_PAYS_FROM and stream.in_order(self._seq[place]):
                 part = slice(place, stop)
                 buffer = self._segments.buffer
-                data = b"".join(
-                    [buffer[a:b] for a, b in zip(self._begin[part], self._end[part], strict=True)]
-                )
+                data = b"".join([buffer[a:b] for a, b in zip(self._begin[part], self._end[part], strict=True)])
                 # Copies: a chunk that is kept must not keep the columns of the whole batch.
                 number, time_ns = self._number[part].copy(), self._time_ns[part].copy()
                 stream.run(self._seq[place], data, self._length[part], number, time_ns, self._out)

@@ -25,9 +25,7 @@ class Packet:
 
     __slots__ = ("clock", "data", "number", "offset", "row", "source", "target", "time_ns", "version", "wire")
 
-    def __init__(
-        self, data: bytes, wire: int, offset: int, row: int, number: int, time_ns: int, clock: int
-    ) -> None:
+    def __init__(self, data: bytes, wire: int, offset: int, row: int, number: int, time_ns: int, clock: int) -> None:
         self.data = data
         self.wire = wire
         """Bytes on the wire from the network layer on; cut to the IP length once that is known."""
@@ -80,9 +78,7 @@ class IpReader:
         fragment, protocol = int.from_bytes(data[6:8]), data[9]
         if fragment & 0x3FFF:
             key = (4, packet.source, packet.target, protocol, data[4:6])
-            return self._fragment(
-                packet, protocol, key, header, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000)
-            )
+            return self._fragment(packet, protocol, key, header, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000))
         return self._upper(packet, protocol, header)
 
     def _ipv6(self, packet: Packet) -> str | None:

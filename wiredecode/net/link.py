@@ -120,6 +120,4 @@ def _by_family(word: Int64s) -> Int64s:
     """BSD null header: the address family in the byte order of the host (loop: always big-endian)."""
     swapped = (word >> 24) | ((word >> 8) & 0xFF00)
     family = np.where(word > 0xFFFF, swapped, word)
-    return np.where(
-        family == 2, IPV4, np.where(np.isin(family, FAMILIES_IPV6), IPV6, ADDRESS_FAMILY + family)
-    )
+    return np.where(family == 2, IPV4, np.where(np.isin(family, FAMILIES_IPV6), IPV6, ADDRESS_FAMILY + family))

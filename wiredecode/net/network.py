@@ -64,9 +64,7 @@ class Network:
     def watermark(self) -> int:
         """Every event to come has ``ready`` at or after this packet number."""
         oldest = (stream.oldest() for stream in self._connections.holed)
-        return min(
-            (arrival.origin.ready for arrival in oldest if arrival is not None), default=self._last + 1
-        )
+        return min((arrival.origin.ready for arrival in oldest if arrival is not None), default=self._last + 1)
 
     def take_forgotten(self) -> list[Connection]:
         """Connections, since the last call, that nothing will be heard of any more: their state can go."""
@@ -114,10 +112,7 @@ class Network:
                 end = min(end, begin + max(self.limits.connections, 1))
             buffered = sum(stream.buffered for stream in self._connections.holed)
             if buffered + int(batch.captured[begin:].sum()) > self.limits.buffered_total:
-                edge = (
-                    int(batch.number[begin]) // TOTAL_CHECK_PACKETS * TOTAL_CHECK_PACKETS
-                    + TOTAL_CHECK_PACKETS
-                )
+                edge = -(-int(batch.number[begin]) // TOTAL_CHECK_PACKETS) * TOTAL_CHECK_PACKETS
                 end = min(end, max(int(np.searchsorted(batch.number, edge, "right")), begin + 1))
             yield batch if end - begin == count else _slice(batch, begin, end)
             begin = end

@@ -75,9 +75,7 @@ class Stream:
         self._holed = holed
         self._ready = self._ready_ns = 0
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
-        self._pieces: list[
-            tuple[int, int, int, int, int]
-        ] = []  # end, packet, time, ready, ready time of each part
+        self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
         self._part_offset = 0
         self._history = b""  # the bytes before _part_offset
         self._backlog: Backlog | None = None  # what waits behind holes
@@ -107,9 +105,7 @@ class Stream:
             return False
         return self.base is None or advance(self.base, self.offset) == seq
 
-    def run(
-        self, seq: int, data: bytes, lengths: Int64s, number: Int64s, time_ns: Int64s, out: list[Event]
-    ) -> None:
+    def run(self, seq: int, data: bytes, lengths: Int64s, number: Int64s, time_ns: Int64s, out: list[Event]) -> None:
         """Take segments from ``seq`` on that follow each other; `in_order` holds, ``data`` is all of them."""
         self.flush(out)
         if self.base is None:
@@ -132,19 +128,13 @@ class Stream:
         ahead = distance(advance(self.base, self.offset), seq)
         if abs(ahead) > self._limits.window_bytes:
             self.direction.ignored += len(data)
-            self._note(
-                "out-of-window", f"segment {ahead} bytes from the next expected byte ignored", origin, out
-            )
+            self._note("out-of-window", f"segment {ahead} bytes from the next expected byte ignored", origin, out)
             return
         start = self.offset + ahead
         end = start + length
         if self._reset and end > self.offset:
             self._note_once("data-after-reset", "data after a reset by the same sender", origin, out)
-        if (
-            self._fin is not None
-            and end > self._fin
-            and self._is_behind_fin(start, length, data, origin, out)
-        ):
+        if self._fin is not None and end > self._fin and self._is_behind_fin(start, length, data, origin, out):
             return
         if start < self.offset:
             self._old(start, data[: self.offset - start], origin, out)
@@ -349,8 +339,6 @@ class Stream:
             self._noted.add(code)
             self._note(code, message, origin, out, position)
 
-    def _note(
-        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None
-    ) -> None:
+    def _note(self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None) -> None:
         offset = self.offset if position is None else position
         out.append(Note(self.direction, max(offset, 0), origin.ready, code, message))

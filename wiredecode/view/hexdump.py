@@ -58,6 +58,9 @@ def leaves(layer: Layer) -> list[Range]:
     for name, value in layer.fields.items():
         inner = value if isinstance(value, list) else [value]
         if any(isinstance(element, Layer) for element in inner):
+            start, first = layer.ranges.get(name, (0, 0))[0], inner[0].start
+            if start < first and name in layer.ranges:  # the count of an array
+                found.append((start, first))
             for element in inner:
                 found += leaves(element)
         elif name in layer.ranges and layer.ranges[name][0] < layer.ranges[name][1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHOWN_BYTES = 32
+SHOWN_BYTES = 24
 """Bytes of a value in a tree."""
 SHOWN_CHARACTERS = 200
 """Characters of a text in a tree."""

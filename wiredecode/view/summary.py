@@ -44,6 +44,8 @@ class SummaryLines:
         text = "%7d %11.6f%s%s" % (frame.number, (frame.time_ns - first_ns) / 1e9, middle, self.facts(frame))  # noqa: UP031 - half the time
         if frame.latency_ns is not None:
             text += f"  ({frame.latency_ns / 1e6:.3f} ms)"
+        if text[-1] == " ":
+            text = text.rstrip()
         if frame.findings or frame.status != OK:
             text += self._remarks(frame)
         return text + "\n"

@@ -18,18 +18,21 @@ MAX_ROWS = 12
 LABEL = 10
 
 
-def totals_text(totals: Totals, protocols: tuple[Protocol, ...], *, how: str = "", verbose: bool = False) -> str:
-    """Several aligned lines. ``how``: ``"interrupted"`` or ``"stopped"`` where the capture was not read to its end."""
+def totals_text(
+    totals: Totals, protocols: tuple[Protocol, ...], *, how: str = "", verbose: bool = False, width: int = 100
+) -> str:
+    """Several aligned lines. ``how``: ``"interrupted"`` or ``"stopped"`` where the capture was not read to its end.
+    ``width`` in columns."""
     rows = [("packets", _packets(totals)), ("payload", _payload(totals, verbose))]
     if how == "interrupted":
         rows = []  # open connections have not been accounted for
     if totals.missing:
         rows.append(("missing", f"{totals.missing:,} bytes were sent but not captured"))
-    rows += _frames(totals) + _others(totals)
+    rows += _frames(totals, width) + _others(totals)
     rows += [("limits", f"{code}: reached {count:,} times") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
-    if not totals.frames and not how:
+    if not totals.frames and not how and totals.packets:
         rows += [("hint", text) for text in _hints(totals, protocols)]
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
@@ -70,19 +73,28 @@ def _payload(totals: Totals, verbose: bool) -> str:
     return text + "".join(f" + {size:,} {what}" for size, what in parts if size or verbose)
 
 
-def _frames(totals: Totals) -> list[tuple[str, str]]:
-    """A row per message type, the most frequent first, with what is not ok about some."""
-    kinds: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:
+    """Frames by protocol and type, the most frequent first, with what is not ok about some."""
+    kinds: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for (protocol, kind, status), number in totals.frames.items():
-        kinds[protocol, kind][status] = number
-    whole = sum(totals.frames.values())
-    bad = _statuses(_sum(kinds.values()))
-    rows = [("frames", f"{whole:,}{bad}")] if whole else [("frames", "none")]
-    width = max((len(f"{whole:,}"), 7))
-    for (protocol, kind), statuses in sorted(kinds.items(), key=lambda item: (item[0][0], -sum(item[1].values()))):
-        name = f"{protocol or '-'} {kind or 'undecoded'}"
-        rows.append(("", f"{sum(statuses.values()):>{width},} {name}{_statuses(statuses)}"))
-    return rows
+        kinds[protocol][kind][status] = number
+    rows = []
+    for protocol, types in sorted(kinds.items()):
+        whole = _sum(types.values())
+        rows.append(("frames", f"{sum(whole.values()):,} {protocol or 'of unknown protocol'}{_statuses(whole)}"))
+        digits = len(f"{sum(whole.values()):,}")
+        ordered = sorted(types.items(), key=lambda item: -sum(item[1].values()))
+        cells = [f"{sum(found.values()):>{digits},} {kind or 'undecoded'}{_statuses(found)}" for kind, found in ordered]
+        rows += [("", line) for line in _columns(cells, width - LABEL)]
+    return rows or [("frames", "none")]
+
+
+def _columns(cells: list[str], width: int) -> list[str]:
+    """Lay cells out in columns, downwards as ``ls`` does."""
+    cell = max(map(len, cells)) + 2
+    columns = max(1, (width + 2) // cell)
+    height = -(-len(cells) // columns)
+    return ["".join(f"{text:<{cell}}" for text in cells[row::height]).rstrip() for row in range(height)]
 
 
 def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -11,11 +11,11 @@ from rich.tree import Tree
 from wiredecode.export.records import rfc3339
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.frame import OK, Finding, Frame
-from wiredecode.layer import Layer
+from wiredecode.layer import Layer, Range
 from wiredecode.view import look as looks
 from wiredecode.view.amqp import Sections
 from wiredecode.view.escape import escape
-from wiredecode.view.hexdump import hexdump
+from wiredecode.view.hexdump import hexdump, secrets
 from wiredecode.view.look import DEFAULT, Look
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, ranged, value_text
@@ -55,7 +55,9 @@ def _title(frame: Frame, first_ns: int) -> Text:
     ends, side = frame.connection.endpoints, frame.side
     roles = ("client ", "server ") if frame.sender == "client" else ("server ", "client ") if frame.sender else ("", "")
     text = Text()
-    text.append(f"Frame {frame.number}  {(frame.time_ns - first_ns) / 1e9:.6f} s  ", looks.HEAD)
+    text.append(
+        f"Frame {frame.number}  {(frame.time_ns - first_ns) / 1e9:.6f} s  #{frame.connection.number}  ", looks.HEAD
+    )
     text.append(f"{roles[0]}{ends[side]} → {roles[1]}{ends[1 - side]}  ")
     text.append(frame.type or frame.status, looks.HEAD)
     text.append(SummaryLines().facts(frame), looks.VALUE)
@@ -105,7 +107,10 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, look: Look) -> None:
     if layer.problem is not None:
         short = layer.problem
         needs = f"{short.field}: needs {short.needed} bytes, {short.had} are there"
-        branch.add(ranged(Text(needs, looks.STATUS["malformed"]), (short.start, len(data))))
+        line = Text(needs, looks.STATUS["malformed"])
+        if look.secrets or not secrets(layer, len(data)):
+            line.append(": ").append(bytes_text(data[short.start :], look), looks.VALUE)
+        branch.add(ranged(line, (short.start, len(data))))
     elif reached < len(data):
         text = Text("after the last field: ").append(bytes_text(data[reached:], look), looks.VALUE)
         branch.add(ranged(text, (reached, len(data))))
@@ -151,17 +156,18 @@ class Fields:
             text.append(value_text(shown, self.look), looks.VALUE)
         return ranged(text, span)
 
-    def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Any) -> None:
-        text = Text(f"{kind.name}: ").append(f"{len(values)} element{'' if len(values) == 1 else 's'}", looks.VALUE)
+    def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Range | None) -> None:
+        count = f"{len(values):,} element{'' if len(values) == 1 else 's'}"
         limit = self.look.limit(looks.SHOWN_ELEMENTS)
-        if not isinstance(kind.element, Struct):
-            listed = ", ".join(value_text(value, self.look) for value in shown[:limit])
-            text.append(f": {listed}" if listed else "", looks.VALUE)
-            node = branch.add(ranged(text, span))
-        else:
-            node = branch.add(ranged(text, span))
+        text = Text(f"{kind.name}: ")
+        if isinstance(kind.element, Struct):
+            node = branch.add(ranged(text.append(count, looks.VALUE), span))
             for index, (value, record) in enumerate(zip(values[:limit], shown[:limit], strict=False)):
                 self._element(node, index, value, record)
+        else:
+            listed = ", ".join(value_text(value, self.look) for value in shown[:limit])
+            text.append(f"[{listed}]", looks.VALUE).append(f"  {count}", "dim")
+            node = branch.add(ranged(text, span))
         add_more(node, len(values), self.look)
 
     def _element(self, node: Tree, index: int, layer: Layer, record: dict[str, Any]) -> None:

@@ -1,0 +1,53 @@
+"""The captures of the repository agree with what client and broker did by their own account."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import truth
+from tests.protocols import truth_rabbitmq
+from tests.support import RABBITMQ
+
+PAIRS = list(truth.pairs(RABBITMQ))
+
+
+def test_every_capture_has_its_truth() -> None:
+    assert len(PAIRS) == 32
+
+
+@pytest.mark.parametrize(("path", "truth_path"), PAIRS, ids=[path.name for path, _ in PAIRS])
+def test_rabbitmq_capture(path: Path, truth_path: Path) -> None:
+    assert truth.compare(path, truth_path, truth_rabbitmq.check) == []
+
+
+def spoiled(kind: str) -> dict[str, Any]:
+    """The truth of c43_basic with one lie in it."""
+    told = json.loads((RABBITMQ / "c43_basic.truth.json").read_text())
+    frames = told["connections"][0]["frames"]
+    if kind == "field":
+        frames[0]["fields"]["correlation_id"] += 1
+    elif kind == "missing frame":
+        frames.append(copy.deepcopy(frames[-1]))
+    elif kind == "order":
+        both = [index for index, frame in enumerate(frames) if frame["dir"] == "c2s"][:2]
+        frames[both[0]], frames[both[1]] = frames[both[1]], frames[both[0]]
+    for event in told["events"]:
+        if kind == "body" and event["event"] == "published":
+            event["messages"][0]["sha256"] = "0" * 64
+        if kind == "offset" and event["event"] == "consumed":
+            event["messages"][0]["offset"] += 1
+        if kind == "confirm" and event["event"] == "published":
+            event["confirmations"][0] = 10**6
+    if kind == "error":
+        told["events"].append({"event": "x", "error": "X", "code": 16})
+    return told
+
+
+@pytest.mark.parametrize("kind", ["field", "missing frame", "order", "body", "offset", "confirm", "error"])
+def test_the_comparison_notices(kind: str) -> None:
+    assert truth_rabbitmq.check(RABBITMQ / "c43_basic.pcap", spoiled(kind))

@@ -1,0 +1,159 @@
+"""Compares captures with what client and broker did by their own account.
+
+    python -m tests.truth FOLDER [--protocol NAME]
+
+Every ``NAME.pcap*`` in the folder that has a ``NAME.truth.json`` is decoded and held against it: by
+``tests/protocols/truth_<protocol>.py`` (a function ``check(capture, truth) -> list of disagreements``; the protocol
+is the one whose name is in the folder's), and, where the capture was derived from another one, by that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.support import Run, capture, lossy, meaning, seen
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+
+Check = Callable[[Path, dict[str, Any]], list[str]]
+
+
+def check_of(name: str) -> Check:
+    """The check of the protocol whose name is in ``name``."""
+    for module in sorted((Path(__file__).parent / "protocols").glob("truth_*.py")):
+        protocol = module.stem.removeprefix("truth_")
+        if protocol in name:
+            check: Check = importlib.import_module(f"tests.protocols.{module.stem}").check
+            return check
+    raise LookupError(f"no tests/protocols/truth_<protocol>.py for {name!r}")
+
+
+def pairs(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """The captures of a folder with their truth."""
+    for path in sorted(folder.iterdir()):
+        truth = folder / (path.name.split(".")[0] + ".truth.json")
+        if ".pcap" in path.name and truth.exists():
+            yield path, truth
+
+
+def compare(path: Path, truth_path: Path, check: Check) -> list[str]:
+    """The disagreements of one capture with its truth."""
+    truth = json.loads(truth_path.read_text())
+    run = capture(path)
+    wrong = accounts(path, run, truth)
+    base_path = path.parent / f"{truth.get('derived_from')}.pcap"
+    if "derived_from" not in truth or not base_path.exists():
+        return wrong + check(path, truth.get("base_truth", truth))
+    base = capture(base_path)
+    if "cut" in truth["capture"]:
+        return wrong + cut_short(run, base)
+    if "dropped" in truth or "snap" in truth["capture"]:
+        return wrong + damaged(path, run, base)
+    return wrong + check(path, truth["base_truth"]) + identical(run, base)
+
+
+def accounts(path: Path, run: Run, truth: dict[str, Any]) -> list[str]:
+    """The accounting closes over the payload bytes that are really there."""
+    totals = run.totals
+    wrong = [] if totals.closes else [f"the accounting does not close: {totals}"]
+    present = seen(packets_of(path)).captured
+    if totals.captured != present:
+        wrong.append(f"{totals.captured} payload bytes counted, {present} are there")
+    if "derived_from" not in truth and totals.undecoded:
+        wrong.append(f"{totals.undecoded} bytes undecoded in an undamaged capture")
+    return wrong
+
+
+def packets_of(path: Path) -> Iterator[PacketBatch]:
+    """The batches of a capture up to its damage."""
+    batches = iter(open_capture([path]))
+    while True:
+        try:
+            batch = next(batches, None)
+        except CaptureError:
+            return
+        if batch is None:
+            return
+        yield batch
+
+
+def identical(run: Run, base: Run) -> list[str]:
+    """The same frames, but for packets, times and numbers; requests and responses linked alike."""
+    ours, theirs = placed(run), placed(base)
+    wrong = [f"{len(ours)} frames, the base has {len(theirs)}"] if len(ours) != len(theirs) else []
+    for mine, told in zip(ours, theirs, strict=False):
+        different = [name for name in told if mine[name] != told[name]]
+        if different:
+            wrong.append(f"{mine['type']} at {mine['offset']} differs from the base in {different}")
+    return wrong
+
+
+def placed(run: Run) -> list[dict[str, Any]]:
+    """What the frames say, in order of their places, which also stand for their numbers."""
+    said = [meaning(frame) for frame in run.frames]
+    places = {frame["number"]: place(frame) for frame in said}
+    for frame in said:
+        frame["number"] = None
+        for name in ("request", "response"):
+            frame[name] = places.get(frame[name])
+    return sorted(said, key=place)
+
+
+def place(said: dict[str, Any]) -> tuple[Any, ...]:
+    return said["connection"], said["side"], said["offset"]
+
+
+def cut_short(run: Run, base: Run) -> list[str]:
+    """Everything before the cut, then one error."""
+    wrong = [] if run.error is not None else ["the cut was not told"]
+    read = run.totals.packets
+    expected = [frame for frame in base.frames if frame.ready <= read]
+    ours = [frame for frame in run.frames if not frame.missing]
+    for mine, theirs in zip(ours, expected, strict=False):
+        said, told = meaning(mine), meaning(theirs)
+        if told["response"] is not None and told["response"] > len(expected):
+            told["response"] = None
+        if said != told or (mine.packets, mine.time_ns) != (theirs.packets, theirs.time_ns):
+            wrong.append(f"frame {mine.number} {mine.type} differs from the base")
+    if len(ours) != len(expected):
+        wrong.append(f"{len(ours)} frames before the cut, not {len(expected)}")
+    return wrong
+
+
+def damaged(path: Path, run: Run, base: Run) -> list[str]:
+    """All frames whose bytes are there, holes named, nothing invented."""
+    wrong, lost = lossy(base, run, seen(packets_of(path)))
+    wrong += [f"lost although whole: {f.number} {f.type} at {f.offset} of {f.source}" for f in lost]
+    base_bytes = base.totals.framed + base.totals.undecoded
+    ours = run.totals.framed + run.totals.undecoded + run.totals.missing
+    if ours != base_bytes:
+        wrong.append(f"{ours} bytes in frames, spans and holes; {base_bytes} were sent")
+    holes = sum(finding.code in ("hole", "frame-cut") for frame in run.frames for finding in frame.findings)
+    if run.totals.missing and not holes:
+        wrong.append("no finding names the holes")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--protocol", help="the truth module to use, where the folder's name does not tell")
+    options = parser.parse_args()
+    check = check_of(options.protocol or options.folder.resolve().name)
+    failed = 0
+    for path, truth in pairs(options.folder):
+        wrong = compare(path, truth, check)
+        failed += bool(wrong)
+        print(f"{'FAILED' if wrong else 'ok':6} {path.name}")
+        for line in wrong:
+            print(f"       {line}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Field kinds for text: stretches told by a pattern, and lists of ``key=value`` pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import Array, Kind, Test, Text, UInt64, printable, text
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
+    from wiredecode.layer import Layer
+
+TOKEN = b"token="
+"""End of the names of all secrets: token, auth_token, internal_token."""
+ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Stretch(Kind):
+    """Text as far as ``pattern`` (for bytes) matches, perhaps nothing. Bytes that are not UTF-8 survive a round trip."""
+
+    column = "string"
+
+    def __init__(self, name: str, pattern: bytes, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", "")
+        super().__init__(name, doc, **kw)
+        self.match = re.compile(b"(?:" + pattern + b")?", re.DOTALL).match
+
+    def reach(self, data: bytes, position: int, end: int) -> int:
+        match = self.match(data, position, end)
+        return match.end() if match else position
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        stop = self.reach(data, position, end)
+        return text(data[position:stop]), stop
+
+    def write(self, value: str | None, layer: Layer) -> bytes:
+        return (value or "").encode("utf-8", "surrogateescape")
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        value = em.variable(self.name)
+        em.line(f"q = {em.constant(self.match)}(b, p, e).end()")
+        em.line(f"{value} = {self.sliced(em)}")
+        em.line("p = q")
+        return value
+
+    def sliced(self, em: Emitter) -> str:
+        return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
+
+    def present(self, value: str, show: Callable[[bytes], str]) -> Any:
+        return printable(value)
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return repr(x)
+
+
+class SecretStretch(Stretch):
+    """A stretch that is hidden unless the user asks for it; bytes, so that its size is that on the wire."""
+
+    def __init__(self, name: str, pattern: bytes, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, pattern, doc, secret=True, default=b"", **kw)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        stop = self.reach(data, position, end)
+        return data[position:stop], stop
+
+    def write(self, value: bytes | None, layer: Layer) -> bytes:
+        return bytes(value or b"")
+
+    def sliced(self, em: Emitter) -> str:
+        return "b[p:q]"
+
+    def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
+        return value.decode("utf-8", "backslashreplace")
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f'{expression}.decode("utf-8", "backslashreplace")'
+
+
+class Next(Test):
+    """The next bytes match a pattern; look-behind sees what was read before."""
+
+    def __init__(self, pattern: bytes) -> None:
+        self.match = re.compile(pattern, re.DOTALL).match
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return self.match(data, position, end) is not None
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.constant(self.match)}(b, p, e) is not None"
+
+
+class Tells(Test):
+    """Whether what ``pattern`` matches next holds a token, or follows the name of one: ``auth_token=`` and its like."""
+
+    def __init__(self, pattern: bytes, expected: bool) -> None:
+        self.match, self.expected = re.compile(b"(?:" + pattern + b")?", re.DOTALL).match, expected
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
+        match = self.match(data, position, end)
+        stop = match.end() if match else position
+        found = data.find(TOKEN, max(0, position - len(TOKEN)), stop) >= 0
+        return found is self.expected
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.constant(self.holds)}(b, p, e, None)"
+
+
+Bound = Callable[[bytes, int, int], int]
+"""Where a list ends: ``(data, position, end) -> end of the list``."""
+
+
+class Pieces(Array):
+    """Elements up to where ``bound`` says, which is at most the end of the frame."""
+
+    def __init__(self, name: str, element: type[Layer], bound: Bound, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, element, doc, count=None, **kw)
+        self.bound = bound
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
+        return super().read(data, position, self.bound(data, position, end), layer)
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        whole = em.variable("z")
+        em.line(f"{whole}, e = e, {em.constant(self.bound)}(b, p, e)")
+        value = em.array(self)
+        em.line(f"e = {whole}")
+        return value
+
+
+class Sequence(UInt64):
+    """A sequence number; all ones (what a client makes of "first - 1" when there is none) is shown as -1."""
+
+    def present(self, value: int, show: Callable[[bytes], str] | None) -> int:
+        return -1 if value == ALL_ONES else value
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"(-1 if {expression} == {ALL_ONES} else {expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(self.present(x, None))
+
+
+DECIMAL = re.compile(r"-?[0-9]{1,10}\Z")
+
+
+class DecimalText(Text):
+    """A number spelled as text with its length in front; records show the number."""
+
+    column = "string"
+
+    def present(self, value: str | None, show: Callable[[bytes], str] | None) -> Any:
+        return int(value) if value is not None and DECIMAL.match(value) else super().present(value, bytes.hex)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.present)}({expression}, None)"

@@ -1,0 +1,149 @@
+"""Field kinds that only Pravega has: modified UTF-8, numbers with a "no value", presence by remaining length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wiredecode.compiler import Emitter
+from wiredecode.fields import Int64, Is, Test, Text
+from wiredecode.layer import Layer
+
+NO_VALUE = -(2**63)
+"""What upstream writes for: attribute not set, writer unknown, key without version."""
+
+
+class JavaString(str):
+    """Text whose bytes are not what an encoder would write; ``flaw`` says what is wrong with them, if anything."""
+
+    __slots__ = ("flaw", "raw")
+    raw: bytes
+    flaw: str | None
+
+    @classmethod
+    def of(cls, text: str, raw: bytes, flaw: str | None = None) -> JavaString:
+        value = cls(text)
+        value.raw, value.flaw = raw, flaw
+        return value
+
+
+def encode_java(text: str) -> bytes:
+    """Modified UTF-8 (java.io.DataOutput): NUL as two bytes, each UTF-16 unit on its own."""
+    if isinstance(text, JavaString):
+        return text.raw
+    if text.isascii() and "\0" not in text:
+        return text.encode()
+    raw = b"".join(_encode_character(character) for character in text)
+    return raw
+
+
+def _encode_character(character: str) -> bytes:
+    if character == "\0":
+        return b"\xc0\x80"
+    if character <= "\uffff":
+        return character.encode("utf-8", "surrogatepass")
+    units = character.encode("utf-16-be")
+    return b"".join(chr(int.from_bytes(units[at : at + 2])).encode("utf-8", "surrogatepass") for at in (0, 2))
+
+
+def strict_java(raw: bytes) -> str:
+    """Decode modified UTF-8 as the JDK's reader does. Raises UnicodeDecodeError where that refuses."""
+    if raw.isascii():
+        text = raw.decode()
+        return JavaString.of(text, raw) if "\0" in text else text
+    units, position = bytearray(), 0
+    while position < len(raw):
+        lead = raw[position]
+        width = 1 if lead < 0x80 else 2 if 0xC0 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 0
+        rest = raw[position + 1 : position + width]
+        if not width or len(rest) != width - 1 or any(byte & 0xC0 != 0x80 for byte in rest):
+            raise UnicodeDecodeError("modified UTF-8", raw, position, position + 1, "not modified UTF-8")
+        unit = lead if width == 1 else lead & (0x1F if width == 2 else 0x0F)
+        for byte in rest:
+            unit = unit << 6 | byte & 0x3F
+        units += unit.to_bytes(2)
+        position += width
+    text = units.decode("utf-16-be", "surrogatepass")
+    return text if encode_java(text) == raw else JavaString.of(text, raw)
+
+
+def lenient_java(raw: bytes) -> str:
+    """Decode anything: text that is not modified UTF-8 is tried as UTF-8, else its odd bytes become ``\\xNN``."""
+    try:
+        return strict_java(raw)
+    except UnicodeDecodeError:
+        pass
+    try:
+        return JavaString.of(raw.decode(), raw, "plain UTF-8 instead of modified UTF-8")
+    except UnicodeDecodeError:
+        return JavaString.of(raw.decode("utf-8", "backslashreplace"), raw, "not modified UTF-8")
+
+
+def escape_surrogates(text: str) -> str:
+    """The text fit for JSON: surrogates without their other half are spelled out."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+class JavaText(Text):
+    """A string: uint16 number of bytes, then modified UTF-8. Whatever its bytes are, they survive a round trip."""
+
+    def decode(self, raw: bytes) -> str:
+        return lenient_java(raw)
+
+    def encode(self, value: str) -> bytes:
+        return encode_java(value)
+
+    def sliced(self, em: Emitter) -> str:
+        return f"{em.constant(lenient_java if em.careful else strict_java)}(b[p:q])"
+
+    def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
+        return value if value is None else escape_surrogates(str(value))
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(escape_surrogates)}({expression})"
+
+
+class Meaning(Int64):
+    """A number of which some values stand for something else: ``meanings`` says what, to readers of trees."""
+
+    def __init__(self, name: str, doc: str = "", *, meanings: Mapping[int, str] | None = None, **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.meanings = meanings or {}
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return self.meanings[x] if x in self.meanings else super().i2repr(pkt, x)
+
+
+class RequestId(Int64):
+    """Chosen by the client: Java clients put a flow into the upper half and count in the lower."""
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        if not x or x < 1 << 32:
+            return str(x)
+        return f"{x:#x} (flow {x >> 32}, sequence {x & 0xFFFFFFFF})"
+
+
+class AtLeast(Test):
+    """So many bytes are left in the frame: how readers tell whether a newer field is there."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return end - position >= self.count
+
+    def emit(self, em: Emitter) -> str:
+        return f"e - p >= {self.count}"
+
+
+class Positive(Is):
+    """An earlier number is above zero."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field)
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return (layer.fields.get(self.field) or 0) > 0
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.reference(self.field)} > 0"
