@@ -12,6 +12,12 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
+from wiredecode.capture import open_capture
+from wiredecode.dissect import Dissector
+from wiredecode.layer import Style
+from wiredecode.view.tree import frame_tree
+from wiredecode.view.values import Raw
+
 HERE = Path(__file__).parent
 CAPTURE = HERE.parent / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 PICTURE = HERE / "images" / "tree.svg"
@@ -20,19 +26,17 @@ TYPES = ("DeclarePublisherResponse", "Publish", "PublishConfirm", "Deliver")
 COLUMNS = 110
 
 
-def trees(capture: Path) -> Iterator[tuple[str, RenderableType]]:
+def trees(capture: Path) -> Iterator[tuple[str | None, RenderableType]]:
     """``(message type, tree)`` of every frame of the capture, in order."""
-    from wiredecode.dissect import dissect
-    from wiredecode.view.tree import frame_tree
-
-    for frame in dissect([capture]):
-        yield frame.type, frame_tree(frame)
+    first_ns = 0
+    dissector = Dissector(style=Style(Raw))
+    for frame in dissector.frames(open_capture([capture])):
+        first_ns = first_ns or dissector.totals.first_ns or 0
+        yield frame.type, frame_tree(frame, first_ns)
 
 
 def main() -> None:
-    console = Console(
-        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-    )
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     wanted = list(TYPES)
     for name, tree in trees(CAPTURE):
         if name in wanted:

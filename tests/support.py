@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -359,7 +359,21 @@ def is_part(value: Any, of: Any) -> bool:
     return bool(value == of)
 
 
-def without(packets: Sequence[bytes], lost: Iterable[int]) -> list[tuple[float, bytes]]:
-    """The packets that are left, each at the time it had (1 ms apart) when none was lost."""
-    gone = set(lost)
-    return [(index / 1000, packet) for index, packet in enumerate(packets) if index not in gone]
+@cache
+def packets(path: Path) -> list[tuple[int, bytes]]:
+    """(time in ns, bytes) of every packet of a capture that is not cut."""
+    found: list[tuple[int, bytes]] = []
+    for batch in open_capture([path]):
+        columns = zip(batch.time_ns.tolist(), batch.start.tolist(), batch.captured.tolist(), strict=True)
+        found += [(time_ns, batch.buffer[start : start + size]) for time_ns, start, size in columns]
+    return found
+
+
+def without(path: Path, lost: Container[int]) -> PacketBatch:
+    """A capture without the packets of these indices."""
+    return PacketBatch.from_packets(packet for i, packet in enumerate(packets(path)) if i not in lost)
+
+
+def opening(path: Path) -> set[int]:
+    """The indices of the packets with SYN: they give stream offsets their zero."""
+    return {segment.packet - 1 for segment in segments(open_capture([path])) if segment.syn}

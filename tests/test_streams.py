@@ -10,7 +10,6 @@ import pytest
 from tests.net.craft import batches
 from tests.support import (
     RABBITMQ,
-    STYLE,
     Cutting,
     Part,
     Run,
@@ -60,15 +59,11 @@ def said(run: Run) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_whole_parts_give_the_frames_of_the_capture(name: str) -> None:
-    expected = [meaning(frame) for frame in capture(RABBITMQ / f"{name}.pcap").frames]
     ours = reference(name)
     assert len(ours) > 50
-    for frame in (*expected, *ours):
-        for moved in ("connection", "response", "number"):  # made anew: addresses; the last requests stay open
-            frame = frame.copy()
-            del frame[moved]
     keys = ("side", "offset", "length", "type", "status", "values", "layers", "findings", "request", "sender")
-    for mine, theirs in zip(ours, expected, strict=False):
+    for mine, frame in zip(ours, capture(RABBITMQ / f"{name}.pcap").frames, strict=False):
+        theirs = meaning(frame)
         assert {key: mine[key] for key in keys} == {key: theirs[key] for key in keys}
 
 
@@ -93,11 +88,14 @@ def test_batches_do_not_matter_when_segments_are_out_of_order(cutting: str, size
 
 
 def test_a_large_frame_in_many_segments() -> None:
-    large = [frame for frame in capture(RABBITMQ / "c43_large.pcap").frames if frame.length > 100_000]
-    assert [frame.type for frame in large] == ["Publish", "Deliver", "Publish", "Deliver"] or len(large) > 1
-    some = dialogue(Run(large[:2], capture(RABBITMQ / "c43_large.pcap").totals))
+    """The connection that publishes 400 kB in one frame, until that is confirmed."""
+    whole = capture(RABBITMQ / "c43_large.pcap")
+    large = next(frame for frame in whole.frames if frame.length > 400_000)
+    frames = [frame for frame in whole.frames if frame.connection is large.connection][:24]
+    some = dialogue(Run(frames, whole.totals))
     expected = said(dissect(batches(craft(some, every(60_000)))))
-    assert [frame["length"] for frame in expected] == [frame.length for frame in large[:2]]
+    assert [frame["length"] for frame in expected] == [frame.length for frame in frames]
+    assert ("Publish", 400_493) in [(frame["type"], frame["length"]) for frame in expected]
     for cutting in (every(1448), random_cuts(7, 500), reordered(8, 30)):
         assert said(dissect(batches(craft(some, cutting), 50))) == expected
 
@@ -133,4 +131,3 @@ def test_responses_are_linked_however_long_the_request_waits() -> None:
     run = dissect(open_capture([RABBITMQ / "c43_basic.pcap"]), link_responses=False)
     for mine, theirs in zip(run.frames, capture(RABBITMQ / "c43_basic.pcap").frames, strict=True):
         assert (mine.number, mine.request) == (theirs.number, theirs.request)
-    assert STYLE.secrets is False

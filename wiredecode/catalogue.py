@@ -5,8 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from wiredecode.amqp import SECTIONS
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.layer import Layer
+
+AMQP_MEANING = "AMQP 1.0 section, below the message that has it: messages.amqp, chunk.entries.amqp"
+SECTION_TYPES = {
+    "header": "structure",
+    "properties": "structure",
+    "delivery_annotations": "map",
+    "message_annotations": "map",
+    "application_properties": "map",
+    "footer": "map",
+    "data": "array of bytes",
+    "sequence": "array of arrays",
+}
+AMQP_TYPES = {
+    "durable": "boolean",
+    "priority": "uint8",
+    "ttl": "uint32",
+    "first_acquirer": "boolean",
+    "delivery_count": "uint32",
+    "message_id": "any",
+    "user_id": "bytes",
+    "correlation_id": "any",
+    "absolute_expiry_time": "timestamp",
+    "creation_time": "timestamp",
+    "group_sequence": "uint32",
+}
+"""Types of AMQP fields that are not strings (OASIS AMQP 1.0 part 3, sections 3.2.1 and 3.2.4)."""
 
 MAX_DEPTH = 16
 """Nesting of structures that is followed."""
@@ -64,6 +91,20 @@ def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry
         inner = kind.element if isinstance(kind, Array) else kind
         if isinstance(inner, Struct) and depth:
             yield from _entries(inner.layer, name, depth - 1)
+
+
+def amqp_entries() -> list[FieldEntry]:
+    """The sections of AMQP 1.0 messages, which stand below the structure that holds the message's bytes."""
+    found = [
+        FieldEntry(f"amqp.{section.name}", SECTION_TYPES.get(section.name, "any"), AMQP_MEANING) for section in SECTIONS
+    ]
+    for section in SECTIONS:
+        meaning = f"field of the {section.name} section"
+        found += [
+            FieldEntry(f"amqp.{section.name}.{name}", AMQP_TYPES.get(name, "string"), meaning)
+            for name in section.fields
+        ]
+    return sorted(found, key=lambda entry: entry.name.split(".")[1])
 
 
 def type_name(kind: Kind) -> str:

@@ -44,7 +44,7 @@ class Cut(Exception):
     """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
 
 
-FAILED = (Cut, UnicodeDecodeError)
+FAILED = (Cut, Short, UnicodeDecodeError)
 """What ``head``, ``walk`` and ``record`` raise: ask :func:`careful` then."""
 
 
@@ -111,6 +111,8 @@ class Scope:
     pending: list[tuple[str, str]] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     presences: dict[str, str] = field(default_factory=dict)
+    line: Any = None
+    """The line of text being read, see :mod:`wiredecode.textfields`."""
 
     @cached_property
     def needed(self) -> set[str]:
@@ -301,6 +303,8 @@ class Emitter:
         pending = self.scopes[-1].pending
         if self.mode != "record" or self.style is None:
             pending.append((kind.name, value))
+            return
+        if kind.hidden:
             return
         if kind.secret and not self.style.secrets:
             pending.append((kind.name, f"None if {value} is None else {self.constant(hide)}({value})"))

@@ -101,8 +101,8 @@ class Dialogue:
         elif self.identifier.hopeless:
             self._dismiss()
 
-    def end(self, reason: str) -> None:
-        """The connection or the capture is over."""
+    def end(self, reason: str, ready: int) -> None:
+        """The connection or the capture is over, as packet ``ready`` tells."""
         if self.identifier is not None:
             known = self.identifier.finish()
             if known is None:
@@ -110,7 +110,7 @@ class Dialogue:
             else:
                 self._begin(known)
         for stream in self.streams or ():
-            stream.end(reason)
+            stream.end(reason, ready)
 
     def _begin(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
@@ -121,18 +121,18 @@ class Dialogue:
             Stream(direction, known.protocol, self.out, in_step=whole) for direction in self.connection.directions
         )
         self.streams = first, second
-        for stream in self.streams:
-            stream.not_before = known.ready
         if known.verdict is not None:
             self.conversation.started_by(known.side, known.verdict.client)
             told = self.streams[known.side]
             if known.offset or not whole:
                 told.in_step, told.sync_at = False, known.offset
-        known_before = len(self.out)
+        before = len(self.out)
         for event in identifier.waiting:
             self._feed(self.streams[event.direction.side], event)
-        # All of these were known at once: what came first goes first.
-        self.out[known_before:] = sorted(self.out[known_before:], key=lambda frame: (frame.packets[-1], frame.side))
+        # None of these was known before the protocol was: they follow that packet, in the order in which they came.
+        self.out[before:] = sorted(self.out[before:], key=lambda frame: (frame.ready, frame.side))
+        for frame in self.out[before:]:
+            frame.ready = max(frame.ready, known.ready)
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
@@ -261,7 +261,7 @@ class Dissector:
         dialogue = self._dialogues.get(connection.number)
         if dialogue is None:
             return
-        dialogue.end(reason)
+        dialogue.end(reason, connection.ended or self.network.packets)
         if dialogue.streams is None:
             server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
             key = dialogue.other or "unknown", server

@@ -88,6 +88,8 @@ class Kind(Field[Any, Any]):
     """The struct code of a kind of fixed width; runs of these become one unpack."""
     column: ClassVar[str] = "binary"
     """The Arrow type of its column."""
+    hidden: ClassVar[bool] = False
+    """Whether records leave it out: bytes that only hold a message together, such as the end of a line."""
     tagged: ClassVar[bool] = False
     """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
 

@@ -149,6 +149,8 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
 
     ``before`` is the record of the structure up to this field.
     """
+    if kind.hidden:
+        return {}
     if kind.secret and value is not None and not style.secrets:
         return {kind.name: redacted(value)}
     if isinstance(kind, Struct):

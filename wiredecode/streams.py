@@ -22,9 +22,6 @@ UNDECODED_SPAN = 1024 * 1024
 UNDECODED_SHOWN = 4096
 """Bytes of it that are kept to be looked at."""
 
-WINDOW = 16 * 1024
-"""Bytes looked at at a time after step was lost."""
-
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
 
@@ -83,11 +80,6 @@ class Span:
     findings: list[Finding] = field(default_factory=list)
 
 
-def _starts(length: int) -> range:
-    """Where the windows of so many bytes start, last one first."""
-    return range((length - 1) // WINDOW * WINDOW, -1, -WINDOW)
-
-
 class Stream:
     """Cuts one direction into frames and appends them to ``frames``, in stream order."""
 
@@ -96,8 +88,10 @@ class Stream:
         self.in_step = in_step
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
-        self.not_before = 0
-        """Packet at which the protocol was recognised: no frame was known before it."""
+        self.now = self.floor = 0
+        """The packet that told the latest news, and the one that told where step was found: nothing is ready before."""
+        self.later: deque[tuple[bytes, int]] = deque()
+        """Bytes not yet looked at, packet by packet, with the packet that made them ready."""
         self.parts: list[bytes] = []
         self.base = 0
         """Stream offset of the first unread byte."""
@@ -122,10 +116,14 @@ class Stream:
         if not self.have:
             self.base = chunk.offset
         self.pieces.add(chunk)
-        self._append(chunk.data)
-        self._advance(final=False)
+        if self.in_step:
+            self._append(chunk.data)
+        else:
+            self._queue(chunk.data, chunk.offset)
+        self._advance()
 
     def gap(self, gap: Gap) -> None:
+        self.now = gap.ready
         lost = Finding(
             "warning", "reassembly", "hole", f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}"
         )
@@ -137,14 +135,15 @@ class Stream:
             span.left -= inside
             span.findings.append(lost)
             if not span.left:
-                self._close_span(PARTIAL)
+                self._close_span(PARTIAL, gap.ready)
                 self.in_step = inside == gap.length
             return
         self.findings.append(lost)
         self.in_step = False
 
-    def end(self, reason: str) -> None:
-        """Nothing more will come: what is left becomes a partial frame or undecoded bytes."""
+    def end(self, reason: str, ready: int) -> None:
+        """Nothing more will come, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
+        self.now = ready
         self._interrupt()
         span = self.span
         if span is not None and span.left:
@@ -152,27 +151,47 @@ class Stream:
             span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
             span.missing += span.left
             span.left = 0
-            self._close_span(PARTIAL)
+            self._close_span(PARTIAL, ready)
 
     # In step.
 
-    def _advance(self, final: bool) -> None:
+    def _advance(self) -> None:
         """Cut and search until more bytes are needed.
 
-        Once step is lost, the rest is looked at in windows: what follows need not be copied at every further mistake.
+        Once step is lost the bytes are looked at packet by packet, so that what is found, and when, does not depend
+        on how many of them are at hand.
         """
-        windows: deque[bytes] = deque()
         while True:
-            going_on = self._search(final and not windows) if not self.in_step else self._cut()
-            if going_on and not self.in_step and self.have > WINDOW:
-                data = self._joined()
-                windows.extendleft(data[at : at + WINDOW] for at in _starts(len(data)))
-                self.parts, self.have = [], 0
-                self._append(windows.popleft())
-            elif not going_on or not self.have:
-                if not windows:
-                    return
-                self._append(windows.popleft())
+            if self.in_step:
+                if self._cut():
+                    self._queue_rest()
+                    continue
+            elif self._search(final=False):
+                continue
+            if not self.later:
+                return
+            data, self.now = self.later.popleft()
+            self._append(data)
+
+    def _queue(self, data: bytes, offset: int) -> None:
+        """Put bytes aside, packet by packet; their pieces are known."""
+        pieces = self.pieces
+        position = 0
+        index = pieces.holding(offset)
+        while position < len(data):
+            stop = pieces.ends[index] - offset
+            self.later.append((data[position:stop], pieces.ready[index]))
+            position = stop
+            index += 1
+
+    def _queue_rest(self) -> None:
+        """After a mistake in a large buffer: go on packet by packet."""
+        if self.have and not self.later and self.pieces.ends[0] < self.base + self.have:
+            data = self._joined()
+            self.parts, self.have = [], 0
+            self._queue(data, self.base)
+        elif self.have:
+            self.now = max(self.now, self.pieces.ready[-1])
 
     def _cut(self) -> bool:
         """Cut frames off the front; whether step was lost on the way."""
@@ -196,7 +215,7 @@ class Stream:
             *(pieces.ends, pieces.packet, pieces.ready),
             *(pieces.ready_ns, pieces.time_ns),
         )
-        connection, side, not_before = self.direction.connection, self.direction.side, self.not_before
+        connection, side, floor = self.direction.connection, self.direction.side, self.floor
         start = low = high = 0
         first = len(out)
         for stop in ends:
@@ -208,8 +227,8 @@ class Stream:
                 high += 1
             carriers = [packet[low]] if low == high else sorted({*packet[low : high + 1]})
             known = ready[high]
-            if known < not_before:
-                known = not_before
+            if known < floor:
+                known = floor
             size = stop - start
             out.append(
                 Frame(
@@ -242,8 +261,8 @@ class Stream:
             self._skip(data, position)
         if found:
             if self.span is not None:
-                self._close_span(UNDECODED)
-            self.in_step, self.need = True, 0
+                self._close_span(UNDECODED, self.now)
+            self.in_step, self.need, self.floor = True, 0, self.now
         return found
 
     def _skip(self, data: bytes, length: int) -> None:
@@ -258,15 +277,15 @@ class Stream:
             self._collect(self.span, self.base + taken, size)
             taken += size
             if self.span.captured == UNDECODED_SPAN:
-                self._close_span(UNDECODED)
+                self._close_span(UNDECODED, self.now)
         self._consume(data, length)
 
     # Frames with holes.
 
     def _interrupt(self) -> None:
         """The contiguous bytes end here: decide about what is left of them."""
-        if self.have and not self.in_step:
-            self._advance(final=True)
+        while self.have and not self.in_step and self._search(final=True):
+            self._cut()
         if self.have and self.in_step and self.need > self.have:
             data = self._joined()
             self.span = Span(self.base, data, left=self.need - len(data))
@@ -280,7 +299,7 @@ class Stream:
             self._skip(data, len(data))
         self.need = 0
         if self.span is not None and not self.span.left:
-            self._close_span(UNDECODED)
+            self._close_span(UNDECODED, self.now)
 
     def _continue(self, chunk: Chunk) -> Chunk | None:
         """Bytes behind a hole that still belong to the frame before it; return what follows the frame."""
@@ -294,7 +313,7 @@ class Stream:
         self.pieces.drop(stop)
         if span.left:
             return None
-        self._close_span(PARTIAL)
+        self._close_span(PARTIAL, span.ready)
         self.in_step = True
         if size == len(chunk.data):
             return None
@@ -317,7 +336,7 @@ class Stream:
         span.ready, span.time_ns = pieces.ready[high], pieces.ready_ns[high]
         span.captured += size
 
-    def _close_span(self, status: str) -> None:
+    def _close_span(self, status: str, ready: int) -> None:
         span, self.span = self.span, None
         assert span is not None
         frame = Frame(
@@ -330,7 +349,7 @@ class Stream:
             span.captured + span.missing,
             span.missing,
             sorted({*span.packets}),
-            max(span.ready, self.not_before),
+            max(span.ready, ready),
             span.time_ns,
             span.first_ns or 0,
             status,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.net import craft
 from wiredecode.capture import write_pcap
-from wiredecode.capture.batch import PacketBatch
 from wiredecode.dissect import Dissector
 from wiredecode.frame import Frame
 from wiredecode.layer import Layer, Style
@@ -40,5 +39,5 @@ def dissected(messages: Iterable[tuple[int, Layer | bytes]], *, secrets: bool = 
 def write(path: Path, made: list[bytes]) -> Path:
     """A pcap file of packets, 1 ms apart."""
     timed = [(craft.START_NS + index * 1_000_000, data) for index, data in enumerate(made)]
-    write_pcap(path, [PacketBatch.from_packets(timed, 1)])
+    write_pcap(path, timed)
     return path

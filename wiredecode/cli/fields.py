@@ -35,11 +35,11 @@ def fields(
 
     In records the name is the path below "layers"; elements of arrays are not told apart.
     """
-    from wiredecode.catalogue import catalogue
+    from wiredecode.catalogue import amqp_entries, catalogue
     from wiredecode.protocols.registry import protocols
 
     everything = (layer for protocol in protocols() for layer in protocol.layers())
-    entries = [entry for entry in catalogue(everything) if entry.name.startswith(prefix)]
+    entries = [entry for entry in catalogue(everything) + amqp_entries() if entry.name.startswith(prefix)]
     output = Output(sys.stdout)
     if json:
         import orjson
@@ -81,4 +81,6 @@ def table(entries: list[FieldEntry], width: int) -> list[str]:
 
 def _messages(entry: FieldEntry) -> str:
     names = entry.messages
+    if not names:
+        return "any message"
     return ", ".join(names) if len(names) <= NAMED_MESSAGES else f"{len(names)} messages"

@@ -23,6 +23,8 @@ class Connection:
     """Which endpoint opened it (0 or 1), known from a SYN or SYN/ACK; None when neither was seen."""
     closed: str | None = None
     """``"FIN"`` or ``"RST"`` once seen."""
+    ended: int = 0
+    """Number of the packet at which it was forgotten; 0 while it is remembered."""
     directions: tuple[Direction, Direction] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ def totals_text(
     if totals.missing:
         rows.append(("missing", f"{totals.missing:,} bytes were sent but not captured"))
     rows += _frames(totals, width) + _others(totals)
-    rows += [("limits", f"{code}: reached {count:,} times") for code, count in sorted(totals.limits.items())]
+    rows += [("limits", f"{code}: reached {_plural(count, 'time')}") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
     if not totals.frames and not how and totals.packets:
@@ -55,7 +55,7 @@ def escape_lines(lines: list[str]) -> str:
 
 
 def _packets(totals: Totals) -> str:
-    text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP in {totals.connections:,} connections"
+    text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP in {_plural(totals.connections, 'connection')}"
     reasons = totals.not_decoded.most_common()
     if reasons:
         text += f"; not decoded: {_list(f'{number:,} {reason}' for reason, number in reasons)}"
@@ -116,7 +116,7 @@ def _others(totals: Totals) -> list[tuple[str, str]]:
     for (name, port), number in totals.other_connections.most_common():
         size = totals.other[name, port]
         spoken = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
-        texts.append(f"port {port}: {spoken} in {number:,} connections")
+        texts.append(f"port {port}: {spoken} in {_plural(number, 'connection')}")
     return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts))]
 
 
@@ -127,19 +127,23 @@ def _bounded(texts: list[str]) -> list[str]:
 
 def _hints(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     """Why there may be nothing to show, and what to do about it."""
-    names = ", ".join(f"{protocol.title} (ports {_list(map(str, protocol.ports))})" for protocol in protocols)
+    names = ", ".join(f"{protocol.title} (port {_list(map(str, protocol.ports))})" for protocol in protocols)
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]
     looks = {name for name, _ in totals.other}
     if "TLS" in looks:
         texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
-    unknown = [port for (name, port), _ in totals.other_connections.most_common() if totals.other[name, port]]
-    if unknown and protocols:
-        texts.append(f"where you know better, say so: -d {unknown[0]}={protocols[0].name}")
+    ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
+    if totals.captured and protocols:
+        texts.append(f"what a port speaks can be told: -d {ports[0] if ports else 'PORT'}={protocols[0].name}")
     elif not totals.tcp_packets and totals.packets:
         texts.append("there is no TCP in it: see above what was not decoded")
     elif not totals.captured and totals.packets:
         texts.append("the TCP packets carry no payload")
     return texts
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _list(texts: Iterable[str]) -> str:

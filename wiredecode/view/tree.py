@@ -108,7 +108,7 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, look: Look) -> None:
         short = layer.problem
         needs = f"{short.field}: needs {short.needed} bytes, {short.had} are there"
         line = Text(needs, looks.STATUS["malformed"])
-        if look.secrets or not secrets(layer, len(data)):
+        if short.start < len(data) and (look.secrets or not secrets(layer, len(data))):
             line.append(": ").append(bytes_text(data[short.start :], look), looks.VALUE)
         branch.add(ranged(line, (short.start, len(data))))
     elif reached < len(data):

@@ -17,19 +17,35 @@ TOKEN = b"token="
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
 
 
+Reach = Callable[[bytes, int, int], int]
+"""Where something ends: ``(data, position, end of the frame) -> its end``."""
+
+
+def reach_of(pattern: bytes | Reach) -> Reach:
+    """As far as a pattern matches, perhaps nowhere."""
+    if not isinstance(pattern, bytes):
+        return pattern
+    match = re.compile(b"(?:" + pattern + b")?", re.DOTALL).match
+
+    def reach(data: bytes, position: int, end: int) -> int:
+        found = match(data, position, end)
+        return found.end() if found else position
+
+    return reach
+
+
 class Stretch(Kind):
-    """Text as far as ``pattern`` (for bytes) matches, perhaps nothing. Bytes that are not UTF-8 survive a round trip."""
+    """Text as far as a pattern (for bytes) matches, perhaps nothing, or as a function says.
+
+    Bytes that are not UTF-8 survive a round trip.
+    """
 
     column = "string"
 
-    def __init__(self, name: str, pattern: bytes, doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, pattern: bytes | Reach, doc: str = "", **kw: Any) -> None:
         kw.setdefault("default", "")
         super().__init__(name, doc, **kw)
-        self.match = re.compile(b"(?:" + pattern + b")?", re.DOTALL).match
-
-    def reach(self, data: bytes, position: int, end: int) -> int:
-        match = self.match(data, position, end)
-        return match.end() if match else position
+        self.reach = reach_of(pattern)
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         stop = self.reach(data, position, end)
@@ -41,7 +57,7 @@ class Stretch(Kind):
     def emit(self, em: Emitter) -> str:
         em.flush()
         value = em.variable(self.name)
-        em.line(f"q = {em.constant(self.match)}(b, p, e).end()")
+        em.line(f"q = {em.constant(self.reach)}(b, p, e)")
         em.line(f"{value} = {self.sliced(em)}")
         em.line("p = q")
         return value
@@ -59,7 +75,7 @@ class Stretch(Kind):
 class SecretStretch(Stretch):
     """A stretch that is hidden unless the user asks for it; bytes, so that its size is that on the wire."""
 
-    def __init__(self, name: str, pattern: bytes, doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, pattern: bytes | Reach, doc: str = "", **kw: Any) -> None:
         super().__init__(name, pattern, doc, secret=True, default=b"", **kw)
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
@@ -93,29 +109,23 @@ class Next(Test):
 
 
 class Tells(Test):
-    """Whether what ``pattern`` matches next holds a token, or follows the name of one: ``auth_token=`` and its like."""
+    """Whether what comes next, as far as ``pattern``, holds a token, or follows the name of one."""
 
-    def __init__(self, pattern: bytes, expected: bool) -> None:
-        self.match, self.expected = re.compile(b"(?:" + pattern + b")?", re.DOTALL).match, expected
+    def __init__(self, pattern: bytes | Reach, expected: bool) -> None:
+        self.reach, self.expected = reach_of(pattern), expected
 
     def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
-        match = self.match(data, position, end)
-        stop = match.end() if match else position
-        found = data.find(TOKEN, max(0, position - len(TOKEN)), stop) >= 0
-        return found is self.expected
+        start = max(0, position - len(TOKEN))
+        return (data.find(TOKEN, start, self.reach(data, position, end)) >= 0) is self.expected
 
     def emit(self, em: Emitter) -> str:
         return f"{em.constant(self.holds)}(b, p, e, None)"
 
 
-Bound = Callable[[bytes, int, int], int]
-"""Where a list ends: ``(data, position, end) -> end of the list``."""
-
-
 class Pieces(Array):
     """Elements up to where ``bound`` says, which is at most the end of the frame."""
 
-    def __init__(self, name: str, element: type[Layer], bound: Bound, doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, element: type[Layer], bound: Reach, doc: str = "", **kw: Any) -> None:
         super().__init__(name, element, doc, count=None, **kw)
         self.bound = bound
 

@@ -11,15 +11,14 @@ order of the commands.
 
 from __future__ import annotations
 
-import re
 import struct
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from wiredecode.fields import Binary, Kind, Optional, Rest, Text, UInt16, UInt32
+from wiredecode.fields import Kind, Optional, Rest, Struct, Text, UInt32
 from wiredecode.layer import Layer
-from wiredecode.protocols.cursus.kinds import Next, Pieces, SecretStretch, Stretch, Tells
-from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY, PAYLOAD_COMMANDS
+from wiredecode.protocols.cursus.kinds import Next, Pieces, Reach, SecretStretch, Stretch, Tells
+from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 
 BLANKS = rb"[ \t\r\n\v\f]+"
 REST = rb".*"
@@ -35,7 +34,7 @@ _NAMES = b"|".join(name.encode() for name in sorted(COMMANDS, key=len, reverse=T
 RAW_COMMAND = rb"[ \t\r\n]*(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
 """A command without envelope; its first byte is a letter or a blank, that of an envelope is 0 for every legal topic."""
 ENVELOPE_COMMAND = rb"[\0 \t\r\n]*(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
-DISCOVERY_COMMAND = rb"(?:AUTH +\S+ +)?(?:" + "|".join(DISCOVERY).encode() + rb")(?=[ \t\r\n]|\Z)"
+DISCOVERY_COMMAND = rb"(?:AUTH \S+ +)?(?:" + "|".join(DISCOVERY).encode() + rb")(?=[ \t\r\n]|\Z)"
 
 
 class Message(Layer):
@@ -76,7 +75,7 @@ def blanks(name: str, doc: str = "white space") -> Kind:
     return Optional(Stretch(name, BLANKS, doc), Next(BLANKS))
 
 
-def value(pattern: bytes, doc: str, name: str = "value", secret: str = "secret") -> list[Kind]:
+def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "secret") -> list[Kind]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [
         Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), Tells(pattern, True)),
@@ -122,7 +121,7 @@ def trimmed(data: bytes, position: int, end: int) -> int:
     return end
 
 
-def before(tag: bytes) -> Any:
+def before(tag: bytes) -> Reach:
     """The list ends before the first ``tag``, wherever that stands."""
 
     def bound(data: bytes, position: int, end: int) -> int:
@@ -146,15 +145,196 @@ def command_fields(*arguments: Kind) -> list[Kind]:
     ]
 
 
-def tail(name: str, doc: str) -> list[Kind]:
-    """``name=`` and everything after it."""
-    tag = name.encode() + b"="
-    return [
-        blanks("tail_gap"),
-        Optional(Stretch("tail_name", tag, "what takes the rest of the text"), Next(tag)),
-        Optional(Stretch("tail_start", BLANKS, "white space"), Next(b"(?<=" + tag + b")" + BLANKS)),
-        *(
-            Optional(kind.kind, Both(kind.when, tag))  # type: ignore[attr-defined]
-            for kind in value(UNTRIMMED, doc, name, f"secret_{name}")
-        ),
+
+
+class MessageTail(Layer):
+    """``message=`` and everything after it, white space around it not counted."""
+
+    fields_desc = [
+        Stretch("tail_name", rb"message=", default="message="),
+        blanks("lead"),
+        *value(trimmed, "the message: the rest of the text", "message", "secret_message"),
     ]
+
+
+class PayloadTail(Layer):
+    """``payload=`` and the JSON after it."""
+
+    fields_desc = [
+        Stretch("tail_name", rb"payload=", default="payload="),
+        blanks("lead"),
+        *value(trimmed, "JSON: the rest of the text", "json_text", "secret_json"),
+    ]
+
+
+def key_values(tail: type[Layer], tag: bytes) -> list[Kind]:
+    return command_fields(
+        Pieces("arguments", Argument, before(tag), "parameters in the order of the wire"),
+        blanks("gap"),
+        Optional(Struct("tail", tail, "what takes the rest of the text"), Next(tag)),
+    )
+
+
+class Command(Message):
+    """A command with ``key=value`` parameters.
+
+    Pieces without ``=`` are ignored by brokers, except for the list of offsets (``P0:3,P1:7``) at the end of two commands. The
+    first ``message=``, even inside another value, takes the rest::
+
+        [0000 | uint16 + topic] NAME key=value key=value ... [message=rest]
+    """
+
+    fields_desc = key_values(MessageTail, b"message=")
+
+
+class PayloadCommand(Message):
+    """A command between brokers: ``payload=`` takes the rest of the text."""
+
+    fields_desc = key_values(PayloadTail, b"payload=")
+
+
+class PositionalCommand(Message):
+    """A command of the older document: words in a fixed order."""
+
+    fields_desc = command_fields(Pieces("words", Word, trimmed, "words in the order of the wire"))
+
+
+class DiscoveryCommand(Message):
+    """A command of the discovery port: ``[AUTH token ]NAME json`` in an envelope with topic ``cluster``."""
+
+    fields_desc = [
+        length(),
+        Text("envelope_topic", "topic of the envelope: cluster", default="cluster"),
+        Optional(Stretch("auth", rb"AUTH ", "a token follows"), Next(rb"AUTH ")),
+        Optional(SecretStretch("token", WORD, "token of the cluster"), Next(rb"(?<=AUTH )")),
+        blanks("gap"),
+        Stretch("command_name", WORD, "the command"),
+        blanks("json_gap"),
+        *value(REST, "JSON object", "json_text", "secret_json"),
+    ]
+
+
+class Envelope(Message):
+    """An envelope without a known command: a publish in 2025-11, refused today."""
+
+    fields_desc = [
+        length(),
+        Text("envelope_topic", "topic of the envelope"),
+        *value(REST, "what the envelope holds", "text", "secret_text"),
+    ]
+    facts = ("envelope_topic",)
+
+
+# Replies of the broker.
+
+
+class ReplyField(Piece):
+    """A field of an OK reply: unquoted, lists in brackets, JSON to the end."""
+
+    fields_desc = piece(REPLY_VALUE)
+
+
+class Detail(Piece):
+    """A field or word of an error: values may be quoted as in Go."""
+
+    fields_desc = piece(QUOTED)
+
+
+class Success(Message):
+    """``OK``, or ``OK`` and fields."""
+
+    fields_desc = [
+        length(),
+        blanks("pad"),
+        Stretch("outcome", rb"OK", default="OK"),
+        Pieces("reply_fields", ReplyField, trimmed, "fields in the order of the wire"),
+        blanks("end"),
+    ]
+
+
+class Failure(Message):
+    """``ERROR: code`` and details, each ``key=value`` or a bare word."""
+
+    fields_desc = [
+        length(),
+        blanks("pad"),
+        Stretch("outcome", rb"ERROR:?", default="ERROR:"),
+        blanks("gap"),
+        Stretch("error_code", WORD, "what went wrong"),
+        Pieces("details", Detail, trimmed, "details in the order of the wire"),
+        blanks("end"),
+    ]
+
+
+class StreamControl(Message):
+    """``STREAM_CONTROL type=CLOSE reason=... offset=...``: the end of a stream."""
+
+    fields_desc = [
+        length(),
+        blanks("pad"),
+        Stretch("outcome", rb"STREAM_CONTROL", default="STREAM_CONTROL"),
+        Pieces("details", Detail, trimmed, "fields in the order of the wire"),
+        blanks("end"),
+    ]
+
+
+class JsonReply(Message):
+    """A reply that is a JSON object or array."""
+
+    fields_desc = [length(), *value(REST, "JSON text", "json_text", "secret_json")]
+
+
+class TextReply(Message):
+    """Free text, as brokers answered until 2026-07."""
+
+    fields_desc = [length(), *value(REST, "the reply", "text", "secret_text")]
+
+
+class Empty(Message):
+    """Length 0: a keep-alive on a stream."""
+
+    fields_desc = [length()]
+
+
+# Everything else.
+
+
+class Compressed(Message):
+    """A body that is compressed as a whole; what it holds is the next layer."""
+
+    filter_name = "cursus_compressed"
+    fields_desc = [length(), Rest("data", "the compressed body")]
+
+
+class Unknown(Message):
+    """Nothing that is known: the length still delimits it."""
+
+    fields_desc = [length(), Rest("data", "the body")]
+
+
+def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> Message:
+    """A ``key=value`` command as today's clients send it, ready to build. ``envelope``: None sends it raw."""
+    pieces = [
+        Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()
+    ]
+    fields = {"command_name": name, "arguments": pieces}
+    if envelope is not None:
+        fields["envelope_topic"] = envelope
+    if message is None:
+        return Command(**fields)
+    return Command(**fields, gap=" ", tail=MessageTail(message=message))
+
+
+def positional(name: str, *words: object) -> Message:
+    """A command of the older document, ready to build."""
+    return PositionalCommand(command_name=name, words=[Word(gap=" ", value=str(word)) for word in words])
+
+
+def _text(key: str, given: str) -> dict[str, str | bytes]:
+    return {"secret": given.encode()} if key.endswith("token") else {"value": given}
+
+
+TEXT_LAYERS: tuple[type[Message], ...] = (
+    *(Command, PayloadCommand, PositionalCommand, DiscoveryCommand, Envelope),
+    *(Success, Failure, StreamControl, JsonReply, TextReply, Empty, Compressed, Unknown),
+)

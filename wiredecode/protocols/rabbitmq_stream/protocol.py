@@ -87,6 +87,11 @@ def chain(data: bytes, position: int) -> tuple[int, bool, str]:
         position = end
 
 
+def cut_header(data: bytes, position: int, verdict: str, enough: bool) -> bool:
+    """Whether the header of a frame that is cut is evidence: on a known port, where nothing more will come."""
+    return enough and verdict == CUT and len(data) - position >= HEADER.size
+
+
 def role(data: bytes, position: int) -> bool | None:
     """Whether the sender of the frames from ``position`` is the client, by the keys that only one side sends."""
     while position + HEADER.size <= len(data):
@@ -125,31 +130,32 @@ class RabbitMQStream(Protocol):
     tls_ports = (5551,)
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
-        preface = preface_length(data) if started else 0
+        needed = 1 if port else FRAMES_TO_BELIEVE
+        return self._at_start(data, needed, final) if started else self._in_midstream(data, needed, final)
+
+    def _at_start(self, data: bytes, needed: int, final: bool) -> Verdict | Undecided | Rejected:
+        preface = preface_length(data)
         if preface is None:
-            return Undecided()
+            return Rejected() if final else Undecided()
         first = handshake(data, preface, final)
         if first:
             return Verdict(0, client=data[preface + 4] == 0)
-        if first is None and started:
+        if first is None:
             return Undecided()
-        found = self._first_chain(data, port, final, started)
-        if found.found:
-            return Verdict(found.position, client=role(data, found.position))
-        if started and not port:
-            verdict = chain(data, 0)[2]
-            return Undecided() if verdict != BAD and not final else Rejected()
-        return Rejected() if final or len(data) >= SEARCH_BYTES else Undecided()
+        good, decisive, verdict = chain(data, preface)
+        if decisive or good >= needed or cut_header(data, preface, verdict, final and needed == 1):
+            return Verdict(0, client=role(data, preface))
+        return Rejected() if final or verdict == BAD else Undecided()
 
-    def _first_chain(self, data: bytes, port: bool, final: bool, started: bool) -> Found:
-        needed = 1 if port else FRAMES_TO_BELIEVE
-        for position in [0] if started else self._candidates(data):
+    def _in_midstream(self, data: bytes, needed: int, final: bool) -> Verdict | Undecided | Rejected:
+        for position in self._candidates(data):
             good, decisive, verdict = chain(data, position)
-            if decisive or good >= needed or (final and port and verdict == CUT and position == 0 and len(data) >= 8):
-                return Found(position, True)
+            at_cut = position == 0 and cut_header(data, 0, verdict, final and needed == 1)
+            if decisive or good >= needed or at_cut:
+                return Verdict(position, client=role(data, position))
             if verdict == CUT and not final and len(data) < SEARCH_BYTES:
-                return Found(position, False)
-        return Found(len(data), False)
+                return Undecided()
+        return Rejected() if final or len(data) >= SEARCH_BYTES else Undecided()
 
     def _candidates(self, data: bytes) -> Iterable[int]:
         return (match.start() for match in CANDIDATE.finditer(data))

@@ -1,0 +1,137 @@
+"""The other commands, and what only a process of its own can show: pipes, signals, import times."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+COMMAND = [sys.executable, "-m", "wiredecode"]
+
+
+@pytest.fixture
+def basic(captures: Path) -> Path:
+    return captures / "rabbitmq-stream" / "c43_basic.pcap"
+
+
+def test_protocols_are_listed(run: Run) -> None:
+    head, *rows = run("protocols").lines
+    assert head.split() == ["NAME", "PROTOCOL", "PORTS", "OVER", "TLS", "DIALECTS"]
+    assert any(row.startswith("rabbitmq_stream  RabbitMQ Stream  5552   5551") for row in rows)
+
+
+def test_every_field_of_every_record_is_listed(run: Run, captures: Path) -> None:
+    """What the catalogue says against what records hold; keys that are not declared are generated or carried."""
+    rows = [json.loads(line) for line in run("fields", "--json").lines]
+    names = {row["name"] for row in rows}
+    undeclared = {"stream", "reference", "user", "crc_status", "offset", "amqp", "problem", "messages"}
+
+    def missing(value: object, prefix: str) -> set[str]:
+        if isinstance(value, list):
+            return {name for element in value for name in missing(element, prefix)}
+        if not isinstance(value, dict):
+            return set()
+        found: set[str] = set()
+        for key, inner in value.items():
+            name = f"{prefix}.{key}"
+            if name in names:
+                found |= missing(inner, name)
+            elif key not in undeclared:
+                found.add(name)
+        return found
+
+    for capture in ("c43_basic", "c43_subentry", "c43_sac", "c43_superstream"):
+        for line in run("pcap", captures / "rabbitmq-stream" / f"{capture}.pcap", "--json", "-q").lines:
+            row = json.loads(line)
+            for protocol, fields in row["layers"].items():
+                generated = {"publisher_id", "subscription_id"}
+                assert {name for name in missing(fields, protocol) if name.split(".")[-1] not in generated} == set()
+
+
+def test_fields_have_type_messages_and_meaning(run: Run) -> None:
+    (row,) = [json.loads(line) for line in run("fields", "rabbitmq_stream.chunk.chunk_id", "--json").lines]
+    assert row["type"] == "uint64"
+    assert row["messages"] == ["Deliver", "DeliverV2"]
+    assert row["meaning"] == "offset of the first message"
+    secret = [json.loads(line)["name"] for line in run("fields", "--json").lines if json.loads(line)["secret"]]
+    assert "rabbitmq_stream.data" in secret
+    assert "secret" in run("fields", "rabbitmq_stream.data").out
+    codes = json.loads(run("fields", "rabbitmq_stream.offset_type", "--json").lines[0])["values"]
+    assert codes["5"] == "timestamp"
+
+
+def test_an_unknown_prefix_is_an_error(run: Run) -> None:
+    result = run("fields", "kafka")
+    assert (result.code, result.raw) == (2, b"")
+    assert "no field begins with 'kafka'" in result.err
+
+
+def test_fields_fit_into_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("fields", "rabbitmq_stream.messages").lines
+    assert lines[0].startswith("rabbitmq_stream.messages")
+    assert lines[1] == "    messages and sub-batches [Publish, PublishV2]"
+
+
+def test_help_and_version(run: Run) -> None:
+    assert "--version" in run("--help").out
+    assert "[brackets]" in run("pcap", "--help").out
+    assert run("--version").out.startswith("wiredecode ")
+    empty = run()
+    assert empty.code == 2
+    assert "Usage: wiredecode" in empty.err
+    assert run("nonsense").code == 2
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from wiredecode.cli import main; main(['pcap', '--help']);"
+        "print([m for m in ('scapy', 'numpy', 'rich', 'orjson') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_closed_pipe_is_quiet(captures: Path) -> None:
+    path = captures / "rabbitmq-stream" / "c43_large.pcap"
+    with subprocess.Popen(
+        [*COMMAND, "pcap", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+def test_frames_come_while_the_pipe_is_open_and_an_interrupt_ends_quietly(basic: Path) -> None:
+    command = [*COMMAND, "pcap", "-", "--summary"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        process.stdin.write(basic.read_bytes()[:5000])
+        process.stdin.flush()
+        assert b"PeerProperties" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        errors = process.stderr.read().decode()
+        assert process.wait() == 130
+        process.stdin.close()
+    assert "interrupted; so far:" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told(basic: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "pcap", basic, "--json", "-q"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.decode() == f"wiredecode: cannot write: {os.strerror(28)}\n"

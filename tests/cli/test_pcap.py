@@ -1,0 +1,292 @@
+"""``wiredecode pcap``: what people and scripts rely on."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.net import craft
+from tests.view.frames import CLIENT, packets, write
+from wiredecode.capture import write_pcap
+from wiredecode.protocols.rabbitmq_stream import layers
+
+PASSWORD = b"\0guest\0hunter22"
+
+
+@pytest.fixture
+def basic(captures: Path) -> Path:
+    return captures / "rabbitmq-stream" / "c43_basic.pcap"
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Path:
+    """A capture with a password and a stream whose name is an attack on terminals."""
+    evil = "\x1b[2J\x1b]0;owned\x07\u202e[red]"
+    return write(
+        tmp_path / "login.pcap",
+        packets(
+            [
+                (CLIENT, layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=PASSWORD)),
+                (CLIENT, layers.Create(correlation_id=3, stream=evil)),
+            ]
+        ),
+    )
+
+
+def test_summary_has_a_line_per_frame_and_totals_go_to_standard_error(run: Run, basic: Path) -> None:
+    result = run("pcap", basic, "--summary")
+    assert result.code == 0
+    assert [int(line.split()[0]) for line in result.lines] == list(range(1, 143))
+    assert "packets   230 read, 230 with TCP in 7 connections" in result.err
+    assert "payload   9,692 bytes captured = 9,692 in frames + 0 undecoded" in result.err
+    assert "14 Tune" in result.err
+
+
+def test_json_is_one_record_per_frame_and_nothing_else(run: Run, basic: Path) -> None:
+    result = run("pcap", basic, "--json", "-q")
+    rows = [json.loads(line) for line in result.lines]
+    assert [row["frame"] for row in rows] == list(range(1, 143))
+    assert result.err == ""
+    assert "ranges" not in rows[0]
+    ranged = json.loads(run("pcap", basic, "--json", "--ranges", "-c", 1).lines[0])
+    assert ranged["ranges"]["rabbitmq_stream.key"] == [4, 6]
+
+
+def test_a_tree_per_frame(run: Run, basic: Path) -> None:
+    result = run("pcap", basic, "-q")
+    assert sum(line.startswith("Frame ") for line in result.lines) == 142
+    assert "[request in frame 1]" in result.out
+    assert "data: <redacted 12 bytes>" in result.out
+
+
+def test_hex_adds_a_dump_to_every_tree(run: Run, basic: Path) -> None:
+    result = run("pcap", basic, "--hex", "-c", 3, "-q")
+    assert sum(line.startswith("  000000 ") for line in result.lines) == 3
+
+
+@pytest.mark.parametrize("mode", [("--summary",), ("--json",), ()])
+def test_count_stops_after_so_many_frames(run: Run, basic: Path, mode: tuple[str, ...]) -> None:
+    result = run("pcap", basic, *mode, "-c", 5)
+    assert sum(re.match(r"Frame \d|\{|\s+\d+ +\d+\.\d{6}  #", line) is not None for line in result.lines) == 5
+    assert "stopped as asked" in result.err
+
+
+def test_from_and_to_select_by_time(run: Run, basic: Path) -> None:
+    def times(*words: str) -> list[float]:
+        return [float(line.split()[1]) for line in run("pcap", basic, "--summary", "-q", *words).lines]
+
+    everything = times()
+    assert times("--from", "0.01", "--to", "0.2") == [time for time in everything if 0.01 <= time <= 0.2]
+    assert times("--from", "2026-11-20T19:45:01Z") == [time for time in everything if time >= 1 - 0.130713]
+    assert times("--to", "0") == []
+
+
+def test_several_files_are_one_capture(run: Run, basic: Path, captures: Path) -> None:
+    other = captures / "rabbitmq-stream" / "c43_heartbeat.pcap"
+    counts = [len(run("pcap", *files, "--json", "-q").lines) for files in ([basic], [other], [other, basic])]
+    assert counts[2] == counts[0] + counts[1]
+
+
+def test_standard_input(run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run("pcap", basic, "--json", "-q").raw
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(basic.read_bytes())))
+    assert run("pcap", "-", "--json", "-q").raw == expected
+
+
+def test_totals_as_json(run: Run, basic: Path, tmp_path: Path) -> None:
+    target = tmp_path / "totals.json"
+    assert run("pcap", basic, "--summary", "-q", "--summary-json", target).code == 0
+    totals = json.loads(target.read_bytes())
+    assert totals["packets"]["read"] == 230
+    assert totals["payload"]["captured"] == totals["payload"]["in_frames"] == 9692
+    assert totals["errors"] == []
+
+
+# Secrets and hostile bytes.
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--summary",), ("--json",), ("--json", "--bytes", "text"), ("--json", "--bytes", "base64"), (), ("--hex",)]
+    + [("--hex", "--full", "--bytes", form) for form in ("hex", "text", "base64")],
+)
+def test_no_output_holds_a_password(run: Run, login: Path, words: tuple[str, ...]) -> None:
+    result = run("pcap", login, *words)
+    said = result.out + result.err
+    for form in ("hunter22", PASSWORD.hex(), PASSWORD.hex(" "), "Z3Vlc3QAaHVudGVyMjI", "68 75 6e 74", "68756e74"):
+        assert form not in said
+    assert "<redacted 15 bytes>" in said or words == ("--summary",)
+
+
+def test_secrets_are_shown_when_asked_for(run: Run, login: Path) -> None:
+    assert "hunter22" in run("pcap", login, "--json", "--bytes", "text", "--show-secrets").out
+    assert PASSWORD.hex() in run("pcap", login, "--show-secrets").out
+
+
+@pytest.mark.parametrize("words", [("--summary",), (), ("--hex",), ("--json",)])
+def test_names_from_the_wire_cannot_steer_the_terminal(run: Run, login: Path, words: tuple[str, ...]) -> None:
+    result = run("pcap", login, *words)
+    assert not {"\x1b", "\x07"} & set(result.out + result.err)
+    assert words == ("--json",) or "\u202e" not in result.out
+
+
+# Colour and width.
+
+
+def test_colour_only_when_wanted(run: Run, login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for mode in ([], ["--summary"]):
+        assert "\x1b" not in run("pcap", login, *mode, "-q").out
+    assert "\x1b[" in run("pcap", login, "--color", "always", "-q").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run("pcap", login, "-q").out
+    assert "\x1b" not in run("pcap", login, "--color", "never", "-q").out
+
+
+def test_no_color_counts_on_a_terminal_and_always_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wiredecode.cli.output import wants_color
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert wants_color("auto", Terminal())
+    assert not wants_color("auto", io.StringIO())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not wants_color("auto", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_color("auto", Terminal())
+    assert wants_color("always", io.StringIO())
+
+
+def test_trees_fit_into_eighty_columns_and_are_not_wrapped_in_files(
+    run: Run, captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = captures / "rabbitmq-stream" / "c43_amqp.pcap"
+    assert max(map(len, run("pcap", path, "--hex", "-q", "-c", 40).lines)) > 80
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, run("pcap", path, "--hex", "-q", "-c", 40).lines)) <= 80
+
+
+# What goes wrong.
+
+
+def test_a_cut_file_shows_everything_before_the_damage(run: Run, captures: Path) -> None:
+    result = run("pcap", captures / "rabbitmq-stream" / "d_cutfile.pcap", "--summary")
+    assert result.code == 2
+    assert len(result.lines) > 50
+    assert "packets   155 read" in result.err
+    last = result.err.splitlines()[-1]
+    assert last.startswith("wiredecode: ")
+    assert "is cut in the middle of a packet record" in last
+
+
+def test_inputs_that_cannot_be_read_cost_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("no capture at all")
+    for name, said in (
+        ("", "is a directory"),
+        ("no", "does not exist"),
+        ("empty", "is empty"),
+        ("text", "is not a pcap"),
+    ):
+        result = run("pcap", tmp_path / name, "--json")
+        assert result.code == 2
+        assert result.raw == b""
+        (line,) = result.err.splitlines()
+        assert line.startswith("wiredecode: ")
+        assert said in line
+
+
+def test_a_file_that_is_missing_does_not_hide_the_others(run: Run, basic: Path, tmp_path: Path) -> None:
+    result = run("pcap", tmp_path / "no", basic, "--json", "-q")
+    assert result.code == 2
+    assert len(result.lines) == 142
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--summary", "--json"], "exclude each other"),
+        (["--hex", "--json"], "--hex goes with trees"),
+        (["--full", "--summary"], "--full goes with trees"),
+        (["--ranges", "--summary"], "--ranges goes with"),
+        (["-c", "0"], "-c"),
+        (["-d", "5552"], "no protocol is called ''"),
+        (["-d", "x=rabbitmq_stream"], "does not begin with a port"),
+        (["-d", "70000=rabbitmq_stream"], "does not begin with a port"),
+        (["-d", "1=amqp"], "no protocol is called 'amqp'; there is rabbitmq_stream"),
+        (["-d", "1=rabbitmq_stream/9"], "no dialect '9'"),
+        (["--from", "noon"], "is not a time"),
+        (["--to", "nan"], "is not a time"),
+        (["--bytes", "octal"], "--bytes"),
+        (["--nope"], "--nope"),
+        (["--summary-json", "/"], "--summary-json"),
+    ],
+)
+def test_a_wrong_command_line_costs_one_line(run: Run, basic: Path, words: list[str], said: str) -> None:
+    result = run("pcap", basic, *words)
+    assert result.code == 2
+    assert result.raw == b""
+    (line,) = result.err.splitlines()
+    assert line.startswith("wiredecode: ")
+    assert said in line
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_when_asked_for(
+    run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("\x1bboom")
+
+    monkeypatch.setattr("wiredecode.export.records.dumps", fail)
+    result = run("pcap", basic, "--json", "-q")
+    assert result.code == 70
+    assert result.err.startswith("wiredecode: internal error: RuntimeError: \\x1bboom; please report")
+    assert result.err.count("\n") == 1
+    assert "Traceback" in run("pcap", basic, "--json", "-q", "-v").err
+
+
+# What is seen where nothing is known.
+
+
+def test_a_capture_without_a_known_protocol_says_what_it_saw(run: Run, captures: Path) -> None:
+    result = run("pcap", captures / "rabbitmq-stream" / "c43_tls.pcap", "--summary")
+    assert result.code == 0
+    assert result.raw == b""
+    assert "port 5551: TLS" in result.err
+    assert "-d PORT=rabbitmq_stream" in result.err
+
+
+def test_an_unknown_protocol_is_named_by_its_port_with_how_to_decode_it(run: Run, tmp_path: Path) -> None:
+    talk = craft.Talk(server=("10.0.0.2", 9000))
+    path = write(tmp_path / "x.pcap", [*talk.handshake(), *talk.send(0, b"hello there, this is nothing known")])
+    result = run("pcap", path, "--summary")
+    assert (result.code, result.raw) == (0, b"")
+    assert "port 9000: unknown protocol, 34 bytes in 1 connection\n" in result.err
+    assert "-d 9000=rabbitmq_stream" in result.err
+
+
+def test_a_capture_without_tcp_says_so(run: Run, tmp_path: Path) -> None:
+    made = [craft.ethernet(craft.ipv4(craft.udp(b"dns"), protocol=17)), craft.ethernet(b"", 0x0806)]
+    result = run("pcap", write(tmp_path / "udp.pcap", made), "--json")
+    assert (result.code, result.raw) == (0, b"")
+    assert "1 UDP" in result.err
+    assert "1 ARP" in result.err
+    assert "there is no TCP in it" in result.err
+
+
+def test_a_capture_without_packets_is_no_error(run: Run, tmp_path: Path) -> None:
+    write_pcap(tmp_path / "none.pcap", [])
+    result = run("pcap", tmp_path / "none.pcap")
+    assert (result.code, result.raw) == (0, b"")
+    assert "0 read" in result.err

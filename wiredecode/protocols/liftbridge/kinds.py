@@ -1,0 +1,69 @@
+"""What only the envelope needs: a header whose own length field says where the payload starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import Binary, Test, UInt32, take
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
+    from wiredecode.layer import Layer
+
+CRC_FLAG = 0x01
+SHORT_HEADER, LONG_HEADER = 8, 12
+"""Header without and with CRC."""
+
+
+class Hex32(UInt32):
+    """A number that people read in hexadecimal."""
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return f"0x{x:08x}"
+
+
+class HasChecksum(Test):
+    """The flag is set, and the header is long enough."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return bool(layer.fields["flags"] & CRC_FLAG) and layer.fields["header_length"] >= LONG_HEADER
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.reference('flags')} & {CRC_FLAG} and {em.reference('header_length')} >= {LONG_HEADER}"
+
+
+class HasExtension(Test):
+    """The header is longer than its known fields."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return extension(layer.fields["header_length"], "crc" in layer.fields) > 0
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.constant(extension)}({em.reference('header_length')}, {em.presence('crc')}) > 0"
+
+
+def extension(header_length: int, checksum: bool) -> int:
+    """Header bytes after the fields that are known."""
+    return header_length - (LONG_HEADER if checksum else SHORT_HEADER)
+
+
+class Extension(Binary):
+    """The header bytes up to ``header_length``."""
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        length = extension(layer.fields["header_length"], "crc" in layer.fields)
+        stop = take(self.name, position, length, end)
+        return data[position:stop], stop
+
+    def write(self, value: bytes, layer: Layer) -> bytes:
+        return bytes(value)
+
+    def minimum(self) -> int:
+        return 0
+
+    def emit(self, em: Emitter) -> str:
+        value, length = em.variable(self.name), em.variable("n")
+        header = em.reference("header_length")
+        em.line(f"{length} = {em.constant(extension)}({header}, {em.presence('crc')})")
+        self.emit_value(em, value, length)
+        return value

@@ -1,0 +1,106 @@
+"""What all messages of Pravega share: the header, and the fields that stand in many of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from wiredecode.fields import Binary, Int32, Kind, More, Optional, UInt32, Uuid
+from wiredecode.layer import Layer
+from wiredecode.protocols.pravega.kinds import AtLeast, JavaText, Meaning, RequestId
+from wiredecode.protocols.pravega.names import TYPES
+
+NAME = "pravega"
+
+HEADER = struct.Struct(">iI")
+"""Type and length of a message; an event in a segment has the same header, with type 0."""
+EVENT_TYPE = 0
+NULL = 0xFFFFFFFF
+
+
+class Message(Layer):
+    """Base of all messages: fills in ``message_length`` when building.
+
+    ::
+
+        message_type int32 | message_length uint32 | message_length bytes
+    """
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ()
+    """The fields that a one-line summary shows."""
+    type_name: ClassVar[str]
+    """Name of the message, the same for the layouts it had over time."""
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        if "type_name" not in cls.__dict__:
+            cls.type_name = cls.__name__
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.message_length is None:
+            pkt = pkt[:4] + struct.pack(">I", len(pkt) + len(pay) - HEADER.size) + pkt[8:]
+        return pkt + pay
+
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        """Whether values that fit this layout can be meant by it: older layouts may fit by chance."""
+        return True
+
+
+def header(code: int, names: Mapping[int, str] = TYPES) -> list[Kind]:
+    return [
+        Int32("message_type", "what the message is", names=names, default=code),
+        UInt32("message_length", "bytes that follow the header", unit="bytes", default=None),
+    ]
+
+
+def control(code: int, *fields: Kind) -> list[Kind]:
+    """A message that begins with its request id."""
+    return [*header(code), request_id(), *fields]
+
+
+def request_id() -> Kind:
+    return RequestId("request_id", "ties a reply to its request")
+
+
+def late_request_id() -> Kind:
+    """At the end of the messages that had none before wire version 8."""
+    return Optional(RequestId("request_id", "ties a reply to its request", default=-1), AtLeast(8))
+
+
+def segment(name: str = "segment", doc: str = "name of the segment") -> Kind:
+    return JavaText(name, doc)
+
+
+def writer() -> Kind:
+    return Uuid("writer_id", "writer, chosen by the client")
+
+
+def token() -> Kind:
+    """The delegation token, normally a JWT."""
+    return JavaText("delegation_token", "proves that the client may do this", secret=True)
+
+
+def late_token() -> Kind:
+    """The token at the end of requests that had none before wire version 5."""
+    return Optional(token(), More())
+
+
+def stack_trace() -> Kind:
+    return Optional(JavaText("server_stack_trace", "where in the server it failed; wire version 6"), More())
+
+
+def late(name: str, doc: str, default: int = -1, unit: str = "") -> Kind:
+    """An int64 that newer versions added at the end."""
+    return Optional(Meaning(name, doc, default=default, unit=unit), AtLeast(8))
+
+
+def blob(name: str, doc: str) -> Kind:
+    return Binary(name, doc, length=UInt32)
+
+
+def nullable(name: str, doc: str) -> Kind:
+    """Bytes whose length may also be -1; Pravega reads that as empty."""
+    return Binary(name, doc, length=UInt32, null=NULL)

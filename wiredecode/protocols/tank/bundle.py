@@ -1,0 +1,340 @@
+"""What Produce carries and Consume brings back: chunks of bundles, bundles of messages (TANK's tank_encoding.md).
+
+::
+
+    chunk    { bundle_length varint | bundle } ..., the last one cut by some brokers
+    bundle   flags u8 | [extra] | [message_count varint] | [first_sequence_number u64] | [last_delta varint] | messages
+    message  flags u8 | [gap varint] | [timestamp u64] | [key str8] | body_length varint | body
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from wiredecode import compiler
+from wiredecode.compression import Status, decompress
+from wiredecode.fields import Array, Binary, Is, More, Optional, Rest, Struct, Test, UInt8
+from wiredecode.layer import Layer, Style
+from wiredecode.protocols.tank.kinds import BitFlags, Bits, Bounded, Milliseconds, Tail, U16, U32, U64, Varint32
+from wiredecode.protocols.tank.names import (
+    CODEC_MASK,
+    COUNT_MASK,
+    COUNT_SHIFT,
+    EXTRA,
+    EXTRA_FLAGS,
+    HAS_KEY,
+    MESSAGE_FLAGS,
+    PREVIOUS_PLUS_ONE,
+    PRODUCER_INFO,
+    SAME_TIMESTAMP,
+    SPARSE,
+)
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
+
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+"""Most that the message set of one bundle may grow to."""
+
+
+def message_fields(*gap: Optional) -> list[Any]:
+    return [
+        BitFlags("flags", "what is left out", names=MESSAGE_FLAGS),
+        *gap,
+        Optional(Milliseconds("timestamp", "set by the producer, ms since 1970"), Bits("flags", SAME_TIMESTAMP, 0)),
+        Optional(Binary("key", "key", length=UInt8), Bits("flags", HAS_KEY, HAS_KEY)),
+        Varint32("body_length", "size of the body", unit="bytes", measures="body"),
+        Binary("body", "the message", length="body_length"),
+    ]
+
+
+class Message(Layer):
+    """A message that cannot have a gap: of a plain bundle, or the first or last of a sparse one."""
+
+    fields_desc = message_fields()
+
+
+class GappedMessage(Layer):
+    """A message between the first and the last of a sparse bundle."""
+
+    fields_desc = message_fields(
+        Optional(
+            Varint32("gap", "sequence numbers left out before this message"),
+            Bits("flags", PREVIOUS_PLUS_ONE, 0),
+        )
+    )
+
+
+@contextmanager
+def greedy(em: Emitter, elements: str, start: str) -> Iterator[None]:
+    """Generate a loop's body that reads one element; when it does not fit, what was read of it is undone."""
+    em.line(f"{start} = p")
+    if em.careful:
+        em.line(f"{start}_r = len(r)")
+    with em.block("try:"):
+        yield
+    with em.block(f"except {'Short' if em.careful else 'Cut'}:"):
+        em.line(f"p = {start}")
+        if em.careful:
+            em.line(f"{elements}.pop()")
+            em.line(f"while len(r) > {start}_r: r.popitem()")
+        em.line("break")
+
+
+class Messages(Array):
+    """The whole messages up to the end of the bundle: the reader goes by bytes, the count only drives numbering.
+
+    Stops before a message that does not fit; what is left is for the next field.
+    """
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, GappedMessage, doc, count=None, bulk=True)
+        self.plain = Array(name, Message, count=None)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
+        last = message_count(layer.fields) - 1 if layer.fields["flags"] & SPARSE else 0
+        messages: list[Layer] = []
+        while position < end:
+            message = (GappedMessage if 0 < len(messages) < last else Message).within(data, position, end)
+            if message.problem is not None:
+                break
+            messages.append(message)
+            position = message.stop
+        return messages, position
+
+    def emit(self, em: Emitter) -> str:
+        flags = em.reference("flags")
+        em.flush()
+        count = f"({flags} >> {COUNT_SHIFT} & 15 or {em.scopes[-1].variables['message_count']})"
+        if em.mode == "head":
+            em.line("p = e")
+            return count
+        last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
+        em.line(f"{last} = {count} - 1 if {flags} & {SPARSE} else 0")
+        em.line(f"{index}, {elements} = 0, []")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
+        stepping, em.stepping = em.stepping, em.mode == "walk"
+        with em.block("while p < e:"):
+            with greedy(em, elements, start):
+                with em.block(f"if 0 < {index} < {last}:"):
+                    em._element(self, elements, index)
+                with em.block("else:"):
+                    em._element(self.plain, elements, index)
+            em.line(f"{index} += 1")
+        em.stepping = stepping
+        return index if em.mode == "walk" else elements
+
+
+class Several(Test):
+    """The bundle is sparse and has not exactly one message."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return layer.fields["flags"] & SPARSE != 0 and message_count(layer.fields) != 1
+
+    def emit(self, em: Emitter) -> str:
+        flags = em.reference("flags")
+        count = em.scopes[-1].variables["message_count"]
+        return f"{flags} & {SPARSE} and ({flags} >> {COUNT_SHIFT} & 15 or {count}) != 1"
+
+
+class HasExtra(Test):
+    """Bit 7 is set and the layout that only the document knows fits: the messages end where the bundle does.
+
+    No program writes it; where it does not fit, the bit is ignored as all readers do.
+    """
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
+        return data[position - 1] >= EXTRA and fits_document(data, position - 1, end)
+
+    def emit(self, em: Emitter) -> str:
+        return f"b[p - 1] >= {EXTRA} and {em.constant(fits_document)}(b, p - 1, e)"
+
+
+class Extra(Layer):
+    """What bit 7 announces, by the document."""
+
+    fields_desc = [
+        BitFlags("extra_flags", "what follows", names=EXTRA_FLAGS),
+        Optional(U32("leader_epoch", "epoch of the partition's leader"), Bits("extra_flags", PRODUCER_INFO, 1)),
+        Optional(U64("producer_id", "producer"), Bits("extra_flags", PRODUCER_INFO, 1)),
+        Optional(U16("producer_epoch", "epoch of the producer"), Bits("extra_flags", PRODUCER_INFO, 1)),
+    ]
+
+
+def bundle_fields(extra: Test) -> list[Any]:
+    return [
+        UInt8("flags", "codec (bits 0-1), message count 1 to 15 (bits 2-5), sparse (bit 6), extra (bit 7)"),
+        Optional(Struct("extra", Extra, "extra flags"), extra),
+        Optional(Varint32("message_count", "messages, where the flags do not tell"), Bits("flags", COUNT_MASK, 0)),
+        Optional(U64("first_sequence_number", "number of the first message"), Bits("flags", SPARSE, SPARSE)),
+        Optional(Varint32("last_delta", "number of the last message - of the first - 1"), Several()),
+        Optional(Messages("messages", "messages"), Bits("flags", CODEC_MASK, 0)),
+        Optional(Rest("partial_message", "a message that is cut"), PlainLeft()),
+        Optional(Rest("message_set", "the messages, compressed as one block"), More()),
+    ]
+
+
+class PlainLeft(Bits):
+    """Bytes are left of a bundle that is not compressed."""
+
+    def __init__(self) -> None:
+        super().__init__("flags", CODEC_MASK, 0)
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return position < end and super().holds(data, position, end, layer)
+
+    def emit(self, em: Emitter) -> str:
+        return f"p < e and {super().emit(em)}"
+
+
+class Bundle(Layer):
+    """Messages that were produced together, the unit of storage."""
+
+    fields_desc = bundle_fields(HasExtra())
+
+
+class DocumentBundle(Layer):
+    """A bundle with bit 7 set, as the document has it."""
+
+    fields_desc = bundle_fields(Bits("flags", EXTRA, EXTRA))
+
+
+class BundleEntry(Layer):
+    """A bundle in a chunk."""
+
+    fields_desc = [
+        Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
+        Bounded("bundle", Bundle, "messages produced together", size="bundle_length"),
+    ]
+
+
+class Bundles(Array):
+    """The whole bundles up to the end of the chunk."""
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, BundleEntry, doc, count=None)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
+        bundles: list[Layer] = []
+        while position < end:
+            bundle = BundleEntry.within(data, position, end)
+            if bundle.problem is not None:
+                break
+            bundles.append(bundle)
+            position = bundle.stop
+        return bundles, position
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        index, elements, start, limit = (em.variable(name) for name in ("n", "l", "s", "z"))
+        em.line(f"{index}, {elements}, {limit} = 0, [], e")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
+        with em.block("while p < e:"):
+            with greedy(em, elements, start):
+                em._element(self, elements, index)
+            em.line(f"{index} += 1")
+        em.line(f"e = {limit}")
+        return elements
+
+
+class Always(Test):
+    """Read whenever there are bytes for it; left out when building if it is not set."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return True
+
+    def emit(self, em: Emitter) -> str:
+        return "True"
+
+
+class PartialBundle(Layer):
+    """The last bundle of a chunk that was cut: older brokers cut at the fetch size. Nothing unusual."""
+
+    fields_desc = [
+        Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), Always()),
+        Optional(UInt8("flags", "as in a whole bundle"), Always()),
+        Optional(Rest("undecided", "with bit 7 set, only a whole bundle tells the layout"), Bits("flags", EXTRA, EXTRA)),
+        *bundle_fields(Always())[2:],
+        Optional(Rest("cut", "beginning of a field"), More()),
+    ]
+
+
+class Chunk(Layer):
+    """The data of one partition in an answer to Consume: bytes of the partition's log."""
+
+    fields_desc = [
+        Bundles("bundles", "whole bundles"),
+        Optional(Tail("partial_bundle", PartialBundle, "the last bundle, cut"), More()),
+    ]
+
+    @classmethod
+    def minimum(cls) -> int:
+        """A chunk that is cut away entirely still has its place."""
+        return 1
+
+
+def chunk_lengths(topics: list[Any]) -> list[int]:
+    """The sizes of the chunks of an answer, from the records of its header (structures or their values)."""
+    lengths = []
+    for topic in topics:
+        records = (topic.fields if isinstance(topic, Layer) else topic).get("partitions", ())
+        for record in records:
+            length = (record.fields if isinstance(record, Layer) else record).get("chunk_length", 0)
+            if length:
+                lengths.append(length)
+    return lengths
+
+
+class Chunks(Array):
+    """The chunks, one after another without separators, in the order of the records that announce one."""
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, Chunk, doc, count=None, bulk=True)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
+        chunks = []
+        for length in chunk_lengths(layer.fields["topics"]):
+            stop = min(end, position + length)
+            chunks.append(Chunk.within(data, position, stop))
+            position = stop
+        return chunks, position
+
+    def emit(self, em: Emitter) -> str:
+        topics = em.reference("topics")
+        em.flush()
+        lengths, index, elements, limit = (em.variable(name) for name in ("c", "n", "l", "z"))
+        em.line(f"{lengths} = {em.constant(chunk_lengths)}({topics})")
+        if em.mode == "head":
+            em.ended = True
+            return f"len({lengths})"
+        em.line(f"{elements}, {limit} = [], e")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
+        with em.block(f"for {index} in range(len({lengths})):"):
+            em.line(f"e = min({limit}, p + {lengths}[{index}])")
+            em._element(self, elements, index)
+        em.line(f"e = {limit}")
+        return elements
+
+
+# What the fields of a bundle mean together.
+
+
+def message_count(bundle: Any) -> int:
+    """The number of messages that the header of a bundle announces."""
+    return int(bundle["flags"] >> COUNT_SHIFT & 15 or bundle.get("message_count", 0))
+
+
+def fits_document(data: bytes, start: int, end: int) -> bool:
+    """Whether a bundle decodes to its end, with the number of messages it announces, if it has extra flags."""
+    try:
+        bundle, _ = compiler.walk(DocumentBundle, data, start, end)
+    except compiler.FAILED:
+        return False
+    if "message_set" in bundle:
+        return len(inflate(bundle, data, start, end, DocumentBundle, Style())[0]) == message_count(bundle)
+    return "partial_message" not in bundle and bundle["messages"] == message_count(bundle)

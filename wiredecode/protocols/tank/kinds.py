@@ -1,0 +1,396 @@
+"""The field kinds that only TANK needs: its varint, its endpoints, and structures whose size stands elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.compiler import Cut
+from wiredecode.fields import (
+    Array,
+    Flags,
+    Is,
+    Kind,
+    Rest,
+    Short,
+    Struct,
+    Test,
+    UInt16,
+    UInt32,
+    UInt64,
+    rfc3339_ms,
+    take,
+)
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
+    from wiredecode.layer import Layer
+
+VARINT_BYTES = 5
+"""Longest varint; the fifth byte brings the top four bits, whatever else is set in it."""
+MASK32 = 0xFFFFFFFF
+
+
+class U16(UInt16):
+    """16 bits, little-endian as all numbers of TANK."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **{"little": True, **kw})
+
+
+class U32(UInt32):
+    """32 bits, little-endian."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **{"little": True, **kw})
+
+
+class U64(UInt64):
+    """64 bits, little-endian."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **{"little": True, **kw})
+
+
+class Milliseconds(U64):
+    """A time, by convention in ms since 1970; RFC 3339 in records, other conventions as the number they are."""
+
+    column = "timestamp[ms, UTC]"
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
+        return _milliseconds(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(_milliseconds)}({expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(_milliseconds(x))
+
+
+_milliseconds = lru_cache(maxsize=1024)(rfc3339_ms)
+"""Neighbours in a bundle often have the same time."""
+
+
+class Seconds(U32):
+    """A time in seconds since 1970; RFC 3339 in records."""
+
+    column = "timestamp[s, UTC]"
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
+        return rfc3339_ms(value * 1000)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(rfc3339_ms)}({expression} * 1000)"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(rfc3339_ms(x * 1000))
+
+
+class BitFlags(Flags):
+    """Flags whose lists of names are made once: they stand before every message."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.lists = [super(BitFlags, self).present(value, bytes.hex) for value in range(256)]
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.lists)}[{expression}]"
+
+
+# Varints.
+
+
+class LongForm(int):
+    """A varint that was longer than it had to be, or had stray bits in its fifth byte; keeps its bytes."""
+
+    raw: bytes
+
+
+def varint(data: bytes, position: int, end: int, name: str, origin: int = 0) -> tuple[int, int]:
+    """Read a varint; return it and the position after it. Raises :class:`Short`, positions relative to ``origin``."""
+    value = 0
+    for index in range(VARINT_BYTES):
+        if position + index >= end:
+            raise Short(name, index + 1, end - position, position - origin)
+        byte = data[position + index]
+        value |= (byte & 0x7F if index < VARINT_BYTES - 1 else byte) << 7 * index
+        if byte < 0x80 or index == VARINT_BYTES - 1:
+            break
+    stop = position + index + 1
+    if byte >= 0x80:
+        raise Short(name, VARINT_BYTES + 1, VARINT_BYTES, position - origin)
+    value &= MASK32
+    raw = data[position:stop]
+    if raw != shortest(value):
+        value = LongForm(value)
+        value.raw = raw
+    return value, stop
+
+
+def shortest(value: int) -> bytes:
+    """The shortest encoding of a value, truncated to 32 bits as the encoders do."""
+    value &= MASK32
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """A varint of two bytes or more, for the fast decoders."""
+    if position + 2 <= end and data[position + 1] < 0x80 and data[position + 1]:
+        return data[position] & 0x7F | data[position + 1] << 7, position + 2
+    try:
+        return varint(data, position, end, "")
+    except Short:
+        raise Cut from None
+
+
+class Varint32(Kind):
+    """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last.
+
+    ``measures`` names the field whose size it tells, to fill it in when building.
+    """
+
+    column = "uint32"
+
+    def __init__(self, name: str, doc: str = "", *, measures: str | None = None, **kw: Any) -> None:
+        super().__init__(name, doc, **{"default": None if measures else 0, **kw})
+        self.measures = measures
+
+    def minimum(self) -> int:
+        return 1
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
+        return varint(data, position, end, self.name)
+
+    def write(self, value: int | None, layer: Layer) -> bytes:
+        if value is None:
+            value = len(layer.get_field(self.measures).write(layer.getfieldval(self.measures), layer))
+        return value.raw if isinstance(value, LongForm) else shortest(value)
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        value = em.variable(self.name)
+        if em.careful:
+            em.line(f"{value}, p = {em.constant(varint)}(b, p, e, {em.path(self.name)}, o)")
+            return value
+        em.line("if p >= e: raise Cut")
+        em.line(f"{value} = b[p]")
+        em.line(f"if {value} < 128: p += 1")
+        em.line(f"else: {value}, p = {em.constant(_quick)}(b, p, e)")
+        return value
+
+
+class Endpoint(Kind):
+    """An IPv4 address in network order and a port, little-endian; shown as ``address:port``."""
+
+    fixed, column = "6s", "string"
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        stop = take(self.name, position, 6, end)
+        return data[position:stop], stop
+
+    def write(self, value: bytes | str | None, layer: Layer) -> bytes:
+        if isinstance(value, str):
+            address, _, port = value.partition(":")
+            return IPv4Address(address).packed + int(port).to_bytes(2, "little")
+        return bytes(value or bytes(6))
+
+    def emit(self, em: Emitter) -> str:
+        return em.fixed(self)
+
+    def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
+        return endpoint_text(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(endpoint_text)}({expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return endpoint_text(x)
+
+
+def endpoint_text(raw: bytes) -> str:
+    return f"{IPv4Address(raw[:4])}:{int.from_bytes(raw[4:], 'little')}"
+
+
+# Presence.
+
+
+class Bits(Is):
+    """The bits of an earlier field under a mask have a value."""
+
+    def __init__(self, field: str, mask: int, value: int) -> None:
+        super().__init__(field)
+        self.mask, self.value = mask, value
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return layer.fields[self.field] & self.mask == self.value
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.reference(self.field)} & {self.mask} == {self.value}"
+
+
+class IsNot(Is):
+    """An earlier field has none of the given values."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return layer.fields[self.field] not in self.values
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.reference(self.field)} not in {em.constant(self.values)}"
+
+
+class IsThere(Is):
+    """An earlier optional field is there and has one of the given values."""
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.presence(self.field)} and {super().emit(em)}"
+
+
+class Next(Test):
+    """The next bytes are these."""
+
+    def __init__(self, expected: bytes) -> None:
+        self.expected = expected
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return data[position : min(end, position + len(self.expected))] == self.expected
+
+    def emit(self, em: Emitter) -> str:
+        return f"b[p:min(e, p + {len(self.expected)})] == {self.expected!r}"
+
+
+# The header of the answers to Consume, whose length stands in front of it.
+
+HEADER_END = "header_end"
+"""What the compiler calls the position at which the header ends."""
+
+
+class HeaderLength(U32):
+    """Size of what follows up to the chunks. Where the header ends limits the kinds of :class:`InHeader`."""
+
+    def emit(self, em: Emitter) -> str:
+        value = em.number(self)
+        stop = em.variable(HEADER_END)
+        em.line(f"{stop} = p + {value}")
+        em.scopes[-1].variables[HEADER_END] = stop
+        return value
+
+
+def header_end(layer: Layer) -> int:
+    return int(layer.ranges["header_length"][1] + layer.fields["header_length"])
+
+
+class InHeader(Kind):
+    """Mixed into a kind that must not read beyond the header."""
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        stop = max(position, min(end, header_end(layer)))
+        return super().read(data, position, stop, layer)
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        outer = em.variable("z")
+        em.line(f"{outer}, e = e, max(p, min(e, {em.scopes[-1].variables[HEADER_END]}))")
+        value = super().emit(em)
+        em.flush()
+        em.line(f"e = {outer}")
+        return value
+
+
+class HeaderArray(InHeader, Array):
+    """An array inside the header."""
+
+
+class HeaderRest(InHeader, Rest):
+    """What is left of the header."""
+
+
+class MoreHeader(Test):
+    """Bytes of the header are left."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return position < min(end, header_end(layer))
+
+    def emit(self, em: Emitter) -> str:
+        return f"p < min(e, {em.scopes[-1].variables[HEADER_END]})"
+
+
+class Stray(Test):
+    """The answer to ConsumeAsPeer after a wait that expired: four zero bytes where Consume has its request id.
+
+    They read as a topic count of 0 with at least four more bytes of header behind it.
+    """
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return min(end, header_end(layer)) - position >= 6 and data[position : position + 2] == b"\0\0"
+
+    def emit(self, em: Emitter) -> str:
+        return f"min(e, {em.scopes[-1].variables[HEADER_END]}) - p >= 6 and b[p:p + 2] == b'\\0\\0'"
+
+
+# Structures of limited size.
+
+
+class Bounded(Struct):
+    """A structure that has exactly as many bytes as an earlier field says."""
+
+    def __init__(self, name: str, layer: type[Layer], doc: str = "", *, size: str, **kw: Any) -> None:
+        super().__init__(name, layer, doc, **kw)
+        self.size = size
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
+        stop = position + layer.fields[self.size]
+        inner, reached = super().read(data, position, min(stop, end), layer)
+        if stop > end:
+            raise Short(self.name, stop - position, end - position, position, inner)
+        return inner, reached
+
+    def emit(self, em: Emitter) -> str:
+        size = em.reference(self.size)
+        em.flush()
+        outer, start, stop = em.variable("z"), em.variable("t"), em.variable("q")
+        em.line(f"{outer}, {start}, {stop} = e, p, p + {size}")
+        if not em.careful:
+            em.line(f"if {stop} > e: raise Cut")
+        em.line(f"e = min(e, {stop})")
+        value = em.structure(self.layer, self.name)
+        em.line(f"e = {outer}")
+        if em.careful:
+            with em.block(f"if {stop} > e:"):
+                em.line(f"raise Short({em.path(self.name)}, {size}, e - {start}, {start} - o)")
+        return value
+
+
+class Tail(Struct):
+    """A structure that ends where it is cut: what can be read of it, and the bytes of the field that is cut (``cut``)."""
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
+        inner = self.layer.within(data, position, end)
+        if inner.problem is not None:
+            inner.problem = None
+            if inner.stop < end:
+                inner.fields["cut"], inner.ranges["cut"] = data[inner.stop : end], (inner.stop, end)
+            inner.stop = end
+        return inner, end
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        target, prefix = em.variable("d"), em.variable("x")
+        em.line(f"{target} = {{}}")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {target}")
+            em.line(f"{prefix} = {em.path(self.name + '.')}")
+        with em.block("try:"):
+            em._scope(self.layer, target, prefix, created=True)
+        with em.block(f"except {'Short' if em.careful else 'Cut'}:"), em.block("if p < e:"):
+            em.line(f"{target}['cut'] = {'show(b[p:e])' if em.mode == 'record' else 'b[p:e]'}")
+            if em.careful:
+                em.line(f"r[{prefix} + 'cut'] = (p - o, e - o)")
+            em.line("p = e")
+        return target

@@ -1,0 +1,532 @@
+"""Field kinds of text protocols: words, tokens, decimal numbers, lines, JSON objects with declared members.
+
+They are kinds like those of :mod:`wiredecode.fields`, so a text message is declared as a binary one is. What the eye
+does not miss (how many blanks stood between two tokens, leading zeros, lower case) is no value: a dissected
+:class:`TextLayer` remembers it in ``spelling`` where it differs from this package's own way of writing, so that
+building gives the same bytes again; a layer built from values writes the usual way.
+
+Tokens stand on a line: up to LF, or to the end of the frame for protocols that count bytes. A line that begins with a
+:class:`Word` and holds tokens only is split once by the compiled decoder; other lines are read piece by piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.fields import Kind, Optional, Short, Test, plain, printable, text
+from wiredecode.layer import Layer
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
+
+MAX_DIGITS = 9
+"""Longest decimal number, as text protocols bound it; a declaration may say otherwise."""
+SHOWN_CHARACTERS = 40
+"""Of a value that does not fit its field, in a finding."""
+STRAY = (b"\r", b"\v", b"\f")
+"""Blanks to ``bytes.split`` that need a closer look: they separate tokens in some places only, or never."""
+
+
+class Unfit(Short):
+    """Bytes that cannot be the field: ``reason`` says why. The frame is as malformed as one that is cut."""
+
+    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
+        super().__init__(field, 0, 0, start, partial)
+        self.reason = reason
+
+
+class TextLayer(Layer):
+    """Base of text messages. ``blanks`` are the bytes that separate tokens."""
+
+    __slots__ = ("spelling",)
+    blanks: ClassVar[bytes] = b" \t\r"
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.spelling: dict[str, tuple[bytes, bytes, bytes]] = {}
+        super().__init__(*args, **kw)
+
+
+@cache
+def token_pattern(blanks: bytes) -> re.Pattern[bytes]:
+    """Blanks, then a token as the group; a CR that is no blank is a byte of the token unless the line ends there."""
+    stray = rb"" if b"\r" in blanks else rb"|\r(?!\n|\Z)"
+    characters = re.escape(blanks) + rb"\r\n"
+    return re.compile(rb"[%s]*((?:[^%s]%s)*)" % (re.escape(blanks), characters, stray))
+
+
+def line_stop(data: bytes, position: int, end: int) -> int:
+    """Where the line at ``position`` ends: at its LF, or where the frame ends."""
+    stop = data.find(b"\n", position, end)
+    return end if stop < 0 else stop
+
+
+def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
+    """How many tokens follow on the line."""
+    stop, count, match = line_stop(data, position, end), 0, token_pattern(blanks).match
+    while (found := match(data, position, stop)) and found[1]:
+        position, count = found.end(), count + 1
+    return count
+
+
+# How the compiled decoder reads a line of tokens.
+
+
+class Line:
+    """A line while the code that reads it is generated: in ``tokens``, of which ``index`` is the next.
+
+    The index is a number as long as it is the same for every frame, then the name of a variable.
+    """
+
+    def __init__(self, tokens: str, count: str, stop: str) -> None:
+        self.tokens, self.count, self.stop = tokens, count, stop
+        self.index: int | str = 1
+        self.sure = 1
+        """Tokens known to be there."""
+
+    def variable(self, em: Emitter) -> str:
+        """The index as a variable: from here on it depends on the frame."""
+        if isinstance(self.index, int):
+            name = em.variable("k")
+            em.line(f"{name} = {self.index}")
+            self.index = name
+        return self.index
+
+    def left(self, em: Emitter) -> str:
+        """The expression for the number of tokens left."""
+        return f"{self.count} - {self.variable(em)}"
+
+    def take(self, em: Emitter) -> str:
+        """The expression of the next token."""
+        if isinstance(self.index, int):
+            self.index += 1
+            if self.index > self.sure:
+                em.line(f"if {self.count} < {self.index}: raise Cut")
+            return f"{self.tokens}[{self.index - 1}]"
+        em.line(f"if {self.index} >= {self.count}: raise Cut")
+        em.line(f"{self.index} += 1")
+        return f"{self.tokens}[{self.index} - 1]"
+
+
+def token_line(em: Emitter) -> Line | None:
+    """The line of tokens being read in one go, if the decoder being generated does that here."""
+    return em.scopes[-1].line
+
+
+def begin_line(em: Emitter, word: Word) -> bool:
+    """Generate the splitting of a line, if it holds tokens only; tell whether it was done."""
+    layer = em.scopes[-1].layer
+    kinds = [plain(kind) for kind in layer.fields_desc]
+    rest = kinds[next(index for index, kind in enumerate(kinds) if kind.name == word.name) + 1 :]
+    end = next((index for index, kind in enumerate(rest) if isinstance(kind, LineEnd)), None)
+    if em.careful or end is None or not all(isinstance(kind, Token) for kind in rest[:end]):
+        return False
+    required = 1
+    for kind in layer.fields_desc[len(kinds) - len(rest) : len(kinds) - len(rest) + end]:
+        if isinstance(kind, Optional):
+            break
+        required += 1
+    tokens, count, stop, line = (em.variable(name) for name in ("t", "n", "stop", "line"))
+    em.line(f"{stop} = b.find(b'\\n', p, e)")
+    em.line(f"{line} = b[p:{stop}]")
+    strays = " or ".join(f"{stray!r} in {line}" for stray in STRAY[1:])
+    em.line(f"if {stop} < 0 or {line}.find(b'\\r') != len({line}) - 1 or {strays}: raise Cut")
+    em.line(f"{tokens} = {line}.split()")
+    em.line(f"{count} = len({tokens})")
+    em.line(f"if {count} < {required} or {tokens}[0] != {word.word!r}: raise Cut")
+    em.line(f"if {line}[-2] in b' \\t': raise Cut")
+    em.scopes[-1].line = found = Line(tokens, count, stop)
+    found.sure = required
+    return True
+
+
+# Kinds.
+
+
+class Piece(Kind):
+    """Base: a stretch of characters with something before and after it that is not part of the value.
+
+    ``before`` and ``after`` are what this package writes there.
+    """
+
+    column = "string"
+    before: bytes = b""
+    after: bytes = b""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", "")
+        super().__init__(name, doc, **kw)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        """First byte of the value, the byte after its last, and the position after the field. Raises :class:`Short`.
+
+        ``layer`` is the layer or its class.
+        """
+        raise NotImplementedError
+
+    def decode(self, raw: bytes) -> Any:
+        return text(raw)
+
+    def encode(self, value: Any) -> bytes:
+        return str(value).encode("utf-8", "surrogateescape")
+
+    def strict(self) -> Callable[[bytes], Any]:
+        """Like :meth:`decode` for the fast decoders, which leave text that is not UTF-8 to the careful one."""
+        return bytes.decode
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        start, stop, following = self.scan(data, position, end, layer)
+        raw = data[start:stop]
+        value = self.decode(raw)
+        written = data[position:start], raw, data[stop:following]
+        if isinstance(layer, TextLayer) and written != (self.before, self.encode(value), self.after):
+            layer.spelling[self.name] = written
+        return value, following
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        before, raw, after = self.before, None, self.after
+        if isinstance(layer, TextLayer) and self.name in layer.spelling:
+            before, raw, after = layer.spelling[self.name]
+            if self.decode(raw) != value:
+                raw = None
+        return before + (self.encode(value) if raw is None else raw) + after
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        start, stop, value = em.variable("s"), em.variable("q"), em.variable(self.name)
+        layer = em.constant(em.scopes[-1].layer)
+        em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
+        decode = em.constant(self.decode if em.careful else self.strict())
+        em.line(f"{value} = {decode}(b[{start}:{stop}])")
+        return value
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return printable(value) if isinstance(value, str) else value
+
+
+class Word(Piece):
+    """A constant word, in any case: what a line begins with. The value is the word as declared."""
+
+    def __init__(self, name: str, word: str, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", word)
+        super().__init__(name, doc, **kw)
+        self.word = word.encode()
+
+    def minimum(self) -> int:
+        return len(self.word)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = position + len(self.word)
+        if stop > end:
+            raise Short(self.name, len(self.word), end - position, position)
+        if data[position:stop].upper() != self.word.upper():
+            raise Unfit(self.name, f"{self.name} is not {self.word.decode()}", position)
+        return position, stop, stop
+
+    def decode(self, raw: bytes) -> str:
+        return self.word.decode() if raw.upper() == self.word.upper() else text(raw)
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return self.decode
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        return repr(self.word.decode()) if begin_line(em, self) else super().emit(em)
+
+
+class Token(Piece):
+    """A run of bytes without blanks; blanks before it."""
+
+    before = b" "
+
+    def minimum(self) -> int:
+        return 1
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
+        assert found is not None
+        start, stop = found.span(1)
+        if start == stop:
+            raise Unfit(self.name, f"{self.name} is missing", position)
+        return start, stop, stop
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        return super().emit(em) if line is None else self.emit_token(em, line.take(em))
+
+    def emit_token(self, em: Emitter, token: str) -> str:
+        value = em.variable(self.name)
+        em.line(f"{value} = {token}.decode()")
+        return value
+
+
+class Decimal(Token):
+    """A token of 1 to ``digits`` decimal digits. ``measure`` computes the number that a layer built from values says."""
+
+    column = "uint64"
+
+    def __init__(
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        digits: int = MAX_DIGITS,
+        measure: Callable[[Layer], int] | None = None,
+        **kw: Any,
+    ) -> None:
+        kw.setdefault("default", 0 if measure is None else None)
+        super().__init__(name, doc, **kw)
+        self.digits, self.measure = digits, measure
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        found = super().scan(data, position, end, layer)
+        raw = data[found[0] : found[1]]
+        if not raw.isdigit() or len(raw) > self.digits:
+            shown = printable(text(raw[:SHOWN_CHARACTERS]))
+            reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
+            raise Unfit(self.name, reason, found[0])
+        return found
+
+    def decode(self, raw: bytes) -> int:
+        return int(raw)
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return int
+
+    def write(self, value: int | None, layer: Layer) -> bytes:
+        if value is None:
+            value = self.measure(layer) if self.measure is not None else 0
+        return super().write(value, layer)
+
+    def emit_token(self, em: Emitter, token: str) -> str:
+        value = em.variable(self.name)
+        em.line(f"{value} = {token}")
+        em.line(f"if not {value}.isdigit() or len({value}) > {self.digits}: raise Cut")
+        em.line(f"{value} = int({value})")
+        return value
+
+
+class Tokens(Token):
+    """The tokens left on the line but the last ``leave``; at least one."""
+
+    column = "list<string>"
+
+    def __init__(self, name: str, doc: str = "", *, leave: int = 0, **kw: Any) -> None:
+        kw.setdefault("default", [])
+        super().__init__(name, doc, **kw)
+        self.leave = leave
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        stop, match = line_stop(data, position, end), token_pattern(blanks).match
+        spans = []
+        reached = position
+        while (found := match(data, reached, stop)) and found[1]:
+            spans.append(found.span(1))
+            reached = found.end()
+        if len(spans) <= self.leave:
+            raise Unfit(self.name, f"{self.name} are missing", position)
+        last = spans[len(spans) - self.leave - 1][1]
+        return spans[0][0], last, last
+
+    def decode(self, raw: bytes) -> list[str]:
+        return [text(token) for token in raw.split()]
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return lambda raw: [token.decode() for token in raw.split()]
+
+    def encode(self, value: list[str]) -> bytes:
+        return b" ".join(token.encode("utf-8", "surrogateescape") for token in value)
+
+    def present(self, value: list[str], show: Callable[[bytes], str]) -> list[str]:
+        return [printable(token) for token in value]
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is None:
+            return super().emit(em)
+        index, value = line.variable(em), em.variable(self.name)
+        em.line(f"if {line.count} - {index} <= {self.leave}: raise Cut")
+        em.line(f"{value} = [i.decode() for i in {line.tokens}[{index} : {line.count} - {self.leave}]]")
+        em.line(f"{index} = {line.count} - {self.leave}")
+        return value
+
+
+class LineText(Piece):
+    """Everything to the end of the line, without the blanks around it; ``quote`` is a character it stands in."""
+
+    before = b" "
+
+    def __init__(self, name: str, doc: str = "", *, quote: str = "", before: bytes = b" ", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.quote = quote.encode()
+        self.before, self.after = before + self.quote, self.quote
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        line = data[position : line_stop(data, position, end)]
+        start = position + len(line) - len(line.lstrip(b" \t"))
+        stop = following = max(start, position + len(line.rstrip(b" \t\r")))
+        quote = self.quote
+        if quote and stop - start >= 2 and data[start : start + 1] == quote == data[stop - 1 : stop]:
+            start, stop = start + 1, stop - 1
+        return start, stop, following
+
+
+class Until(Piece):
+    """Text up to a delimiter, which belongs to the field but not to the value; ``skip`` are bytes left out before it."""
+
+    def __init__(self, name: str, doc: str = "", *, stop: bytes, skip: bytes = b"", before: bytes = b"", **kw: Any):
+        super().__init__(name, doc, **kw)
+        self.after, self.skip, self.before = stop, skip, before
+
+    def minimum(self) -> int:
+        return len(self.after)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = data.find(self.after, position, end)
+        if stop < 0:
+            raise Unfit(self.name, f"{self.name} does not end with {self.after!r}", position)
+        skipped = len(data[position:stop]) - len(data[position:stop].lstrip(self.skip)) if self.skip else 0
+        return position + skipped, stop, stop + len(self.after)
+
+
+class Hidden(Piece):
+    """Bytes that only hold a message together; no record shows them. The value is the bytes."""
+
+    column = "binary"
+    hidden = True
+
+    def decode(self, raw: bytes) -> bytes:
+        return raw
+
+    def encode(self, value: Any) -> bytes:
+        return bytes(value)
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return self.decode
+
+
+class LineEnd(Hidden):
+    """Blanks, an optional CR, and LF."""
+
+    def __init__(self, name: str = "line_end", doc: str = "end of the line", **kw: Any) -> None:
+        kw.setdefault("default", b"\r\n")
+        super().__init__(name, doc, **kw)
+
+    def minimum(self) -> int:
+        return 1
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = data.find(b"\n", position, end)
+        if stop < 0:
+            raise Short(self.name, end - position + 1, end - position, position)
+        rest = data[position:stop].strip(b" \t\r")
+        if rest:
+            shown = printable(text(rest[:SHOWN_CHARACTERS]))
+            raise Unfit(self.name, f"more on the line than its fields: {shown!r}", position)
+        return position, stop + 1, stop + 1
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is None:
+            return super().emit(em)
+        em.line(f"if {line.index} != {line.count}: raise Cut")
+        em.line(f"p = {line.stop} + 1")
+        em.scopes[-1].line = None
+        return repr(b"\r\n")
+
+
+class Mark(Hidden):
+    """Constant bytes."""
+
+    def __init__(self, name: str, mark: bytes, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", mark)
+        super().__init__(name, doc, **kw)
+        self.mark = mark
+
+    def minimum(self) -> int:
+        return len(self.mark)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = position + len(self.mark)
+        if data[position : min(stop, end)] != self.mark:
+            there = data[position : min(stop, end)]
+            if self.mark.startswith(there):
+                raise Short(self.name, len(self.mark), len(there), position)
+            raise Unfit(self.name, f"{self.mark!r} expected, {there!r} found", position)
+        return position, stop, stop
+
+    def emit(self, em: Emitter) -> str:
+        if em.careful:
+            return super().emit(em)
+        em.flush()
+        stop = em.variable("q")
+        em.line(f"{stop} = p + {len(self.mark)}")
+        em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise Cut")
+        em.line(f"p = {stop}")
+        return repr(self.mark)
+
+
+# Presence.
+
+
+class TokensLeft(Test):
+    """One of the given numbers of tokens is left on the line."""
+
+    def __init__(self, *counts: int) -> None:
+        self.counts = counts
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        return tokens_left(data, position, end, getattr(layer, "blanks", TextLayer.blanks)) in self.counts
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is not None:
+            count = line.left(em)
+            return f"{count} == {self.counts[0]}" if len(self.counts) == 1 else f"{count} in {self.counts!r}"
+        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
+
+
+class NextToken(Test):
+    """The next token is one of the given ones."""
+
+    def __init__(self, *tokens: bytes) -> None:
+        self.tokens = tokens
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
+        return found is not None and found[1] in self.tokens
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is not None:
+            index = line.variable(em)
+            return f"{index} < {line.count} and {line.tokens}[{index}] in {self.tokens!r}"
+        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
+
+
+class MoreOnLine(Test):
+    """Something other than blanks is left on the line."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        return bool(data[position : line_stop(data, position, end)].strip(b" \t\r"))
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.constant(self.holds)}(b, p, e, None)"
+
+
+class Present(Test):
+    """An earlier optional field is there."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return self.field in layer.fields
+
+    def emit(self, em: Emitter) -> str:
+        return em.presence(self.field)
