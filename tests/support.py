@@ -269,6 +269,8 @@ class Seen:
     """Which bytes of each direction are in a capture: spans of stream offsets by flow (no sequence wrap)."""
 
     captured: int = 0
+    origin: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
+    """Sequence number of offset 0 of each direction: behind the SYN, or that of the first packet seen."""
     spans: dict[tuple[bytes, bytes], Spans] = field(default_factory=lambda: defaultdict(list))
 
     def holds(self, flow: tuple[bytes, bytes], low: int, high: int) -> bool:
@@ -282,11 +284,11 @@ class Seen:
 
 
 def seen(source: Iterable[PacketBatch]) -> Seen:
-    found, first = Seen(), {}
+    found = Seen()
     for segment in segments(source):
         if segment.syn:
-            first[segment.flow] = segment.sequence + 1
-        start = segment.sequence - first.setdefault(segment.flow, segment.sequence)
+            found.origin[segment.flow] = segment.sequence + 1
+        start = segment.sequence - found.origin.setdefault(segment.flow, segment.sequence)
         found.captured += len(segment.payload)
         if segment.payload:
             found.spans[segment.flow].append((start, start + len(segment.payload)))
@@ -303,12 +305,19 @@ def flow(frame: Frame) -> tuple[bytes, bytes]:
     return packed(frame.source), packed(frame.destination)
 
 
-def lossy(base: Run, damaged: Run, there: Seen) -> tuple[list[str], list[Frame]]:
+def lossy(
+    base: Run, damaged: Run, there: Seen, origin: dict[tuple[bytes, bytes], int] | None = None
+) -> tuple[list[str], list[Frame]]:
     """Hold a damaged capture against the undamaged one: (what was invented or wrong, whole frames not found).
 
-    ``there`` says which bytes of the undamaged capture the damaged one still holds.
+    ``there`` says which bytes the damaged capture still holds. Where it lacks the start of the connections, ``origin``
+    is that of the undamaged one.
     """
-    known = {(flow(frame), frame.offset): frame for frame in base.frames}
+    known = {}
+    for frame in base.frames:
+        way = flow(frame)
+        later = there.origin.get(way, 0) - origin.get(way, 0) if origin else 0
+        known[way, frame.offset - later] = frame
     wrong: list[str] = []
     found = set()
     for frame in damaged.frames:
@@ -320,12 +329,12 @@ def lossy(base: Run, damaged: Run, there: Seen) -> tuple[list[str], list[Frame]]
             wrong.append(f"invented: {frame.type} at {place[1]} of {frame.source}")
             continue
         found.add(place)
-        whole = there.holds(place[0], true.offset, true.offset + true.length)
+        whole = there.holds(place[0], frame.offset, frame.offset + true.length)
         wrong += disagreements(true, frame, whole)
     lost = [
         frame
         for place, frame in known.items()
-        if place not in found and there.holds(place[0], frame.offset, frame.offset + frame.length)
+        if place not in found and there.holds(place[0], place[1], place[1] + frame.length)
     ]
     return wrong, lost
 

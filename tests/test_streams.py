@@ -110,7 +110,11 @@ def test_batch_size_changes_nothing_at_all(name: str, size: int) -> None:
     assert len(one.frames) == len(all_at_once.frames)
     for mine, theirs in zip(one.frames, all_at_once.frames, strict=True):
         assert meaning(mine) == meaning(theirs)
-        assert (mine.packets, mine.time_ns, mine.first_ns) == (theirs.packets, theirs.time_ns, theirs.first_ns)
+        assert (mine.packets, mine.time_ns, mine.first_ns) == (
+            theirs.packets,
+            theirs.time_ns,
+            theirs.first_ns,
+        )
         assert (mine.ready, mine.latency_ns) == (theirs.ready, theirs.latency_ns)
     assert one.totals == all_at_once.totals
 

@@ -40,9 +40,18 @@ MILLISECONDS_MAX = 253_402_300_799_999
 class Short(Exception):
     """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
 
+    reason: str = ""
+    """Why the bytes cannot be the field, where that is not that they end."""
+
     def __init__(self, field: str, needed: int, had: int, start: int, partial: Any = None) -> None:
         super().__init__(field, needed, had, start)
         self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
+
+    def inside(self, field: str, partial: Any) -> Short:
+        """The same problem, as the structure or array around the field tells it."""
+        problem = Short(field, self.needed, self.had, self.start, partial)
+        problem.reason = self.reason
+        return problem
 
 
 def take(field: str, position: int, length: int, end: int) -> int:
@@ -540,7 +549,7 @@ class Struct(Kind):
         inner = self.layer.within(data, position, end)
         if inner.problem is not None:
             short = inner.problem
-            raise Short(f"{self.name}.{short.field}", short.needed, short.had, short.start, inner)
+            raise short.inside(f"{self.name}.{short.field}", inner)
         return inner, inner.stop
 
     def write(self, value: Any, layer: Layer) -> bytes:
@@ -603,7 +612,7 @@ class Array(Kind):
                 if short.partial is not None:
                     values.append(short.partial)
                 inside = short.field.removeprefix(self.name)
-                raise Short(f"{self.name}[{index}]{inside}", short.needed, short.had, short.start, values) from None
+                raise short.inside(f"{self.name}[{index}]{inside}", values) from None
             values.append(value)
         return values, position
 

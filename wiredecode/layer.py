@@ -86,7 +86,9 @@ class Layer(Packet):
                 break
             self.fields[kind.name] = value
             self.ranges[kind.name] = (start, position)
-        self.stop = position if self.problem is not None else self.read_tail(data, position, end)
+        if self.problem is None and len(self.in_order) < len(self.fields_desc):
+            position = self.read_tail(data, position, end)
+        self.stop = position
 
     def read_tail(self, data: bytes, position: int, end: int) -> int:
         """Read the tagged fields, as :meth:`read_fields` does the others; return the position after them.

@@ -31,7 +31,7 @@ STRAY = (b"\r", b"\v", b"\f")
 
 
 class Unfit(Short):
-    """Bytes that cannot be the field: ``reason`` says why. The frame is as malformed as one that is cut."""
+    """Bytes that cannot be the field, whatever follows."""
 
     def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
         super().__init__(field, 0, 0, start, partial)

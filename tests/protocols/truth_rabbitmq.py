@@ -202,7 +202,12 @@ def javascript(run: Run, truth: dict[str, Any]) -> Iterator[str]:
     """What the JavaScript client wrote and saw, by the port of its connection."""
     wrote: dict[int, list[Any]] = {}
     for command in truth["commands_written"]:
-        said = (command["key"], command["version"], command.get("correlation_id"), command.get("publishing_ids"))
+        said = (
+            command["key"],
+            command["version"],
+            command.get("correlation_id"),
+            command.get("publishing_ids"),
+        )
         wrote.setdefault(command["local_port"], []).append(said)
     saw: dict[int, list[Any]] = {}
     for answer in truth["responses_seen"]:
@@ -260,7 +265,9 @@ def an_event(run: Run, event: dict[str, Any]) -> Iterator[str]:
         for key, told in event.items():
             if key == "messages" or key.startswith("consumer_"):
                 yield from consumed(run, told, event)
-    elif name in ("published", "published_filtered", "published_super_stream", "sub_entry_published") and plain:
+    elif (
+        name in ("published", "published_filtered", "published_super_stream", "sub_entry_published") and plain
+    ):
         yield from were_published(run, event)
     for side in ("request_hex", "response_hex"):
         if side in event and not any(frame.data[4:].hex() == event[side] for frame in run.frames):
@@ -350,7 +357,9 @@ def errors(run: Run, events: list[dict[str, Any]]) -> Iterator[str]:
     for frame in run.frames:
         values = careful_values(frame)
         codes = [values.get("response_code")]
-        codes += [one.get("response_code") for name in ("streams", "errors") for one in dicts(values.get(name))]
+        codes += [
+            one.get("response_code") for name in ("streams", "errors") for one in dicts(values.get(name))
+        ]
         refused.update(code for code in codes if code not in (None, 1))
     told = Counter(event["code"] for event in events if "error" in event and "code" in event)
     for code, count in told.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from wiredecode import compiler
@@ -83,11 +83,24 @@ class Plan:
 
 
 def tell_problem(frame: Frame, problem: Short | None) -> None:
-    """Make a finding of what the careful decoder met; without a problem it was text that is not UTF-8."""
+    """Make a finding of what the careful decoder met; without a problem it may have been text that is not UTF-8."""
     if problem is None:
-        frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
+        if has_surrogates(frame.values):
+            frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
         return
     frame.status = MALFORMED
-    message = f"{problem.field} needs {problem.needed} bytes, the frame has {problem.had} left"
     where = (problem.start, frame.stop - frame.start)
+    if problem.reason:
+        frame.find("error", "malformed", "field-unfit", problem.reason, problem.field, where)
+        return
+    message = f"{problem.field} needs {problem.needed} bytes, the frame has {problem.had} left"
     frame.find("error", "malformed", "field-cut", message, problem.field, where)
+
+
+def has_surrogates(value: Any) -> bool:
+    """Whether a text among the values was not UTF-8; fast decoders also give up on what is unusual but right."""
+    if isinstance(value, str):
+        return not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)
+    if isinstance(value, Mapping):
+        return any(has_surrogates(inner) for inner in value.values())
+    return isinstance(value, list) and any(has_surrogates(inner) for inner in value)

@@ -50,6 +50,7 @@ failure = re.compile(rb"[ \t\r\n]*ERROR(?::|(?= ))").match
 control = re.compile(rb"[ \t\r\n]*STREAM_CONTROL(?=[ \t\r\n]|\Z)").match
 json_start = re.compile(rb"[ \t\r\n]*[{\[]").match
 topic_characters = re.compile(rb"[A-Za-z0-9._=-]*\Z").match
+first_word = re.compile(rb"[\0 \t\r\n]*(\w*)").match
 first_argument = re.compile(rb"[\0 \t\r\n]*\w+[ \t\r\n]*(?:([^\s=]+)=|(\S))?").match
 
 
@@ -127,7 +128,7 @@ def _command_layer(data: bytes, position: int, stop: int) -> type[Message]:
 
 
 def command_name(data: bytes, position: int, stop: int) -> str:
-    match = re.compile(rb"[\0 \t\r\n]*(\w*)").match(data, position, stop)
+    match = first_word(data, position, stop)
     return match[1].decode("ascii", "replace").upper() if match else ""
 
 
@@ -193,14 +194,13 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
     layer = _text_layer(data, start, stop, sender)
     if layer is not None and not (layer is Envelope and sender != "client"):
         return Body(layer, "seed" if layer is PositionalCommand else None)
-    if sender != "server" or is_batch:
-        inflated = raw_snappy(data[position:stop])
-        if inflated is not None and (sender == "server" or holds_message(inflated)):
-            return Body(Compressed, None, codec="snappy", inflated=Decompressed(inflated))
+    if not is_batch and sender != "client" and is_text(data[position:stop]):
+        return Body(TextReply)
+    inflated = raw_snappy(data[position:stop])
+    if inflated is not None and holds_message(inflated):
+        return Body(Compressed, None, codec="snappy", inflated=Decompressed(inflated))
     if is_batch:
         return Body(batch_layer("cur"), "cur")
-    if sender != "client" and is_text(data[position:stop]):
-        return Body(TextReply)
     return Body(layer or Unknown)
 
 

@@ -24,14 +24,6 @@ class SetupAppendEarly(Message):
     facts = ("segment",)
 
 
-class SetupAppend2017(Message):
-    """With a request id, still called connection: spring of 2017."""
-
-    type_name = "SetupAppend"
-    fields_desc = control(1, connection(), segment())
-    facts = ("segment",)
-
-
 class AppendSetupEarly(Message):
     type_name = "AppendSetup"
     fields_desc = [*header(2), segment(), connection(), CurrentAppendSetup.fields_desc[-1]]
@@ -44,7 +36,7 @@ class AppendBlockEndEarly(Message):
     type_name = "AppendBlockEnd"
     fields_desc = [
         *header(4),
-        writer(),
+        connection(),
         event_number("last_event_number", "number of the last event of the block"),
         Int32("size_of_whole_events", "bytes of the block that are whole appends", unit="bytes"),
         blob("data", "rest of the append that the block cut"),
@@ -146,7 +138,7 @@ class SealTableSegment(Message):
 TRANSACTIONS = {code: transaction(code) for code in (13, *range(22, 28))}
 
 OLDER: dict[int, tuple[type[Message], ...]] = {
-    1: (SetupAppend2017, SetupAppendEarly),
+    1: (SetupAppendEarly,),
     2: (AppendSetupEarly,),
     4: (AppendBlockEndEarly,),
     5: (ConditionalAppendEarly, early(5, writer(), event_number(), suffix="2016")),

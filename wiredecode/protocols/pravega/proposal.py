@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from wiredecode.fields import Flags, Int32, Int64, Kind, More, Optional, Rest, UInt8, UInt32, Uuid
 from wiredecode.protocols.pravega.base import Message, header, segment
@@ -82,10 +83,37 @@ FACTS = {
 }
 
 
+class Begin(Message):
+    """A block inside the message is as long as the message says."""
+
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return "block" not in values or len(values["block"]) == values["length_before_end"]
+
+
+class Partial(Message):
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return bool(values["part"] <= MAX_PART)
+
+
+class Read(Message):
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return values["flags"] in LEGAL_FLAGS
+
+
+BASES: dict[str, type[Message]] = {"BeginAppendBlock": Begin, "PartialMessage": Partial, "SegmentRead": Read}
+MAX_PART = 3
+"""Parts count from 0; from 1 they would end at 3."""
+LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
+"""Both bits, from either end of the byte."""
+
+
 def make(code: int, name: str, names: Mapping[int, str]) -> type[Message]:
     fields = [*header(code, names), *body(name)]
     attributes = {"fields_desc": fields, "facts": FACTS[name], "type_name": name, "__module__": __name__}
-    return type(f"Proposed{name}", (Message,), attributes)
+    return type(f"Proposed{name}", (BASES.get(name, Message),), attributes)
 
 
 class Assignment:

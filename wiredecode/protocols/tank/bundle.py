@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from wiredecode import compiler
-from wiredecode.compression import Status, decompress
+from wiredecode.compression import decompress
 from wiredecode.fields import Array, Binary, Is, More, Optional, Rest, Struct, Test, UInt8
-from wiredecode.layer import Layer, Style
-from wiredecode.protocols.tank.kinds import BitFlags, Bits, Bounded, Milliseconds, Tail, U16, U32, U64, Varint32
+from wiredecode.layer import Layer
+from wiredecode.protocols.tank.kinds import BitFlags, Bits, Bounded, Milliseconds, Tail, U16, U32, U64, Varint32, shortest
 from wiredecode.protocols.tank.names import (
     CODEC_MASK,
     COUNT_MASK,
@@ -29,14 +29,17 @@ from wiredecode.protocols.tank.names import (
     PREVIOUS_PLUS_ONE,
     PRODUCER_INFO,
     SAME_TIMESTAMP,
+    SNAPPY,
     SPARSE,
 )
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
 
-MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""Most that the message set of one bundle may grow to."""
+MAX_MESSAGES = 1_000_000
+"""Messages of one bundle that are read; the bytes after them are left as they are."""
+MAX_PROBED_BYTES = 1024 * 1024
+"""Most that the message set of a bundle with bit 7 may grow to while its layout is looked for."""
 
 
 def message_fields(*gap: Optional) -> list[Any]:
@@ -96,7 +99,7 @@ class Messages(Array):
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
         last = message_count(layer.fields) - 1 if layer.fields["flags"] & SPARSE else 0
         messages: list[Layer] = []
-        while position < end:
+        while position < end and len(messages) < MAX_MESSAGES:
             message = (GappedMessage if 0 < len(messages) < last else Message).within(data, position, end)
             if message.problem is not None:
                 break
@@ -117,7 +120,7 @@ class Messages(Array):
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         stepping, em.stepping = em.stepping, em.mode == "walk"
-        with em.block("while p < e:"):
+        with em.block(f"while p < e and {index} < {MAX_MESSAGES}:"):
             with greedy(em, elements, start):
                 with em.block(f"if 0 < {index} < {last}:"):
                     em._element(self, elements, index)
@@ -329,12 +332,27 @@ def message_count(bundle: Any) -> int:
     return int(bundle["flags"] >> COUNT_SHIFT & 15 or bundle.get("message_count", 0))
 
 
+def plain_header(bundle: Any) -> bytes:
+    """The header of a bundle as it would be without compression, for a message set that was decompressed.
+
+    The numbers of a sparse bundle are left 0: only that they are there decides how its messages are read.
+    """
+    flags = bundle["flags"] & (COUNT_MASK | SPARSE)
+    count = b"" if flags & COUNT_MASK else shortest(bundle.get("message_count", 0))
+    sparse = bytes(8) if flags & SPARSE else b""
+    return bytes([flags]) + count + sparse + (b"\0" if sparse and message_count(bundle) != 1 else b"")
+
+
 def fits_document(data: bytes, start: int, end: int) -> bool:
     """Whether a bundle decodes to its end, with the number of messages it announces, if it has extra flags."""
     try:
         bundle, _ = compiler.walk(DocumentBundle, data, start, end)
+        if "message_set" in bundle:
+            if bundle["flags"] & CODEC_MASK != SNAPPY:
+                return False
+            inflated = decompress("snappy-raw", bundle["message_set"], MAX_PROBED_BYTES)
+            plain = plain_header(bundle) + inflated.data
+            bundle, _ = compiler.walk(Bundle, plain, 0, len(plain))
     except compiler.FAILED:
         return False
-    if "message_set" in bundle:
-        return len(inflate(bundle, data, start, end, DocumentBundle, Style())[0]) == message_count(bundle)
-    return "partial_message" not in bundle and bundle["messages"] == message_count(bundle)
+    return "partial_message" not in bundle and bundle.get("messages", 0) == message_count(bundle) > 0

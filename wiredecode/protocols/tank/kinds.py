@@ -60,16 +60,16 @@ class Milliseconds(U64):
     column = "timestamp[ms, UTC]"
 
     def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
-        return _milliseconds(value)
+        return rfc3339(value)
 
     def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(_milliseconds)}({expression})"
+        return f"{em.constant(rfc3339)}({expression})"
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(_milliseconds(x))
+        return str(rfc3339(x))
 
 
-_milliseconds = lru_cache(maxsize=1024)(rfc3339_ms)
+rfc3339 = lru_cache(maxsize=1024)(rfc3339_ms)
 """Neighbours in a bundle often have the same time."""
 
 

@@ -87,7 +87,8 @@ RELOAD_RESULTS = {
 CONSUME_OPTIONS = {0x01: "prefer_local_replica"}
 NODE_FLAGS = {0x01: "endpoint", 0x02: "available", 0x04: "blocked"}
 
-CODECS = {0: "none", 1: "snappy"}
+SNAPPY = 1
+CODECS = {0: "none", SNAPPY: "snappy"}
 CODEC_MASK, COUNT_MASK, COUNT_SHIFT, SPARSE, EXTRA = 0x03, 0x3C, 2, 0x40, 0x80
 """Bits of the flags of a bundle."""
 

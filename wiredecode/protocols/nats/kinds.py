@@ -1,0 +1,191 @@
+"""Field kinds that only NATS has: the header block, and what the marks ``+`` and ``|`` of server links mean."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import Array, Binary, Test
+from wiredecode.textfields import Decimal, LineText, Piece, TextLayer, Unfit, Until, tokens_left
+
+if TYPE_CHECKING:
+    from wiredecode.compiler import Emitter
+    from wiredecode.layer import Layer
+
+VERSION = b"NATS/1.0"
+BLOCK = re.compile(rb"NATS/1\.0[^\r\n]*+\r\n(?:[^:\r\n]*+:[^\r\n]*+\r\n)*+\r\n")
+"""A header block: version line, header lines, empty line."""
+STATUS = re.compile(rb"[ \t]*([0-9]{3})(?![^ \t\r\n])")
+COUNT, BLOCK_END = "header_size", "block end"
+
+
+def block_end(position: int, layer: Layer) -> int:
+    """Where the header block ends, when the version line begins at ``position``."""
+    return int(position + layer.fields[COUNT])
+
+
+class ReplyNext(Test):
+    """A reply subject comes next: after the mark ``+``, or without a mark when ``left`` fields are left."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        mark = layer.fields.get("marker")
+        if mark is not None:
+            return bool(mark == "+")
+        return tokens_left(data, position, end, TextLayer.blanks) == self.left
+
+    def emit(self, em: Emitter) -> str:
+        mark, there = em.scopes[-1].variables["marker"], em.presence("marker")
+        line = em.scopes[-1].line
+        layer = em.constant(em.scopes[-1].layer)
+        left = line.left(em) if line is not None else f"{em.constant(tokens_left)}(b, p, e, {layer}.blanks)"
+        return f"{mark} == '+' if {there} else {left} == {self.left}"
+
+
+class HasBlock(Test):
+    """A header block in the usual form comes next; ``raw``: header bytes in another form."""
+
+    def __init__(self, raw: bool = False) -> None:
+        self.raw = raw
+
+    def tells(self, data: bytes, position: int, end: int, size: int) -> bool:
+        if not size or position + size > end:
+            return self.raw and size > 0
+        return (BLOCK.fullmatch(data, position, position + size) is None) is self.raw
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return self.tells(data, position, end, layer.fields[COUNT])
+
+    def emit(self, em: Emitter) -> str:
+        size = em.reference(COUNT)
+        return f"{size} and {em.constant(self.tells)}(b, p, e, {size})"
+
+
+class Version(Piece):
+    """The version that begins a header block; what follows reads up to the end of the block."""
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = position + len(VERSION)
+        return position, stop, stop
+
+    def emit(self, em: Emitter) -> str:
+        stop = em.variable("h")
+        em.line(f"{stop} = p + {em.reference(COUNT)}")
+        em.scopes[-1].variables[BLOCK_END] = stop
+        return super().emit(em)
+
+
+class HasStatus(Test):
+    """The version line goes on with a status of three digits."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        return "version" in layer.fields and self.tells(data, position, end)
+
+    def tells(self, data: bytes, position: int, end: int) -> bool:
+        return STATUS.match(data, position, end) is not None
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.presence('version')} and {em.constant(self.tells)}(b, p, e)"
+
+
+class Status(Decimal):
+    """Three digits, with or without blanks before them."""
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        found = STATUS.match(data, position, end)
+        if found is None:
+            raise Unfit(self.name, "no status of three digits", position)
+        start, stop = found.span(1)
+        return start, stop, stop
+
+    def encode(self, value: Any) -> bytes:
+        return b"%03d" % value
+
+
+class HasDescription(Test):
+    """The version line goes on with a text."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        return "version" in layer.fields and self.tells(data, position, end)
+
+    def tells(self, data: bytes, position: int, end: int) -> bool:
+        return bool(data[position : data.find(b"\r", position, end)].strip(b" \t"))
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.presence('version')} and {em.constant(self.tells)}(b, p, e)"
+
+
+class Header(TextLayer):
+    """``name: value CRLF``"""
+
+    fields_desc = [
+        Until("key", "name; case counts", stop=b":"),
+        Until("value", "value, without the blanks before it", stop=b"\r\n", skip=b" \t", before=b" "),
+    ]
+
+
+class Headers(Array):
+    """The header lines of the block that the version line began."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, Header, doc, count=None, **kw)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
+        # The empty line that ends the block is a field of its own.
+        return super().read(data, position, block_end(layer.ranges["version"][0], layer) - 2, layer)
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        whole = em.variable("z")
+        em.line(f"{whole}, e = e, {em.scopes[-1].variables[BLOCK_END]} - 2")
+        value = super().emit(em)
+        em.line(f"e = {whole}")
+        return value
+
+
+class Total(Decimal):
+    """The size of header block and payload together: at least that of the header block."""
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        return super().scan(data, position, end, layer)
+
+
+class Remainder(Binary):
+    """The payload of an operation with headers: what the header block leaves of the total."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, length="size", **kw)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        size = layer.fields["size"] - layer.fields[COUNT]
+        if size < 0:
+            raise Unfit(self.name, TOO_SMALL, position)
+        stop = position + size
+        if stop > end:
+            raise self.short(size, end - position, position)
+        return data[position:stop], stop
+
+    def short(self, size: int, left: int, position: int) -> Exception:
+        from wiredecode.fields import Short
+
+        return Short(self.name, size, left, position)
+
+    def emit(self, em: Emitter) -> str:
+        value, count = em.variable(self.name), em.variable("c")
+        em.line(f"{count} = {em.reference('size')} - {em.reference(COUNT)}")
+        if em.careful:
+            with em.block(f"if {count} < 0:"):
+                em.line(f"raise {em.constant(Unfit)}({em.path(self.name)}, {TOO_SMALL!r}, p - o)")
+        else:
+            em.line(f"if {count} < 0: raise Cut")
+        self.emit_value(em, value, count)
+        return value
+
+
+TOO_SMALL = "the total size is smaller than that of the header block"
+
+
+class Junk(LineText):
+    """Bytes after an operation that has no fields; servers ignore them."""

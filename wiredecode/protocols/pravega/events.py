@@ -1,0 +1,175 @@
+"""Events: cutting the bytes of a segment, which come in pieces, into events."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from wiredecode.protocols.pravega.base import HEADER
+
+MAX_EVENT_BUFFER = 16 * 1024 * 1024
+"""Bytes kept of unfinished events, per connection; a larger event is stepped over."""
+MAX_RUNS = 4096
+"""Segments (per reader) that are followed on a connection."""
+MAX_BOUNDARIES = 4096
+"""Offsets kept per segment at which an event is known to start."""
+MAX_EMPTY_RUN = 1024
+"""Empty events in a row: more are taken for zero-filled bytes."""
+
+Bounds = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Walked:
+    """The events at the front of some bytes."""
+
+    bounds: list[Bounds]
+    """Where the contents of each whole event start and stop."""
+    position: int
+    """Where the first unfinished event, or what is no event, starts."""
+    sound: bool
+    """Whether what follows can be an event."""
+
+
+def walk(data: bytes | bytearray, position: int = 0, stop: int | None = None) -> Walked:
+    """Follow the headers of framed events: int32 0, int32 length, contents."""
+    end = len(data) if stop is None else stop
+    bounds: list[Bounds] = []
+    empty = 0
+    unpack, size, append = HEADER.unpack_from, HEADER.size, bounds.append
+    while position + size <= end:
+        kind, length = unpack(data, position)
+        if kind or length > 0x7FFFFFFF:
+            return Walked(bounds, position, False)
+        start = position + size
+        following = start + length
+        if following > end:
+            return Walked(bounds, position, True)
+        empty = 0 if length else empty + 1
+        if empty > MAX_EMPTY_RUN:
+            return Walked(bounds, position, False)
+        append((start, following))
+        position = following
+    rest = data[position : min(end, position + 4)]
+    return Walked(bounds, position, not any(rest))
+
+
+@dataclass(slots=True)
+class SegmentEvent:
+    """An event, and the offset in its segment at which its header starts."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Piece:
+    """What one piece of a segment gave."""
+
+    events: list[SegmentEvent] = field(default_factory=list)
+    note: str | None = None
+    """``seen``: nothing new; ``gap``: bytes before it are missing; ``unframed``: no events here; ``too-large``."""
+
+
+class Run:
+    """One segment as it is read (or written) piece by piece."""
+
+    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "start")
+
+    def __init__(self) -> None:
+        self.known = False
+        """Whether ``next`` says anything yet."""
+        self.next = 0
+        """Offset of the byte expected next."""
+        self.start = 0
+        """Offset at which the unfinished event starts; beyond ``next`` while an event is stepped over."""
+        self.buffer = bytearray()
+        self.aligned = False
+        """Whether the bytes at ``start`` are known to begin an event."""
+        self.boundaries: OrderedDict[int, None] = OrderedDict()
+
+    def feed(self, offset: int, data: bytes, room: int) -> Piece:
+        """Take the bytes at ``offset``; ``room`` bounds what may be kept of an unfinished event."""
+        note = None
+        if self.known and offset + len(data) <= self.next and not self._starts_event(offset):
+            return Piece(note="seen")
+        if not self.known or offset > self.next or (offset < self.next and self._starts_event(offset)):
+            note = "gap" if self.known and offset > self.next else None
+            self._restart(offset, data)
+        elif offset < self.next:
+            data = data[self.next - offset :]
+        if not self.aligned:
+            self.next = max(self.next, offset) + len(data)
+            return Piece(note="unframed" if note is None else note)
+        piece = self._cut(data, room)
+        piece.note = piece.note or note
+        return piece
+
+    def unfinished(self) -> tuple[int, int] | None:
+        """Offset and bytes so far of the event that is not whole yet."""
+        return (self.start, len(self.buffer)) if self.aligned and self.buffer else None
+
+    def _starts_event(self, offset: int) -> bool:
+        return offset in self.boundaries
+
+    def _restart(self, offset: int, data: bytes) -> None:
+        """Begin anew where an event seems to start."""
+        self.known, self.next, self.start = True, offset, offset
+        self.buffer = bytearray()
+        self.aligned = self._starts_event(offset) or not any(data[:4])
+        if self.aligned:
+            self._remember(offset)
+
+    def _cut(self, data: bytes, room: int) -> Piece:
+        skip = min(len(data), max(0, self.start - self.next - len(self.buffer))) if not self.buffer else 0
+        self.next += len(data)
+        if skip:
+            data = data[skip:]
+        if self.buffer:
+            self.buffer += data
+        source: bytes | bytearray = self.buffer or data
+        walked = walk(source)
+        base = self.start
+        events = [SegmentEvent(base + first - HEADER.size, bytes(source[first:last])) for first, last in walked.bounds]
+        for _, last in walked.bounds:
+            self._remember(base + last)
+        self.start = base + walked.position
+        if not walked.sound:
+            self.aligned, self.buffer = False, bytearray()
+            return Piece(events, "unframed")
+        rest = len(source) - walked.position
+        if rest > room:
+            self.start += HEADER.size + HEADER.unpack_from(source, walked.position)[1]
+            self.buffer = bytearray()
+            return Piece(events, "too-large")
+        if source is self.buffer:
+            del self.buffer[: walked.position]
+        else:
+            self.buffer = bytearray(data[walked.position :])
+        return Piece(events)
+
+    def _remember(self, offset: int) -> None:
+        self.boundaries[offset] = None
+        if len(self.boundaries) > MAX_BOUNDARIES:
+            self.boundaries.popitem(last=False)
+
+
+class Runs:
+    """All runs of a connection, within its limits."""
+
+    def __init__(self, max_buffer: int = MAX_EVENT_BUFFER, max_runs: int = MAX_RUNS) -> None:
+        self.max_buffer, self.max_runs = max_buffer, max_runs
+        self.table: OrderedDict[object, Run] = OrderedDict()
+        self.buffered = 0
+
+    def feed(self, key: object, offset: int, data: bytes) -> tuple[Run, Piece]:
+        run = self.table.get(key)
+        if run is None:
+            run = self.table[key] = Run()
+            if len(self.table) > self.max_runs:
+                self.buffered -= len(self.table.popitem(last=False)[1].buffer)
+        self.table.move_to_end(key)
+        before = len(run.buffer)
+        piece = run.feed(offset, data, self.max_buffer - self.buffered + before)
+        self.buffered += len(run.buffer) - before
+        return run, piece

@@ -1,0 +1,159 @@
+"""Which message the bytes can be: the layouts of each code, whether they fit, and which dialect they speak for.
+
+The protocol has no magic number but Hello's; what identifies a message is that the lengths inside it add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.fields import Boolean, plain
+from wiredecode.protocols.pravega import layers, tables
+from wiredecode.protocols.pravega.base import HEADER, Message
+from wiredecode.protocols.pravega.kinds import JavaText
+from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS, WIRE
+from wiredecode.protocols.pravega.older import OLDER
+from wiredecode.protocols.pravega.proposal import assignment
+
+MAX_BODY = 0x00FFFFFF
+"""Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half of it."""
+MAX_SMALL_BODY = 4 * 65_537 + 256
+"""Longest body of the messages that hold nothing but a few strings and numbers."""
+MAX_TYPE = 0x7FFF
+"""Types further from zero are taken for noise; all known ones are within 127."""
+
+INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
+"""Only inside append data; at top level a mistake, or the proposal's messages."""
+
+
+def _messages(module: Any) -> dict[int, type[Message]]:
+    found = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Message)]
+    current = [kind for kind in found if kind.__module__ == module.__name__ and kind.__name__ == kind.type_name]
+    return {kind.fields_desc[0].default: kind for kind in current if kind is not layers.Unknown}
+
+
+CURRENT: dict[int, type[Message]] = {**_messages(layers), **_messages(tables)}
+"""The layout of each code today."""
+EAGER: dict[int, tuple[type[Message], ...]] = {
+    74: (tables.UpdateTableEntriesEager,),
+    76: (tables.RemoveTableKeysEager,),
+    78: (tables.ReadTableEager,),
+}
+
+KNOWN = frozenset(CURRENT) | frozenset(OLDER)
+BULKY = frozenset({-6, -2, 0, 3, 4, 5, 7, 9, 10, 58, 74, 75, 76, 78, 79, 83, 84, 85, 86, 87, 89, 90, 91})
+"""Codes of messages that may be long."""
+ARRAYS = BULKY - {-2, 0, 3, 4, 5, 7, 9, 10, 89}
+"""Codes whose check takes time in proportion to their length."""
+WEAK = frozenset({"KeepAlive", "AppendBlock", "DataAppended", "Event", "PartialMessage", "Padding", "PartialEvent"})
+"""Messages that many bytes could be taken for."""
+
+
+def alternatives(code: int) -> tuple[type[Message], ...]:
+    """The other layouts of a code, tried where today's does not fit."""
+    return EAGER.get(code, ()) + OLDER.get(code, ())
+
+
+@cache
+def shipped(code: int) -> tuple[type[Message], ...]:
+    """All layouts that releases used for a code at top level, today's first."""
+    current = CURRENT.get(code)
+    return (*(() if current is None or current in INSIDE else (current,)), *alternatives(code))
+
+
+@cache
+def _marks(layer: type[Message]) -> tuple[tuple[str, ...], str | None]:
+    """Names of the truth values, and of the first text that is no secret."""
+    kinds = [plain(kind) for kind in layer.fields_desc]
+    texts = [kind.name for kind in kinds if isinstance(kind, JavaText) and not kind.secret]
+    return tuple(kind.name for kind in kinds if isinstance(kind, Boolean)), texts[0] if texts else None
+
+
+def fit(layer: type[Message], data: bytes, start: int, stop: int) -> Mapping[str, Any] | None:
+    """The values of the message at ``data[start:stop]`` if the layout fits it exactly, else None."""
+    try:
+        values, reached = compiler.walk(layer, data, start, stop)
+    except compiler.FAILED:
+        return None
+    if reached != stop or not layer.sound(values):
+        return None
+    return values if all(values.get(name, 0) < 2 for name in _marks(layer)[0]) else None
+
+
+def named(layer: type[Message], values: Mapping[str, Any]) -> bool:
+    """Whether the message holds a printable name."""
+    name = values.get(_marks(layer)[1] or "", "")
+    return bool(name) and name.isascii() and name.isprintable()
+
+
+def choose(candidates: Iterable[type[Message]], data: bytes, start: int, stop: int) -> type[Message] | None:
+    """The first layout that fits exactly."""
+    return next((layer for layer in candidates if fit(layer, data, start, stop) is not None), None)
+
+
+def dialect_of(code: int, data: bytes, start: int, stop: int) -> str | None:
+    """The dialect a whole message speaks for; None: it could be of both, or of neither."""
+    if code == -127:
+        return WIRE
+    wire = choose(shipped(code), data, start, stop)
+    if wire is not None and wire.type_name == "SegmentRead":
+        values = fit(wire, data, start, stop)
+        if values and values["data"]:
+            return WIRE  # the length in front of the data adds up
+    proposed = stop - start > HEADER.size and any(_fits_proposal(name, code, data, start, stop) for name in PROPOSALS)
+    if proposed == (wire is not None):
+        return None
+    return PROPOSAL if proposed else WIRE
+
+
+def _fits_proposal(dialect: str, code: int, data: bytes, start: int, stop: int) -> bool:
+    layer = assignment(dialect).layers.get(code)
+    if layer is None:
+        return False
+    values = fit(layer, data, start, stop)
+    return values is not None and (_marks(layer)[1] is None or named(layer, values))
+
+
+GOOD, CUT, BAD = "good", "cut", "bad"
+
+
+class Judgement:
+    """What the bytes at a position look like: ``state`` GOOD, CUT (more bytes needed) or BAD."""
+
+    __slots__ = ("code", "layer", "named", "state", "stop")
+
+    def __init__(
+        self, state: str, code: int = 0, stop: int = 0, layer: type[Message] | None = None, named: bool = False
+    ) -> None:
+        self.state, self.code, self.stop, self.layer, self.named = state, code, stop, layer, named
+
+    @property
+    def strong(self) -> bool:
+        """Whether chance would hardly make such a message."""
+        return self.layer is not None and self.layer.type_name not in WEAK
+
+
+def judge(data: bytes, position: int) -> Judgement:
+    """Judge the supposed message at ``position`` by its header and its structure."""
+    if position + HEADER.size > len(data):
+        return Judgement(CUT)
+    code, length = HEADER.unpack_from(data, position)
+    if (code not in KNOWN and code != -2) or length > (MAX_BODY if code in BULKY else MAX_SMALL_BODY):
+        return Judgement(BAD)
+    stop = position + HEADER.size + length
+    if stop > len(data):
+        return Judgement(CUT, code, stop)
+    for layer in _possible(code):
+        values = fit(layer, data, position, stop)
+        if values is not None:
+            return Judgement(GOOD, code, stop, layer, named(layer, values))
+    return Judgement(BAD)
+
+
+@cache
+def _possible(code: int) -> tuple[type[Message], ...]:
+    proposed = [assignment(name).layers[code] for name in PROPOSALS if code in assignment(name).layers]
+    return (*shipped(code), *proposed)

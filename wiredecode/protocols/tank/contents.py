@@ -1,0 +1,187 @@
+"""What the bundles of a frame say together: sequence numbers, inherited timestamps, decompressed messages, findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.compression import Status, decompress
+from wiredecode.frame import Frame
+from wiredecode.layer import Style
+from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
+from wiredecode.protocols.tank.kinds import rfc3339
+from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, EXTRA, SPARSE
+
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+"""Most that the message sets of one frame may grow to together."""
+MAX_TOLD = 16
+"""Findings about bundles told of one frame; of more only the number."""
+MASK64 = 2**64 - 1
+NO_TIME = rfc3339(0)
+"""What "same timestamp" means on the first message of a bundle."""
+
+
+class Contents:
+    """Goes through the bundles of one frame in order.
+
+    With a ``style`` the bundles are records, which are completed; without, they are the values of the walk, whose
+    messages are only counted.
+    """
+
+    def __init__(self, frame: Frame, style: Style | None) -> None:
+        self.frame, self.style = frame, style
+        self.messages = 0
+        self.first: int | None = None
+        self.last: int | None = None
+        """Sequence numbers of the first and last message of the frame, where they are known."""
+        self._budget = MAX_DECOMPRESSED_BYTES
+        self._told = 0
+
+    def bundle(self, bundle: dict[str, Any], raw: dict[str, Any] | None, number: int | None, path: str) -> int | None:
+        """Complete a whole bundle whose first message has that number, unless it is sparse; return the next number.
+
+        ``raw`` holds its values as they were on the wire.
+        """
+        flags = bundle.get("flags")
+        if flags is None:
+            return None
+        count, codec = message_count(bundle), flags & CODEC_MASK
+        messages = bundle.get("messages")
+        if flags & EXTRA:
+            self._tell_extra(bundle, path)
+        if codec:
+            messages = self._compressed(bundle, raw, path)
+        elif "partial_message" in bundle:
+            self._tell_rest(messages, path)
+        if self.style is not None:
+            bundle["codec"], bundle["sparse"] = CODECS.get(codec, f"codec {codec}"), bool(flags & SPARSE)
+            bundle["message_count"] = count
+        found = messages if isinstance(messages, int) else count if messages is None else len(messages)
+        if found != count and "partial_message" not in bundle:
+            self.tell("warning", "malformed", "message-count", f"{found} messages, the header says {count}", path)
+        return self._number(bundle, messages, count, number)
+
+    def partial(self, bundle: dict[str, Any], number: int | None) -> None:
+        """Complete what is there of a bundle that was cut."""
+        flags = bundle.get("flags")
+        if flags is None:
+            return
+        if self.style is not None and not flags & EXTRA:
+            codec = flags & CODEC_MASK
+            bundle["codec"], bundle["sparse"] = CODECS.get(codec, f"codec {codec}"), bool(flags & SPARSE)
+        messages = bundle.get("messages", 0)
+        if messages:
+            self._number(bundle, messages, message_count(bundle), number)
+
+    def tell(self, severity: str, group: str, code: str, message: str, path: str) -> None:
+        self._told += 1
+        if self._told <= MAX_TOLD:
+            self.frame.find(severity, group, code, f"{path}: {message}", path)
+
+    def close(self) -> None:
+        """After the last bundle."""
+        if self._told > MAX_TOLD:
+            message = f"{self._told - MAX_TOLD} more findings about the bundles of this frame"
+            self.frame.find("note", "limit", "more-findings", message)
+
+    def _number(self, bundle: dict[str, Any], messages: Any, count: int, number: int | None) -> int | None:
+        """Give the messages of a bundle their sequence numbers and timestamps; return the number after its last."""
+        sparse = "first_sequence_number" in bundle
+        if sparse:
+            number = bundle["first_sequence_number"]
+            last = number if count == 1 else number + bundle.get("last_delta", 0) + 1 & MASK64
+        else:
+            last = None if number is None else number + count - 1
+        if isinstance(messages, list):
+            inherit_timestamps(messages)
+            if sparse:
+                number_sparse(messages, count, number, last)
+            elif number is not None:
+                for each, message in enumerate(messages, number):
+                    message["sequence_number"] = each
+            self.messages += len(messages)
+        else:
+            self.messages += count if messages is None else messages
+        if last is None or number is None:
+            return None
+        self.first, self.last = number if self.first is None else self.first, last
+        return last + 1
+
+    def _compressed(self, bundle: dict[str, Any], raw: dict[str, Any] | None, path: str) -> list[Any] | None:
+        codec = CODECS.get(bundle["flags"] & CODEC_MASK)
+        if codec is None:
+            message = f"codec {bundle['flags'] & CODEC_MASK} is not assigned: the messages are not decoded"
+            self.tell("warning", "protocol", "unknown-codec", message, path)
+            return None
+        if self.style is None or raw is None:
+            return None
+        record, size, problem = inflate(raw, self.style, self._budget)
+        self._budget -= size
+        if problem is not None:
+            bundle["problem"] = problem
+            group = "limit" if size == 0 and "more than" in problem else "malformed"
+            self.tell("warning", group, "snappy", problem, path)
+        if record is None:
+            return None
+        bundle["uncompressed_length"] = size
+        bundle["messages"] = record["messages"]
+        if "partial_message" in record:
+            bundle["partial_message"] = record["partial_message"]
+            self._tell_rest(record["messages"], path)
+        messages: list[Any] = record["messages"]
+        return messages
+
+    def _tell_rest(self, messages: Any, path: str) -> None:
+        found = messages if isinstance(messages, int) else len(messages or ())
+        if found == MAX_MESSAGES:
+            self.tell("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
+        else:
+            self.tell("error", "malformed", "message-cut", f"message {found} does not fit into its bundle", path)
+
+    def _tell_extra(self, bundle: dict[str, Any], path: str) -> None:
+        reading = "read as the document has it" if "extra" in bundle else "ignored: what follows does not fit the document"
+        self.tell("note", "protocol", "extra-flags", f"bit 7 of the bundle's flags is set; {reading}", path)
+
+
+def inflate(raw: dict[str, Any], style: Style, limit: int) -> tuple[dict[str, Any] | None, int, str | None]:
+    """The record of a compressed bundle's messages, the size of its message set, and what is wrong with it, if anything."""
+    inflated = decompress("snappy-raw", raw["message_set"], limit)
+    if inflated.status is not Status.OK:
+        return None, len(inflated.data), f"snappy: {inflated.message}"
+    plain = plain_header(raw) + inflated.data
+    return compiler.record(Bundle, plain, 0, len(plain), style)[0], len(inflated.data), None
+
+
+def inherit_timestamps(messages: list[dict[str, Any]]) -> None:
+    """A message without a timestamp has that of the message before it; the first of a bundle, none: 0."""
+    stamp = NO_TIME
+    for message in messages:
+        if "timestamp" in message:
+            stamp = message["timestamp"]
+        else:
+            message["timestamp"] = stamp
+
+
+def number_sparse(messages: list[dict[str, Any]], count: int, first: int, last: int) -> None:
+    """Sequence numbers of a sparse bundle of ``count`` messages, as the reader computes them: flag, ends, gap."""
+    number = first - 1
+    for index, message in enumerate(messages):
+        if "previous_plus_one" in message["flags"]:
+            number += 1
+        elif index == 0:
+            number = first
+        elif index == count - 1:
+            number = last
+        else:
+            number += message.get("gap", 0) + 1
+        message["sequence_number"] = number & MASK64
+
+
+def mark(messages: list[dict[str, Any]], requested: int, high_water_mark: int) -> None:
+    """Mark the messages that the client drops: below what it asked for, above the high water mark."""
+    for message in messages:
+        number = message.get("sequence_number", requested)
+        if number < requested:
+            message["below_requested"] = True
+        elif number > high_water_mark:
+            message["above_high_water_mark"] = True
