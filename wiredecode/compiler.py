@@ -208,7 +208,8 @@ class Emitter:
 
     def fixed(self, kind: Kind) -> str:
         value = self.variable(kind.name)
-        if self.run and _order(self.run[-1][0]) not in (_order(kind), ""):
+        order = _order(kind)
+        if order and any(_order(other) not in (order, "") for other, _ in self.run):
             self.flush()
         self.run.append((kind, value))
         if self.careful:

@@ -99,7 +99,11 @@ class Dialogue:
         if known is not None:
             self._begin(known)
         elif self.identifier.hopeless:
-            self._dismiss()
+            known = self.identifier.by_port()
+            if known is None:
+                self._dismiss()
+            else:
+                self._begin(known)
 
     def end(self, reason: str, ready: int) -> None:
         """The connection or the capture is over, as packet ``ready`` tells."""
@@ -115,16 +119,15 @@ class Dialogue:
     def _begin(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
-        whole = self.connection.initiator is not None
         self.conversation = known.protocol.conversation(self.connection, known.dialect)
         first, second = (
-            Stream(direction, known.protocol, self.out, in_step=whole) for direction in self.connection.directions
+            Stream(direction, known.protocol, self.out, direction.started) for direction in self.connection.directions
         )
         self.streams = first, second
         if known.verdict is not None:
             self.conversation.started_by(known.side, known.verdict.client)
             told = self.streams[known.side]
-            if known.offset or not whole:
+            if known.offset or not told.in_step:
                 told.in_step, told.sync_at = False, known.offset
         before = len(self.out)
         for event in identifier.waiting:

@@ -259,7 +259,7 @@ class Flags(UInt8):
         return known + ([f"0x{unknown:02x}"] if unknown else [])
 
     def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(self.present)}({expression}, None)"
+        return f"({em.constant(self.present)}({expression}, None) if {expression} else [])"
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return f"0x{x:02x} ({' '.join(self.present(x, str)) or 'none'})"

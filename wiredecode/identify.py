@@ -47,12 +47,12 @@ class DecodeAs:
 
 @dataclass
 class Run:
-    """The contiguous bytes of one direction that are being looked at."""
+    """The contiguous bytes of one direction that are being looked at; ``possible`` protocols are left."""
 
     started: bool
     offset: int
+    possible: tuple[Protocol, ...]
     data: bytes = b""
-    rejected: bool = False
 
 
 @dataclass
@@ -141,9 +141,19 @@ class Identifier:
     @property
     def hopeless(self) -> bool:
         """Whether nothing that may still come can tell."""
-        rejected = [run is not None and run.rejected for run in self.runs]
-        waiting = [run is not None and not run.rejected for run in self.runs]
+        rejected = [run is not None and not run.possible for run in self.runs]
+        waiting = [run is not None and bool(run.possible) for run in self.runs]
         return self.size > IDENTIFY_BYTES or (any(rejected) and not any(waiting))
+
+    def by_port(self) -> Identified | None:
+        """What the port says, when a capture that began in mid-stream told nothing else for long."""
+        if self.foreign() != "unknown":
+            return None
+        for protocol in self.protocols:
+            undecided = any(run is not None and not run.started and protocol in run.possible for run in self.runs)
+            if undecided and not set(protocol.ports).isdisjoint(self.connection.ports):
+                return Identified(protocol, None, self.last_ready)
+        return None
 
     def foreign(self) -> str:
         """What the connection looks like instead."""
@@ -156,13 +166,13 @@ class Identifier:
             return self._interrupt(piece.side)
         run = self.runs[piece.side]
         if run is None:
-            started = piece.offset == 0 and self.connection.initiator is not None
-            run = self.runs[piece.side] = Run(started, piece.offset)
+            started = piece.offset == 0 and self.connection.directions[piece.side].started
+            run = self.runs[piece.side] = Run(started, piece.offset, self.protocols)
         if len(self.first_bytes[piece.side]) < 16:
             self.first_bytes[piece.side] += piece.data[:16]
         hopeless = self.hopeless
         self.size += len(piece.data)
-        if run.rejected or hopeless:
+        if hopeless or not run.possible:
             return None
         run.data += piece.data
         return self._judge(piece.side, run, final=False)
@@ -170,20 +180,21 @@ class Identifier:
     def _interrupt(self, side: int) -> Identified | None:
         """The run of one side ends at a hole or at the end: decide on what there is."""
         run, self.runs[side] = self.runs[side], None
-        if run is None or run.rejected:
-            return None
-        return self._judge(side, run, final=True)
+        return None if run is None else self._judge(side, run, final=True)
 
     def _judge(self, side: int, run: Run, final: bool) -> Identified | None:
-        undecided = False
-        for protocol in self.protocols:
+        keep = len(run.data)
+        possible = []
+        for protocol in run.possible:
             port = not set(protocol.ports).isdisjoint(self.connection.ports)
             verdict = protocol.recognise(run.data, started=run.started, final=final, port=port)
             if isinstance(verdict, Verdict):
                 offset = run.offset + verdict.position
                 return Identified(protocol, verdict.dialect, 0, verdict, side, offset)
-            undecided = undecided or isinstance(verdict, Undecided)
-        run.rejected = not undecided
-        if run.rejected:
-            run.data = b""
+            if isinstance(verdict, Undecided):
+                possible.append(protocol)
+                keep = min(keep, verdict.position)
+        run.possible = tuple(possible)
+        run.data = run.data[keep:]
+        run.offset += keep
         return None

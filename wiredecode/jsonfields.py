@@ -147,6 +147,17 @@ def members(*declared: Member) -> list[Kind]:
     return [*declared, Others("other", "struct", "members that are not known")]
 
 
+def renamed(cls: type[JsonObject]) -> type[JsonObject]:
+    """Class decorator: ``pass_`` and ``name_`` become ``pass`` and ``name``.
+
+    Scapy cannot take keywords as field names, nor attributes of its packets, while it makes a class.
+    """
+    for kind in cls.fields_desc:
+        kind.name = kind.name.removesuffix("_")
+    cls.by_name = {kind.name: kind for kind in cls.fields_desc if not isinstance(kind, Others)}
+    return cls
+
+
 class JsonObject(TextLayer):
     """Base of JSON objects with declared members.
 

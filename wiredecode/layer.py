@@ -72,6 +72,7 @@ class Layer(Packet):
 
     def read_fields(self, data: bytes, position: int, end: int) -> None:
         self.explicit = 1
+        self.fields.clear()  # Scapy fills lists in
         self.start = position
         for kind in self.in_order:
             if isinstance(kind, Optional) and not kind.when.holds(data, position, end, self):

@@ -9,8 +9,8 @@ envelope does. Fields that are absent (proto3 leaves defaults out) stay absent. 
 for (unknown numbers, other wire types, values that a later occurrence replaced) is kept in ``unknown_fields``.
 
 Building gives the very bytes that were dissected: a message remembers the order of its occurrences and how wide each
-varint was written, not the bytes. The compiled decoders read what encoders really write; whatever is unusual (unknown
-fields, repeated single fields) they leave to :meth:`Message.read_tail`, which is also what Scapy uses.
+varint was written, not the bytes. The compiled decoders read what encoders really write: known fields in ascending
+order. Whatever else is legal they leave to :meth:`Message.read_tail`, which is also what Scapy uses.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MAX_VARINT_BYTES = 10
 MAX_MEMBERS = 10_000
 """Sub-messages and unknown fields in one message, those inside them included: each is an object when read carefully."""
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
+MINUS_ONE = b"\xff" * 9 + b"\x01"
+"""By far the most frequent long number."""
 
 
 class Invalid(Short):
@@ -79,7 +81,9 @@ def write_varint(value: int, width: int = 0) -> bytes:
 
 
 def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
-    """The compiled decoders' reader of varints of several bytes: 64 bits."""
+    """The compiled decoders' reader of varints of several bytes: 64 bits, and the position after them."""
+    if b.startswith(MINUS_ONE, p) and p + MAX_VARINT_BYTES <= e:
+        return U64, p + MAX_VARINT_BYTES
     value = shift = 0
     while p < e and shift < 7 * MAX_VARINT_BYTES:
         byte = b[p]
@@ -91,13 +95,13 @@ def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
     raise compiler.Cut
 
 
-def emit_varint(em: Emitter, value: str, wide: str = "") -> None:
-    """Generate the reading of a varint; the line ``wide`` is for values of more than one byte."""
-    em.line("if p >= e: raise Cut")
-    em.line(f"{value} = b[p]")
-    em.line("p += 1")
-    with em.block(f"if {value} > 127:"):
-        em.line(f"{value}, p = {em.constant(fast_varint)}(b, p - 1, e)")
+def emit_varint(em: Emitter, value: str, before: int, wide: str = "") -> None:
+    """Generate the reading of a varint ``before`` bytes after ``p``; ``wide`` is for values of more than one byte."""
+    start = f"p + {before}" if before else "p"
+    em.line(f"{value} = b[{start}]")
+    em.line(f"if {value} < 128: p += {before + 1}")
+    with em.block("else:"):
+        em.line(f"{value}, p = {em.constant(fast_varint)}(b, {start}, e)")
         if wide:
             em.line(wide)
 
@@ -114,6 +118,10 @@ class Tagged(Kind):
     def __init__(self, number: int, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self.number = number
+
+    @property
+    def tag(self) -> bytes:
+        return write_varint(self.number << 3 | self.wire)
 
     def accepts(self, wire: int) -> bool:
         return wire == self.wire
@@ -144,8 +152,12 @@ class Scalar(Tagged, Number):
         return int(value) & U64
 
     def emit(self, em: Emitter) -> str:
+        return self.emit_at(em, len(self.tag))
+
+    def emit_at(self, em: Emitter, before: int) -> str:
+        """As :meth:`emit`, of the number ``before`` bytes after ``p``."""
         value = em.variable(self.name)
-        emit_varint(em, value, self.wide.format(value))
+        emit_varint(em, value, before, self.wide.format(value))
         return value
 
     def minimum(self) -> int:
@@ -194,8 +206,8 @@ class Bool(Scalar):
     def decode(self, raw: int) -> bool:
         return raw & U64 != 0
 
-    def emit(self, em: Emitter) -> str:
-        value = super().emit(em)
+    def emit_at(self, em: Emitter, before: int) -> str:
+        value = super().emit_at(em, before)
         em.line(f"{value} = {value} != 0")
         return value
 
@@ -254,12 +266,11 @@ class Embedded(Tagged, Struct):
         return emit_slice(self, em, f"{decode}(b, p, q)[0]")
 
 
-def emit_slice(kind: Kind, em: Emitter, expression: str) -> str:
+def emit_slice(kind: Tagged, em: Emitter, expression: str) -> str:
     """Generate the reading of a length and of the bytes ``b[p:q]`` after it."""
     value, length = em.variable(kind.name), em.variable("n")
-    emit_varint(em, length)
+    emit_varint(em, length, len(kind.tag))
     em.line(f"q = p + {length}")
-    em.line("if q > e: raise Cut")
     em.line(f"{value} = {expression}")
     em.line(f"p += {length}")
     return value
@@ -285,6 +296,10 @@ class Repeated(Array):
 
     def accepts(self, wire: int) -> bool:
         return self.tagged_element.accepts(wire) or (self.packed and wire == LEN)
+
+    @property
+    def packed_tag(self) -> bytes:
+        return write_varint(self.number << 3 | LEN)
 
     @property
     def tagged_element(self) -> Tagged:
@@ -378,6 +393,14 @@ class Occurrence(NamedTuple):
     """Bytes of the varint, or of the length."""
     raw: int | list[tuple[int, int]] | None = None
     """The varint itself; of packed ones all, with their widths."""
+
+
+NEXT_TAG = "t = b[p] if p < e else 0"
+
+
+def has_tag(em: Emitter, tag: bytes) -> str:
+    """The condition that the next occurrence has this tag."""
+    return f"t == {tag[0]}" if len(tag) == 1 else f"b.startswith({tag!r}, p, e)"
 
 
 class Message(Layer):
@@ -554,56 +577,41 @@ class Message(Layer):
             read = em.constant(cls.read_carefully)
             em.line(f"p = {read}(b, p, e, o, {target}, r, {em.scopes[-1].prefix})")
             return
-        count = em.variable("count")
-        em.line(f"{count} = len({target})")
-        with em.block("while p < e:"):
-            em.line("t = b[p]")
-            em.line("p += 1")
-            if cls.by_number and max(cls.by_number) > 15:
-                em.line(f"if t > 127: t, p = {em.constant(fast_varint)}(b, p - 1, e)")
-            word = "if"
+        with em.block("try:"):
+            em.line(NEXT_TAG)
             for kind in cls.by_number.values():
-                element = kind.tagged_element if isinstance(kind, Repeated) else kind
-                with em.block(f"{word} t == {kind.number << 3 | element.wire}:"):
-                    cls._emit_field(em, kind, target, count)
-                word = "elif"
-                if isinstance(kind, Repeated) and kind.packed:
-                    with em.block(f"elif t == {kind.number << 3 | LEN}:"):
-                        cls._emit_packed(em, kind, target, count)
-            em.line("else: raise Cut" if word == "elif" else "raise Cut")
-        em.line(f"if len({target}) != {count}: raise Cut")  # a field that came twice
+                if isinstance(kind, Repeated):
+                    cls._emit_repeated(em, kind, target)
+                else:
+                    with em.block(f"if {has_tag(em, kind.tag)}:"):
+                        em._store(kind, kind.emit(em))
+                        em._flush_dict()
+                        em.line(NEXT_TAG)
+        em.line("except IndexError: raise Cut from None")
+        em.line("if p != e: raise Cut")
 
     @staticmethod
-    def _emit_field(em: Emitter, kind: Any, target: str, count: str) -> None:
-        if isinstance(kind, Repeated):
-            value = kind.element.emit(em)
-            shown = kind.element.shown(em, value) if em.mode == "record" else value
-            with em.block(f"if {kind.name!r} in {target}:"):
-                em.line(f"{target}[{kind.name!r}].append({shown})")
-            with em.block("else:"):
-                em.line(f"{target}[{kind.name!r}] = [{shown}]")
-                em.line(f"{count} += 1")
-            return
-        before = len(em.scopes[-1].pending)
-        em._store(kind, kind.emit(em))
-        keys = len(em.scopes[-1].pending) - before
-        em._flush_dict()
-        em.line(f"{count} += {keys}")
-
-    @staticmethod
-    def _emit_packed(em: Emitter, kind: Repeated, target: str, count: str) -> None:
-        length, stop = em.variable("n"), em.variable("stop")
-        emit_varint(em, length)
-        em.line(f"{stop} = p + {length}")
-        em.line(f"if {stop} > e: raise Cut")
-        with em.block(f"if {kind.name!r} not in {target}:"):
-            em.line(f"{target}[{kind.name!r}] = []")
-            em.line(f"{count} += 1")
-        with em.block(f"while p < {stop}:"):
-            value = kind.element.emit(em)
-            shown = kind.element.shown(em, value) if em.mode == "record" else value
-            em.line(f"{target}[{kind.name!r}].append({shown})")
-        em.line(f"if p > {stop}: raise Cut")
+    def _emit_repeated(em: Emitter, kind: Repeated, target: str) -> None:
+        element, values = kind.tagged_element, em.variable("l")
+        tests = [has_tag(em, element.tag)]
+        if kind.packed:
+            tests.append(has_tag(em, kind.packed_tag))
+        with em.block(f"if {' or '.join(tests)}:"):
+            em.line(f"{values} = {target}[{kind.name!r}] = []")
+            if kind.packed:
+                with em.block(f"while {tests[1]}:"):
+                    length, stop = em.variable("n"), em.variable("stop")
+                    emit_varint(em, length, len(kind.packed_tag))
+                    em.line(f"{stop} = p + {length}")
+                    with em.block(f"while p < {stop}:"):
+                        value = element.emit_at(em, 0) if isinstance(element, Scalar) else ""
+                        em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
+                    em.line(f"if p > {stop}: raise Cut")
+                    em.line(NEXT_TAG)
+            with em.block(f"while {tests[0]}:"):
+                value = element.emit(em)
+                em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
+                em.line(NEXT_TAG)
 
     @classmethod
     def read_carefully(

@@ -77,6 +77,16 @@ def test_a_frame_of_an_unknown_command_is_dumped() -> None:
     assert dumped(frames[0]).endswith("de ad be ef              ............")
 
 
-def test_an_undecoded_frame_has_no_bars() -> None:
+def test_what_follows_a_password_that_is_too_short_is_hidden() -> None:
+    message = bytes(layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b""))
+    lying = (len(message) - 4 + len(PASSWORD)).to_bytes(4, "big") + message[4:] + PASSWORD
+    assert "hunt" not in dump(lying)
+    assert dump(lying).splitlines()[2].startswith("  000020  ** ** ** ** ** **  ")
+
+
+def test_undecoded_bytes_may_be_anything_and_are_hidden() -> None:
     (frame,) = dissected([(SERVER, layers.Heartbeat())])
-    assert "|" not in hexdump(frame, None, Look()).plain
+    text = hexdump(frame, None, Look()).plain
+    assert "|" not in text
+    assert text.count("**") == 8 + 4, "eight bytes, and eight stars as characters"
+    assert "00 00 00 04 00 17" in hexdump(frame, None, Look(secrets=True)).plain

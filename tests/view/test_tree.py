@@ -71,6 +71,17 @@ def test_no_form_of_bytes_shows_a_password(form: str) -> None:
     assert "data: <redacted 15 bytes>" in shown
 
 
+def test_a_password_in_a_frame_that_lies_about_lengths_is_redacted() -> None:
+    message = bytes(layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b"\0guest\0hunter22"))
+    surplus = message[:19] + bytes(4) + message[23:]
+    cut = message[:19] + b"\0\0\xff\xff" + message[23:]
+    for lying in (surplus, cut):
+        shown = tree(lying, Look(bytes="text", full=True, hexdump=True))
+        assert "<redacted 15 bytes>" in shown
+        assert "hunt" not in shown
+        assert b"hunt".hex(" ") not in shown
+
+
 def test_an_amqp_message_has_its_sections_with_types_and_ranges() -> None:
     shown = tree(publish(AMQP))
     assert "amqp properties: 2 items  list8" in shown

@@ -120,10 +120,10 @@ class Session:
             from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
             columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
             self._progress.add_task("reading", total=self.capture.bytes_total)
             self._progress.start()
-        self._progress.update(self._progress.task_ids[0], completed=self.capture.bytes_read)
+        self._progress.update(self._progress.task_ids[0], completed=self.capture.bytes_read, refresh=True)
 
     def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
         from wiredecode.protocols.registry import protocols

@@ -140,5 +140,7 @@ def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int)
         stream.isn = isn
         if stream.untouched:
             stream.base = advance(isn, 1)
+            stream.direction.started = True
     if answers and other.base is None:
         other.base = ack
+        other.direction.started = True

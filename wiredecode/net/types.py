@@ -37,6 +37,8 @@ class Direction:
 
     connection: Connection
     side: int
+    started: bool = False
+    """Whether stream offset 0 is the first byte of the connection, as a SYN told."""
     captured: int = 0
     """TCP payload bytes captured, whatever became of them."""
     duplicate: int = 0

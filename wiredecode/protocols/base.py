@@ -33,7 +33,9 @@ class Verdict:
 
 @dataclass(slots=True, frozen=True)
 class Undecided:
-    """More bytes may decide."""
+    """More bytes may decide; those before ``position`` need not be looked at again."""
+
+    position: int = 0
 
 
 @dataclass(slots=True, frozen=True)

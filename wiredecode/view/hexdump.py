@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate, groupby
 
 from rich.text import Text
@@ -20,12 +21,14 @@ HIDDEN = "**"
 def hexdump(frame: Frame, layer: Layer | None, look: Look) -> Text:
     """Rows of offset, 16 bytes and ASCII; a bar stands before the first byte of each field.
 
-    Bytes of secrets are ``**`` unless ``look.secrets``.
+    Bytes of secrets, and those that are not decoded, are ``**`` unless ``look.secrets``.
     """
     data = frame.data
     stop = len(data) if look.full else min(len(data), SHOWN_DUMP_BYTES)
     starts = dict.fromkeys(start for start, _ in leaves(layer)) if layer is not None else {}
-    hidden = [] if look.secrets or layer is None else secrets(layer, len(data))
+    hidden: list[Range] = []
+    if not look.secrets:  # bytes that are not decoded may be anything
+        hidden = secrets(layer, len(data)) if layer is not None else [(0, len(data))]
     turns = list(accumulate(int(at in starts and at > 0) for at in range(stop)))
     text = Text(no_wrap=True, overflow="crop")
     for row in range(0, stop, ROW):
@@ -69,19 +72,24 @@ def leaves(layer: Layer) -> list[Range]:
 
 
 def secrets(layer: Layer, length: int) -> list[Range]:
-    """The byte ranges of secret values; of a secret that is cut, everything from its start on."""
-    found: list[Range] = []
+    """The byte ranges of a frame of ``length`` bytes that must not be shown.
+
+    Those of secret values, and in a message type that has a secret everything that could not be read: where a length
+    is wrong, that is where the secret is.
+    """
+    found = list(_secret_values(layer))
+    if any(plain(kind).secret for kind in layer.fields_desc):
+        found.append((layer.problem.start if layer.problem is not None else layer.stop, length))
+    return found
+
+
+def _secret_values(layer: Layer) -> Iterator[Range]:
     for declared in layer.fields_desc:
         kind = plain(declared)
         value = layer.fields.get(kind.name)
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, Layer):
-                found += secrets(inner, length)
-        if not kind.secret:
-            continue
-        if kind.name in layer.ranges and value is not None:
+                yield from _secret_values(inner)
+        if kind.secret and value is not None and kind.name in layer.ranges:
             stop = layer.ranges[kind.name][1]
-            found.append((stop - len(value), stop))
-        elif layer.problem is not None:
-            found.append((layer.problem.start, length))
-    return found
+            yield stop - len(value), stop

@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wiredecode.export.records import rfc3339
-from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
+from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redacted
 from wiredecode.frame import OK, Finding, Frame
 from wiredecode.layer import Layer, Range
 from wiredecode.view import look as looks
@@ -37,8 +37,7 @@ def frame_tree(frame: Frame, first_ns: int = 0, look: Look = DEFAULT) -> Rendera
         _rest(branch, layer, frame, look)
         _links(branch, frame)
     elif frame.data:
-        text = Text(f"{len(frame.data)} bytes, not decoded: ")
-        tree.add(text.append(bytes_text(frame.data, look), looks.VALUE))
+        tree.add(_undecoded(frame.data, look))
     for finding in frame.findings:
         tree.add(_finding(finding))
     return Group(tree, hexdump(frame, layer, look), Text()) if look.hexdump else tree
@@ -100,20 +99,26 @@ def _finding(finding: Finding) -> Text:
     return ranged(text.append(escape(where), "dim"), finding.range)
 
 
+def _undecoded(data: bytes, look: Look) -> Text:
+    if look.secrets:
+        return Text("not decoded: ").append(bytes_text(data, look), looks.VALUE)
+    return Text(f"not decoded: {len(data)} bytes").append("  may hold credentials; --show-secrets shows them", "dim")
+
+
 def _rest(branch: Tree, layer: Layer, frame: Frame, look: Look) -> None:
     """Bytes that belong to no field: a field that is cut, or more than the declaration says."""
-    data = frame.data
-    reached = max((stop for _, stop in layer.ranges.values()), default=0)
-    if layer.problem is not None:
-        short = layer.problem
-        needs = f"{short.field}: needs {short.needed} bytes, {short.had} are there"
-        line = Text(needs, looks.STATUS["malformed"])
-        if short.start < len(data) and (look.secrets or not secrets(layer, len(data))):
-            line.append(": ").append(bytes_text(data[short.start :], look), looks.VALUE)
-        branch.add(ranged(line, (short.start, len(data))))
-    elif reached < len(data):
-        text = Text("after the last field: ").append(bytes_text(data[reached:], look), looks.VALUE)
-        branch.add(ranged(text, (reached, len(data))))
+    data, short = frame.data, layer.problem
+    reached = layer.stop if short is None else short.start
+    line = Text("after the last field:")
+    if short is not None:
+        line = Text(f"{short.field}: needs {short.needed} bytes, {short.had} are there", looks.STATUS["malformed"])
+    elif reached == len(data):
+        return
+    if reached < len(data):
+        hidden = not look.secrets and any(stop == len(data) for _, stop in secrets(layer, len(data)))
+        line.append(" " if short is None else ": ")
+        line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], look), looks.VALUE)
+    branch.add(ranged(line, (reached, len(data))))
 
 
 class Fields:

@@ -171,11 +171,12 @@ def is_text(body: bytes) -> bool:
 class Body:
     """What a frame turned out to be."""
 
-    __slots__ = ("ambiguous", "codec", "dialect", "inflated", "layer")
+    __slots__ = ("ambiguous", "codec", "dialect", "fits", "inflated", "layer")
 
     def __init__(self, layer: type[Message], dialect: str | None = None, **known: Any) -> None:
         self.layer, self.dialect = layer, dialect
         self.ambiguous: bool = known.get("ambiguous", False)
+        self.fits: bool = known.get("fits", True)
         self.codec: str | None = known.get("codec")
         self.inflated: Decompressed | None = known.get("inflated")
 
@@ -200,7 +201,7 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
     if inflated is not None and holds_message(inflated):
         return Body(Compressed, None, codec="snappy", inflated=Decompressed(inflated))
     if is_batch:
-        return Body(batch_layer("cur"), "cur")
+        return Body(batch_layer("cur", guarded=True), "cur", fits=False)
     return Body(layer or Unknown)
 
 

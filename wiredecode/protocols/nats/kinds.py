@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Binary, Test
-from wiredecode.textfields import Decimal, LineText, Piece, TextLayer, Unfit, Until, tokens_left
+from wiredecode.fields import Array, Binary, Test, take
+from wiredecode.textfields import Decimal, Piece, TextLayer, Unfit, Until, tokens_left
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -17,6 +17,7 @@ BLOCK = re.compile(rb"NATS/1\.0[^\r\n]*+\r\n(?:[^:\r\n]*+:[^\r\n]*+\r\n)*+\r\n")
 """A header block: version line, header lines, empty line."""
 STATUS = re.compile(rb"[ \t]*([0-9]{3})(?![^ \t\r\n])")
 COUNT, BLOCK_END = "header_size", "block end"
+TOO_SMALL = "the total size is smaller than that of the header block"
 
 
 def block_end(position: int, layer: Layer) -> int:
@@ -145,13 +146,6 @@ class Headers(Array):
         return value
 
 
-class Total(Decimal):
-    """The size of header block and payload together: at least that of the header block."""
-
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        return super().scan(data, position, end, layer)
-
-
 class Remainder(Binary):
     """The payload of an operation with headers: what the header block leaves of the total."""
 
@@ -162,15 +156,8 @@ class Remainder(Binary):
         size = layer.fields["size"] - layer.fields[COUNT]
         if size < 0:
             raise Unfit(self.name, TOO_SMALL, position)
-        stop = position + size
-        if stop > end:
-            raise self.short(size, end - position, position)
+        stop = take(self.name, position, size, end)
         return data[position:stop], stop
-
-    def short(self, size: int, left: int, position: int) -> Exception:
-        from wiredecode.fields import Short
-
-        return Short(self.name, size, left, position)
 
     def emit(self, em: Emitter) -> str:
         value, count = em.variable(self.name), em.variable("c")
@@ -183,9 +170,3 @@ class Remainder(Binary):
         self.emit_value(em, value, count)
         return value
 
-
-TOO_SMALL = "the total size is smaller than that of the header block"
-
-
-class Junk(LineText):
-    """Bytes after an operation that has no fields; servers ignore them."""

@@ -138,6 +138,9 @@ class Run:
             self.aligned, self.buffer = False, bytearray()
             return Piece(events, "unframed")
         rest = len(source) - walked.position
+        if rest > room and rest < HEADER.size:
+            self.aligned, self.buffer = False, bytearray()
+            return Piece(events, "too-large")
         if rest > room:
             self.start += HEADER.size + HEADER.unpack_from(source, walked.position)[1]
             self.buffer = bytearray()

@@ -20,10 +20,10 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest Size taken for real: a chunk is sent whole whatever the negotiated frame max."""
 MIN_SIZE = 4
 FRAMES_TO_BELIEVE = 3
-"""Good frames in a row that identify the protocol in mid-stream on any port; on a known port one will do."""
+"""Good frames in a row that identify the protocol in mid-stream on any port; on a known port fewer will do."""
 MAX_PROPERTIES = 64
 SEARCH_BYTES = 256 * 1024
-"""While searching, a frame larger than this is believed only by the header of the chunk in it."""
+"""A supposed frame larger than this is believed only by the header of the chunk in it."""
 
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
 HEADER = struct.Struct(">IHH")
@@ -87,6 +87,11 @@ def chain(data: bytes, position: int) -> tuple[int, bool, str]:
         position = end
 
 
+def behind(data: bytes) -> int:
+    """Where a header that is not yet whole may start."""
+    return max(0, len(data) - HEADER.size + 1)
+
+
 def cut_header(data: bytes, position: int, verdict: str, enough: bool) -> bool:
     """Whether the header of a frame that is cut is evidence: on a known port, where nothing more will come."""
     return enough and verdict == CUT and len(data) - position >= HEADER.size
@@ -130,10 +135,9 @@ class RabbitMQStream(Protocol):
     tls_ports = (5551,)
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
-        needed = 1 if port else FRAMES_TO_BELIEVE
-        return self._at_start(data, needed, final) if started else self._in_midstream(data, needed, final)
+        return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)
 
-    def _at_start(self, data: bytes, needed: int, final: bool) -> Verdict | Undecided | Rejected:
+    def _at_start(self, data: bytes, port: bool, final: bool) -> Verdict | Undecided | Rejected:
         preface = preface_length(data)
         if preface is None:
             return Rejected() if final else Undecided()
@@ -143,19 +147,23 @@ class RabbitMQStream(Protocol):
         if first is None:
             return Undecided()
         good, decisive, verdict = chain(data, preface)
-        if decisive or good >= needed or cut_header(data, preface, verdict, final and needed == 1):
+        needed = 1 if port else FRAMES_TO_BELIEVE
+        if decisive or good >= needed or cut_header(data, preface, verdict, final and port):
             return Verdict(0, client=role(data, preface))
         return Rejected() if final or verdict == BAD else Undecided()
 
-    def _in_midstream(self, data: bytes, needed: int, final: bool) -> Verdict | Undecided | Rejected:
+    def _in_midstream(self, data: bytes, port: bool, final: bool) -> Verdict | Undecided | Rejected:
+        needed = FRAMES_TO_BELIEVE if not port else 2 if not final else 1
         for position in self._candidates(data):
+            _, end, decisive = judge(data, position)
+            if end - position > SEARCH_BYTES and not decisive:
+                continue
             good, decisive, verdict = chain(data, position)
-            at_cut = position == 0 and cut_header(data, 0, verdict, final and needed == 1)
-            if decisive or good >= needed or at_cut:
+            if decisive or good >= needed:
                 return Verdict(position, client=role(data, position))
-            if verdict == CUT and not final and len(data) < SEARCH_BYTES:
-                return Undecided()
-        return Rejected() if final or len(data) >= SEARCH_BYTES else Undecided()
+            if verdict == CUT and not final:
+                return Undecided(position)
+        return Rejected() if final else Undecided(behind(data))
 
     def _candidates(self, data: bytes) -> Iterable[int]:
         return (match.start() for match in CANDIDATE.finditer(data))
@@ -194,11 +202,9 @@ class RabbitMQStream(Protocol):
                     return Found(position, True)
                 if following == CUT:
                     return Found(position, final)
-            elif verdict == CUT and (final and position == 0):
-                return Found(position, True)
             elif verdict == CUT and not final:
                 return Found(position, False)
-        return Found(max(0, len(data) - HEADER.size + 1), False)
+        return Found(behind(data), False)
 
     def conversation(self, connection: Connection, dialect: str | None) -> RabbitMQConversation:
         return RabbitMQConversation(connection)

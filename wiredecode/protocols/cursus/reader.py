@@ -1,0 +1,411 @@
+"""Reading the body of a frame: its layer, its record, and its fields by name. Needs nothing but the frame and hints."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.compression import Decompressed, Status
+from wiredecode.fields import printable
+from wiredecode.frame import MALFORMED, PARTIAL, Frame, Inner
+from wiredecode.layer import Layer, Style
+from wiredecode.protocols.cursus import naming, names
+from wiredecode.protocols.cursus.batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
+from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of
+from wiredecode.protocols.cursus.kinds import TOKEN
+from wiredecode.protocols.cursus.layers import (
+    Command,
+    Compressed,
+    DiscoveryCommand,
+    Empty,
+    Envelope,
+    Failure,
+    JsonReply,
+    PayloadCommand,
+    PositionalCommand,
+    StreamControl,
+    Success,
+    TextReply,
+    body_of,
+)
+from wiredecode.protocols.reading import Plan
+
+NAME = "cursus"
+INNER_BATCH = "cursus_batch"
+"""Filter name of a batch inside INTERNAL_BATCH."""
+BATCH = "Batch"
+MAX_ACCEPTED_BYTES = 16 * 1024 * 1024
+"""Longest body that brokers since 2026-08 accept."""
+
+PIECES = ("pad", "gap", "end", "arguments", "words", "reply_fields", "details", "tail", "outcome", "auth", "json_gap")
+PIECES += ("json_text", "secret_json", "text", "secret_text", "token")
+"""Fields of which a record shows what they say, by name."""
+
+PLANS: dict[type[Layer], Plan] = {}
+
+
+@dataclass(slots=True, frozen=True)
+class Hints:
+    """What the connection tells about its next frame."""
+
+    forced: str | None = None
+    """The dialect the user wants."""
+    last: str | None = None
+    """The dialect of the frame before."""
+
+
+def read(frame: Frame, style: Style | None, hints: Hints) -> dict[str, Any]:
+    """Fill in everything that the frame itself tells; return its fields by name, JSON-ready and with secrets hidden."""
+    named = _read_current_batch(frame, style, hints)
+    if named is not None:
+        return named
+    body = _cut_body(frame, hints) if frame.missing else None
+    if body is None:
+        body = classify(frame.buffer, frame.start, frame.stop, frame.sender, hints.forced)
+    if frame.length - 4 > MAX_ACCEPTED_BYTES:
+        message = f"length {frame.length - 4} is above what newer brokers accept ({MAX_ACCEPTED_BYTES})"
+        frame.find("note", "protocol", "length", message, "length", (0, 4))
+    return (_read_compressed if body.layer is Compressed else _read_body)(frame, body, style, hints)
+
+
+def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict[str, Any] | None:
+    """The common case, a batch of today's layout, in one go; None: have a closer look."""
+    buffer, start, stop = frame.buffer, frame.start, frame.stop
+    if not buffer.startswith(names.MAGIC, start + 4) or stop - start < 32 or frame.missing:
+        return None
+    if may_be_seed(buffer, start, stop) or buffer.find(TOKEN, start, stop) >= 0:
+        return None
+    try:
+        values, reached = compiler.decoder(Batch, "walk" if style is None else "head")(buffer, start, stop)
+        if not sound("cur", values):
+            return None
+        if style is not None:
+            record, reached = compiler.decoder(Batch, "record", style)(buffer, start, stop)
+    except compiler.FAILED:
+        return None
+    if reached != stop:
+        return None
+    if style is not None:
+        frame.layers = {NAME: record}
+    frame.layer, frame.values, frame.dialect = Batch, values, "cur"
+    return _batch(frame, style)
+
+
+def _cut_body(frame: Frame, hints: Hints) -> Body | None:
+    """What is left of a batch or of a compressed body; other text is read as far as it goes."""
+    buffer, position, stop = frame.buffer, frame.start + 4, frame.stop
+    if buffer.startswith(names.MAGIC, position):
+        dialect = hints.last if hints.last in BATCHES else "cur"
+        return Body(batch_layer(dialect, guarded=True), dialect)
+    codec = codec_of(buffer, position, stop)
+    if codec is None:
+        return None
+    return Body(Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
+
+
+def _plan(layer: type[Layer]) -> Plan:
+    plan = PLANS.get(layer)
+    if plan is None:
+        plan = PLANS[layer] = Plan(layer, None)
+    return plan
+
+
+def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> dict[str, Any]:
+    layer = body.layer
+    _plan(layer).read(frame, style)
+    frame.dialect = body.dialect
+    secrets = style is not None and style.secrets
+    handler = HANDLERS.get(layer)
+    if handler is not None:
+        named = handler(frame, secrets)
+        if frame.layers:
+            record = frame.layers[NAME]
+            for name in PIECES:
+                record.pop(name, None)
+            record.update((name, value) for name, value in named.items() if name not in record)
+        return named
+    if body.dialect is not None:
+        _tell_layout(frame, body)
+        return _batch(frame, style)
+    frame.type = "Unknown"
+    if not frame.missing:
+        frame.find("warning", "undecoded", "unknown-body", "the body is none that this protocol has", "data")
+    return {}
+
+
+def _read_compressed(frame: Frame, body: Body, style: Style | None, hints: Hints) -> dict[str, Any]:
+    """Decompress, and read what is inside as if it had come alone."""
+    _plan(Compressed).read(frame, style)
+    frame.type = "Compressed"
+    codec, inflated = body.codec, body.inflated
+    assert codec is not None and inflated is not None
+    told = {"compression": codec, "inflated_length": len(inflated.data)}
+    if frame.layers is not None:
+        frame.layers[Compressed.filter_name].update(told)
+    if inflated.status is not Status.OK:
+        _tell_decompression(frame, codec, inflated)
+        return {"compression": codec}
+    inner = _inner_frame(frame, inflated.data)
+    inside = classify(inner.buffer, 0, inner.stop, frame.sender, hints.forced)
+    if inside.layer is Compressed:
+        frame.find("warning", "limit", "nested-compression", "compressed content inside is not opened", "data")
+        return told
+    named = _read_body(inner, inside, style, hints)
+    _take_inner(frame, inner, inflated.data)
+    return {**told, **named}
+
+
+def _tell_decompression(frame: Frame, codec: str, inflated: Decompressed) -> None:
+    message = f"{codec}: {inflated.message}"
+    if inflated.status is Status.LIMIT:
+        frame.find("warning", "limit", "decompressed-size", message, "data")
+    elif inflated.status is Status.MISSING:
+        frame.find("warning", "undecoded", "codec-missing", message, "data")
+    elif frame.status != PARTIAL:
+        frame.status = MALFORMED
+        frame.find("error", "malformed", "decompression", message, "data")
+
+
+def _inner_frame(frame: Frame, data: bytes) -> Frame:
+    """The decompressed body, framed as it would have been without compression."""
+    framed = len(data).to_bytes(4, "big") + data
+    return Frame(
+        *(frame.connection, frame.side, framed, 0, len(framed), frame.offset, len(framed), 0),
+        *(frame.packets, frame.ready, frame.time_ns, frame.first_ns),
+        number=frame.number,
+        sender=frame.sender,
+    )
+
+
+def _take_inner(frame: Frame, inner: Frame, data: bytes) -> None:
+    """What was found inside becomes the frame's: type, findings, and a layer of its own."""
+    assert inner.layer is not None
+    frame.type, frame.dialect = inner.type, inner.dialect
+    frame.inner = [Inner(body_of(inner.layer), data, None), *inner.inner]
+    if inner.status == MALFORMED:
+        frame.status = MALFORMED
+    for finding in inner.findings:
+        frame.find(finding.severity, finding.group, finding.code, finding.message, finding.field)
+    if frame.layers is not None and inner.layers is not None:
+        inner.layers[NAME].pop("length", None)
+        frame.layers.update(inner.layers)
+
+
+# What each kind of body says.
+
+
+def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
+    values = frame.values
+    name = frame.type = printable(values.get("command_name", "")).upper()
+    named = naming.command(name, values, secrets)
+    if values.get("arguments") or values.get("tail"):
+        frame.dialect = "cur"
+    if not frame.missing:
+        _tell_command(frame, name, named)
+    if name == "INTERNAL_BATCH":
+        _internal_batch(frame, named, secrets)
+    return named
+
+
+def _tell_command(frame: Frame, name: str, named: dict[str, Any]) -> None:
+    """What brokers do not take as it was meant."""
+    keys = [piece["key"] for piece in frame.values.get("arguments", ()) if "key" in piece]
+    if len(keys) != len(set(keys)):
+        twice = sorted({printable(key) for key in keys if keys.count(key) > 1}) if len(keys) < 100 else []
+        message = f"a parameter stands twice, the last one counts: {', '.join(twice)}"
+        frame.find("note", "protocol", "repeated-parameter", message, "arguments")
+    if naming.IGNORED in named:
+        frame.find("note", "protocol", "ignored-words", "brokers ignore words without '='", "arguments")
+    if name in names.EXACT and (keys or named):
+        frame.find("note", "protocol", "arguments", f"{name} takes no arguments: unknown to brokers", "arguments")
+    if name in names.OFFSET_COMMANDS and "offsets" not in named:
+        frame.find("note", "protocol", "no-offsets", "the command does not end with a list of offsets", "arguments")
+    acks = named.get("acks")
+    if acks is not None and str(acks).lower() not in names.KNOWN_ACKS:
+        frame.find("warning", "protocol", "acks", f"acks {acks} is not known", "arguments")
+
+
+def _internal_batch(frame: Frame, named: dict[str, Any], secrets: bool) -> None:
+    """A batch in base64, forwarded between brokers."""
+    try:
+        data = base64.b64decode(named.get("payload", ""), validate=True)
+    except binascii.Error as error:
+        frame.find("warning", "malformed", "base64", f"payload: {error}", "arguments")
+        return
+    inner = _inner_frame(frame, data)
+    body = classify(inner.buffer, 0, inner.stop, "client")
+    if body.dialect not in BATCHES or not data.startswith(names.MAGIC):
+        frame.find("warning", "malformed", "no-batch", "payload holds no batch", "arguments")
+        return
+    layer = body_of(body.layer, INNER_BATCH)
+    frame.inner = [*frame.inner, Inner(layer, data, None)]
+    if TOKEN in data and not secrets:
+        named["payload"] = f"<redacted {len(named['payload'])} bytes>"
+    if frame.layers is not None:
+        style = Style(secrets=secrets)
+        record = layer.present(compiler.careful(layer, data, 0, len(data)).values, style)
+        frame.layers[INNER_BATCH] = _guarded_record(record)
+
+
+def _positional(frame: Frame, secrets: bool) -> dict[str, Any]:
+    name = frame.type = printable(frame.values.get("command_name", "")).upper()
+    return naming.positional(name, frame.values, secrets)
+
+
+def _discovery(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = printable(frame.values.get("command_name", ""))
+    return naming.discovery(frame.values, secrets)
+
+
+def _envelope(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = "Envelope"
+    topic = frame.values.get("envelope_topic", "")
+    if len(topic) <= MAX_TOPIC_BYTES and not frame.missing:
+        note = "an envelope without a known command: a publish in 2025-11, refused by brokers of today"
+        frame.find("note", "protocol", "no-command", note, "text")
+    return {"text": naming.piece_text(frame.values, secrets, "text", "secret_text")}
+
+
+def _success(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = "OK"
+    return naming.reply_fields(frame.values.get("reply_fields", ()), secrets)
+
+
+def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = "ERROR"
+    values = frame.values
+    named = naming.reply_fields(values.get("details", ()), secrets)
+    code = values.get("error_code", "")
+    if frame.missing:
+        return named
+    error = named.setdefault("error_class", names.error_class(code))
+    named.setdefault("retryable", names.retryable(error))
+    words = named.get("details", ())
+    if len(words) == 2 and words[0] == "LEADER_IS":
+        named["leader"] = words[1]
+    _refused(frame, code)
+    if any("secret" in piece for piece in values.get("details", ())):
+        frame.find("warning", "security", "token-echoed", "the broker sends a token to the client", "details")
+    return named
+
+
+def _refused(frame: Frame, code: str) -> None:
+    frame.find("note", "response", "refused", f"the command was refused: {printable(code)}", "error_code")
+
+
+def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = "STREAM_CONTROL"
+    named = naming.reply_fields(frame.values.get("details", ()), secrets)
+    control, reason = named.get("control_type"), named.get("reason")
+    if frame.missing:
+        return named
+    if control != "CLOSE":
+        frame.find("warning", "protocol", "stream-control", f"control type {control} is not known", "details")
+    else:
+        severity = "note" if reason in names.STREAM_CLOSE_REASONS else "warning"
+        frame.find(severity, "response", "stream-closed", f"the broker closes the stream: {reason}", "details")
+    return named
+
+
+def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
+    value = naming.parsed(naming.piece_text(frame.values, secrets, "json_text", "secret_json"))
+    frame.type = naming.json_type(value)
+    named = naming.members(value, secrets)
+    if named.get("status") == "ERROR" or frame.type == "JsonError":
+        code = str(named.get("error", "")).split(" ")[0]
+        named = {**named, "error_code": code, "error_class": names.error_class(code)}
+        _refused(frame, code)
+    return named
+
+
+def _text(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = "Text"
+    text = naming.piece_text(frame.values, secrets, "text", "secret_text")
+    if text.strip() == "REBALANCE_REQUIRED":
+        frame.find("note", "protocol", "rebalance-required", "clients look for this, no known broker sends it", "text")
+    elif not frame.missing:
+        frame.find("note", "protocol", "legacy-text", "free text, as brokers answered until 2026-07", "text")
+    return {"text": text}
+
+
+def _empty(frame: Frame, secrets: bool) -> dict[str, Any]:
+    frame.type = "KeepAlive"
+    if frame.sender == "client":
+        frame.find("error", "malformed", "empty-frame", "an empty frame from a client: brokers refuse it", "length")
+    return {}
+
+
+HANDLERS: dict[type[Layer], Callable[[Frame, bool], dict[str, Any]]] = {
+    Command: _command,
+    PayloadCommand: _command,
+    PositionalCommand: _positional,
+    DiscoveryCommand: _discovery,
+    Envelope: _envelope,
+    Success: _success,
+    Failure: _failure,
+    StreamControl: _control,
+    JsonReply: _json,
+    TextReply: _text,
+    Empty: _empty,
+}
+
+
+# Batches.
+
+
+def _batch(frame: Frame, style: Style | None) -> dict[str, Any]:
+    """Generated fields of a batch, and what is odd about its content."""
+    frame.type = BATCH
+    values = frame.values
+    buffer, start, stop = frame.buffer, frame.start, frame.stop
+    named: dict[str, Any] = {}
+    record = frame.layers[NAME] if frame.layers else None
+    if record is not None and frame.layer is not Batch:
+        _guarded_record(record)
+    if values.get("acks", "1").lower() not in names.KNOWN_ACKS:
+        frame.find("warning", "protocol", "acks", f"acks {printable(values['acks'])} is not known", "acks")
+    if buffer.find(names.MARKER_PREFIX.encode(), start, stop) >= 0:
+        _tell_markers(frame, record)
+    if buffer.find(TOKEN, start, stop) >= 0:
+        message = "a message may hold a token: some clients send it behind message="
+        frame.find("warning", "security", "token-in-message", message, "messages")
+    return named
+
+
+def _guarded_record(record: dict[str, Any]) -> dict[str, Any]:
+    """Hidden payloads under their usual name."""
+    for message in record.get("messages", ()):
+        if "secret_data" in message:
+            message["data"] = message.pop("secret_data")
+    return record
+
+
+def _tell_markers(frame: Frame, record: dict[str, Any] | None) -> None:
+    """Transaction markers, ordinary messages on the wire: who ended which transaction."""
+    count = 0
+    for message in (record or {}).get("messages", ()):
+        producer = message.get("producer_id", "")
+        if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:
+            transaction, _, outcome = producer.removeprefix(names.MARKER_PREFIX).rpartition(":")
+            message.update(transaction_marker=outcome, transactional_id=transaction)
+            count += 1
+    if count or record is None:
+        frame.find("note", "protocol", "transaction-marker", "holds markers of transactions", "messages")
+
+
+def _tell_layout(frame: Frame, body: Body) -> None:
+    """Which layout it is, and what speaks against it."""
+    if body.ambiguous:
+        message = f"fits today's layout and that of the older document: read as {body.dialect}"
+        frame.find("note", "protocol", "ambiguous-layout", message, "partition")
+    elif body.dialect not in ("cur", "seed", None):
+        frame.find("note", "protocol", "historic-layout", LABELS[body.dialect], "messages")
+    if frame.missing or frame.status == MALFORMED:
+        return
+    if not body.fits:
+        frame.status = MALFORMED
+        frame.find("error", "malformed", "batch", "the body fits no layout of a batch", "messages")

@@ -1,0 +1,401 @@
+"""The state of one TANK connection: who is the broker, what was asked, and what the answers mean by it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from wiredecode import compiler
+from wiredecode.fields import printable
+from wiredecode.frame import MALFORMED, OK, PARTIAL, Frame
+from wiredecode.layer import Style
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank.contents import Contents, mark
+from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
+from wiredecode.protocols.tank.kinds import endpoint_text
+from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
+
+NAME = "tank"
+MAX_OUTSTANDING = 10_000
+"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
+MAX_REMEMBERED = 500_000
+"""Partitions that these requests name, together."""
+MAX_NAMED = 8
+"""Partitions named in the summary of a frame."""
+
+Targets = tuple[tuple[str, tuple[Any, ...]], ...]
+"""Topics of a request with their partitions: of Produce the number, of Consume (number, sequence number, fetch size)."""
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that waits for its response."""
+
+    frame: int
+    time_ns: int
+    targets: Targets = ()
+    size: int = 1
+    """Partitions it names, and one for itself."""
+
+
+class TankConversation(Conversation):
+    """Decodes the frames of one connection in the order in which they were complete."""
+
+    def __init__(self, connection: Connection, ports: tuple[int, ...]) -> None:
+        self.connection = connection
+        self.client = connection.initiator
+        self.whole = connection.initiator is not None
+        """Seen from the start: a request that was not seen was not captured."""
+        served = [port in ports for port in connection.ports]
+        if self.client is None and served[0] != served[1]:
+            self.client = 1 if served[0] else 0
+        self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
+        self.remembered = 0
+        self.peer: deque[Request] = deque(maxlen=MAX_OUTSTANDING)
+        """Requests of a replica: without an id, answered in order."""
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol = NAME
+        if frame.stop - frame.start < HEADER.size:
+            self._headless(frame, style)
+            return
+        code, length = HEADER.unpack_from(frame.buffer, frame.start)
+        frame.code = code
+        answer = self._learn_sides(frame) if self.client is None else frame.side != self.client
+        frame.sender = None if self.client is None else "server" if answer else "client"
+        plan = PLANS.get((code, answer))
+        if plan is None or length > MAX_PAYLOAD_BYTES:
+            self._decode_unknown(frame, code, length, style)
+            return
+        plan.read(frame, style)
+        if plan.handler is not None:
+            plan.handler(self, frame, style)
+        if style is not None and frame.layers:
+            frame.layers[NAME].update(frame.generated)
+
+    def _headless(self, frame: Frame, style: Style | None) -> None:
+        """A frame of which not even the length was captured."""
+        if self.client is not None:
+            frame.sender = "client" if frame.side == self.client else "server"
+        if style is not None:
+            frame.layers = {NAME: {}}
+
+    def _decode_unknown(self, frame: Frame, code: int, length: int, style: Style | None) -> None:
+        name = names.MESSAGES.get(code)
+        Plan(Unknown, name).read(frame, style)
+        if length > MAX_PAYLOAD_BYTES:
+            frame.status = MALFORMED
+            message = f"a payload of {length} bytes: brokers close the connection above {MAX_PAYLOAD_BYTES}"
+            frame.find("error", "limit", "payload-too-long", message, "payload_length", (1, 5))
+        elif name is None:
+            message = f"message id {code} does not exist: brokers close the connection"
+            frame.find("warning", "protocol", "unknown-message", message, "message_id", (0, 1))
+        else:
+            frame.find("warning", "protocol", "wrong-side", f"{name} is never sent by the broker", "message_id", (0, 1))
+
+    def _learn_sides(self, frame: Frame) -> bool:
+        """Whether the frame is from the broker, by its shape."""
+        request = judge(frame.buffer[frame.start : frame.stop], 0).request
+        if request is not None:
+            self.client = frame.side if request else 1 - frame.side
+        return request is False
+
+    # Requests and responses.
+
+    def _ask(self, frame: Frame, style: Style | None) -> None:
+        """A request with an id: remember it until the other side answers."""
+        number = frame.values.get("request_id")
+        if number is not None:
+            self._remember(frame, number, ())
+
+    def _remember(self, frame: Frame, number: int, targets: Targets) -> None:
+        code = names.PRODUCE if frame.code == names.PRODUCE_WITH_BASE else frame.code or 0
+        size = 1 + sum(len(partitions) for _, partitions in targets)
+        replaced = self.outstanding.pop((code, number), None)
+        self.outstanding[code, number] = Request(frame.number, frame.time_ns, targets, size)
+        self.remembered += size - (replaced.size if replaced is not None else 0)
+        frame.expects_response = True
+        if replaced is not None:
+            message = f"request id {number} is used again before frame {replaced.frame} was answered"
+            frame.find("note", "protocol", "id-reused", message, "request_id")
+        while len(self.outstanding) > MAX_OUTSTANDING or self.remembered > MAX_REMEMBERED < size * len(self.outstanding):
+            self.remembered -= self.outstanding.popitem(last=False)[1].size
+            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} requests wait for a response")
+
+    def _answer(self, frame: Frame, style: Style | None) -> Request | None:
+        """A response with an id: find its request."""
+        number = frame.values.get("request_id")
+        if number is None:
+            return None
+        request = self.outstanding.pop((frame.code or 0, number), None)
+        if request is None:
+            if self.whole:
+                message = f"no request with id {number} was captured"
+                frame.find("note", "protocol", "no-request", message, "request_id")
+            return None
+        self.remembered -= request.size
+        self._link(frame, request)
+        return request
+
+    def _link(self, frame: Frame, request: Request) -> None:
+        frame.request = request.frame
+        frame.latency_ns = frame.time_ns - request.time_ns
+
+    def _administered(self, frame: Frame, style: Style | None) -> None:
+        """CreateTopic and ReloadPartitionConfiguration: one result."""
+        self._answer(frame, style)
+        result = frame.values.get("result", 0)
+        if result:
+            table = names.CREATE_RESULTS if frame.code == names.CREATE_TOPIC else names.RELOAD_RESULTS
+            message = f"the request was refused: {table.get(result, result)}"
+            frame.find("note", "response", "refused", message, "result")
+
+    # Produce.
+
+    def _produce(self, frame: Frame, style: Style | None) -> None:
+        topics = whole(frame.values.get("topics"), "topic")
+        targets = tuple(
+            (topic["topic"], tuple(entry["partition"] for entry in whole(topic.get("partitions"), "partition")))
+            for topic in topics
+        )
+        if "request_id" in frame.values:
+            self._remember(frame, frame.values["request_id"], targets)
+        name_targets(frame, ((topic, partition) for topic, partitions in targets for partition in partitions))
+        contents = Contents(frame, style)
+        shown = whole(record_of(frame, style).get("topics"), "topic")
+        for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
+            entries = zip(topic.get("partitions", ()), raw_topic.get("partitions", ()), strict=True)
+            for k, (entry, raw) in enumerate(entries):
+                bundle, length = entry.get("bundle"), raw.get("bundle_length")
+                if bundle is None or length is None:
+                    continue
+                path = f"topics[{i}].partitions[{k}].bundle"
+                if frame.status == OK:
+                    contents.bundle(bundle, raw["bundle"], entry.get("base_sequence_number"), path)
+                else:
+                    contents.partial(bundle, entry.get("base_sequence_number"))
+        self._sum_up(frame, contents)
+
+    def _sum_up(self, frame: Frame, contents: Contents) -> None:
+        contents.close()
+        frame.generate("messages", contents.messages)
+        if contents.first is not None:
+            frame.generate("first_sequence_number", contents.first)
+            frame.generate("last_sequence_number", contents.last)
+
+    def _produced(self, frame: Frame, style: Style | None) -> None:
+        """Give every result the topic and partition it belongs to."""
+        request = self._answer(frame, style)
+        results = frame.values.get("results") or []
+        shown = record_of(frame, style).get("results") or []
+        places = list(result_places(request.targets, results)) if request is not None else []
+        if request is not None and frame.status == OK:
+            self._check_places(frame, places, len(results))
+        elif request is None and results:
+            message = "without the request it is not known which partitions these results belong to"
+            frame.find("note", "protocol", "results-unnamed", message, "results")
+        for place, record in zip(places, shown, strict=False):
+            record["topic"] = place[0]
+            record["partition" if len(place[1]) == 1 else "partitions"] = place[1][0] if len(place[1]) == 1 else place[1]
+        name_targets(frame, ((topic, partition) for topic, partitions in places for partition in partitions))
+        refused = [result for result in results if result.get("result")]
+        if refused:
+            told = sorted({outcome(result, names.PRODUCE_RESULTS) for result in refused})
+            message = f"{len(refused)} of {len(results)} results are no success: {', '.join(told[:MAX_NAMED])}"
+            frame.find("warning", "response", "not-stored", message, "results")
+
+    def _check_places(self, frame: Frame, places: list[tuple[str, list[int]]], results: int) -> None:
+        if len(places) != results or (places and not places[-1][1]):
+            expected = len(places) if places and places[-1][1] else len(places) - 1
+            message = f"{results} results, the request needs {expected}"
+            frame.find("warning", "malformed", "results-mismatch", message, "results")
+
+    # Consume.
+
+    def _consume(self, frame: Frame, style: Style | None) -> None:
+        topics = whole(frame.values.get("topics"), "topic")
+        targets = tuple(
+            (
+                topic["topic"],
+                tuple(
+                    (entry["partition"], entry["sequence_number"], entry["fetch_size"])
+                    for entry in whole(topic.get("partitions"), "fetch_size")
+                ),
+            )
+            for topic in topics
+        )
+        name_targets(frame, ((topic, entry[0]) for topic, entries in targets for entry in entries))
+        if frame.code == names.CONSUME_AS_PEER:
+            self.peer.append(Request(frame.number, frame.time_ns, targets))
+            frame.expects_response = True
+        elif "request_id" in frame.values:
+            self._remember(frame, frame.values["request_id"], targets)
+        wanted = {entry[1] for _, entries in targets for entry in entries}
+        if len(wanted) == 1:
+            frame.generate("sequence_number", wanted.pop())
+        for topic in record_of(frame, style).get("topics", ()):
+            for entry in topic.get("partitions", ()):
+                if entry.get("sequence_number") in names.STARTS:
+                    entry["start"] = names.STARTS[entry["sequence_number"]]
+
+    def _consumed(self, frame: Frame, style: Style | None) -> None:
+        if frame.code == names.CONSUME_AS_PEER:
+            request = self.peer.popleft() if self.peer else None
+            if request is not None:
+                self._link(frame, request)
+        else:
+            request = self._answer(frame, style)
+        asked = {(topic, entry[0]): entry[1:] for topic, entries in request.targets for entry in entries} if request else {}
+        record = record_of(frame, style)
+        topics = whole(record.get("topics"), "topic")
+        self._tell_faults(frame, topics)
+        name_targets(frame, ((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics)))
+        if "header_rest" in frame.values:
+            frame.find("warning", "malformed", "header-rest", "bytes of the header after the last topic", "header_rest")
+        for topic, entry in entries_of(topics):
+            wanted = asked.get((topic["topic"], entry["partition"]))
+            if wanted is not None and style is not None:
+                entry["requested_sequence_number"], entry["requested_fetch_size"] = wanted
+                if wanted[0] in names.STARTS:
+                    entry["requested_start"] = names.STARTS[wanted[0]]
+        self._read_chunks(frame, record, topics, asked, style)
+
+    def _tell_faults(self, frame: Frame, topics: list[Any]) -> None:
+        told: dict[str, int] = {}
+        for topic in topics:
+            if "unknown_topic" in topic:
+                told["unknown topic"] = told.get("unknown topic", 0) + 1
+        for _, entry in entries_of(topics):
+            code = entry.get("result_code", entry.get("result", 0))
+            if code not in (0, names.SPARSE_FIRST):
+                text = outcome({**entry, "result": code}, names.CONSUME_RESULTS)
+                told[text] = told.get(text, 0) + 1
+        if told:
+            shown = [f"{text} ({count})" if count > 1 else text for text, count in sorted(told.items())]
+            severity = "note" if all(text.startswith("another node") for text in told) else "warning"
+            frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
+
+    def _read_chunks(self, frame: Frame, record: Any, topics: list[Any], asked: dict[Any, Any], style: Style | None) -> None:
+        """Number the messages of the chunks; tell what is cut."""
+        chunks = record.get("chunks") or []
+        raw = raw_chunks(frame, style, chunks)
+        contents = Contents(frame, style)
+        announced = [(topic["topic"], entry) for topic, entry in entries_of(topics) if entry.get("chunk_length")]
+        for i, ((topic, entry), chunk) in enumerate(zip(announced, chunks, strict=False)):
+            code = entry.get("result_code", entry.get("result", 0))
+            number = entry.get("base_sequence_number") if code != names.SPARSE_FIRST else None
+            if style is not None:
+                chunk["topic"], chunk["partition"] = topic, entry["partition"]
+            for k, bundle in enumerate(chunk.get("bundles", ())):
+                path = f"chunks[{i}].bundles[{k}].bundle"
+                number = contents.bundle(bundle["bundle"], raw(i, k), number, path)
+            wanted = asked.get((topic, entry["partition"]), (0, 0))
+            if "partial_bundle" in chunk:
+                self._partial_bundle(frame, contents, chunk["partial_bundle"], number, f"chunks[{i}].partial_bundle")
+            if style is not None:
+                mark_dropped(chunk, wanted[0], entry["high_water_mark"])
+        self._check_chunks(frame, announced)
+        self._sum_up(frame, contents)
+
+    def _partial_bundle(self, frame: Frame, contents: Contents, bundle: dict[str, Any], number: int | None, path: str) -> None:
+        contents.partial(bundle, number)
+        where = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).ranges if frame.layer else {}
+        spans = [span for name, span in where.items() if name.startswith(path + ".")]
+        if not spans:
+            return
+        start, stop = min(span[0] for span in spans), max(span[1] for span in spans)
+        length = bundle.get("bundle_length")
+        head = where.get(path + ".bundle_length", (start, start))
+        had = stop - head[1]
+        if contents.style is not None:
+            bundle["captured_length"] = had
+            bundle["missing_length"] = None if length is None else max(0, length - had)
+        if frame.status == PARTIAL:
+            return
+        if length is not None and length <= had:
+            message = f"a bundle of {length} bytes whose header does not fit into it"
+            contents.tell("error", "malformed", "bundle-header", message, path)
+            return
+        size = "of unknown size" if length is None else f"of {length} bytes, {length - had} missing"
+        contents.tell("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {size}", path)
+
+    def _check_chunks(self, frame: Frame, announced: list[Any]) -> None:
+        """Chunks that the payload does not hold: their size is in the header."""
+        if frame.status != OK or not announced or "header_length" not in frame.values:
+            return
+        there = frame.length - HEADER.size - 4 - frame.values["header_length"]
+        needed = sum(entry["chunk_length"] for _, entry in announced)
+        if needed > there:
+            message = f"the chunks need {needed} bytes, the payload has {there}"
+            frame.find("warning", "malformed", "chunks-cut", message, "chunks")
+
+    # The rest.
+
+    def _ping(self, frame: Frame, style: Style | None) -> None:
+        if frame.sender == "client":
+            frame.find("note", "protocol", "client-ping", "a Ping from the client: brokers accept it and stay silent")
+
+    def _obsolete(self, frame: Frame, style: Style | None) -> None:
+        frame.find("note", "protocol", "obsolete", "RegisterReplica is obsolete: brokers close the connection")
+
+    def _discovered(self, frame: Frame, style: Style | None) -> None:
+        """The records have no partition ids: the request tells them."""
+        request = self._answer(frame, style)
+        values = frame.values
+        if values.get("partition_count") == 0:
+            frame.find("note", "response", "unknown-topic", "the topic is unknown", "topic")
+        records = values.get("partitions") or []
+        if len(records) > values.get("partition_count", 0):
+            message = f"{len(records)} records for {values['partition_count']} partitions"
+            frame.find("warning", "malformed", "records", message, "partitions")
+        explicit = [partition for _, partitions in request.targets for partition in partitions] if request else []
+        if request is None or (not explicit and len(records) < values.get("partition_count", 0)):
+            return  # which ones, is not known: disabled partitions are left out
+        numbers: Iterable[int] = explicit or range(len(records))
+        for number, entry in zip(numbers, record_of(frame, style).get("partitions") or (), strict=False):
+            entry["partition"] = number
+
+    def _discover(self, frame: Frame, style: Style | None) -> None:
+        values = frame.values
+        if "request_id" in values:
+            partitions = tuple(values.get("partitions") or ())
+            self._remember(frame, values["request_id"], ((values.get("topic", ""), partitions),))
+
+    HANDLERS: ClassVar[dict[tuple[int, bool], Callable[[TankConversation, Frame, Style | None], Any]]] = {
+        (names.PRODUCE, False): _produce,
+        (names.PRODUCE, True): _produced,
+        (names.CONSUME, False): _consume,
+        (names.CONSUME, True): _consumed,
+        (names.PING, False): _ping,
+        (names.REGISTER_REPLICA, False): _obsolete,
+        (names.PRODUCE_WITH_BASE, False): _produce,
+        (names.DISCOVER_PARTITIONS, False): _discover,
+        (names.DISCOVER_PARTITIONS, True): _discovered,
+        (names.CREATE_TOPIC, False): _ask,
+        (names.CREATE_TOPIC, True): _administered,
+        (names.RELOAD_CONFIGURATION, False): _ask,
+        (names.RELOAD_CONFIGURATION, True): _administered,
+        (names.CONSUME_AS_PEER, False): _consume,
+        (names.CONSUME_AS_PEER, True): _consumed,
+        (names.STATUS, False): _ask,
+        (names.STATUS, True): _answer,
+        (names.DISCOVER_TOPICS, False): _ask,
+        (names.DISCOVER_TOPICS, True): _answer,
+        (names.DISCOVER_TOPOLOGY, False): _ask,
+        (names.DISCOVER_TOPOLOGY, True): _answer,
+    }
+    """By message id and whether the broker sends it."""
+
+
+def _plans() -> dict[tuple[int, bool], Plan]:
+    plans = {}
+    for answer, layers in ((False, REQUESTS), (True, RESPONSES)):
+        for code, layer in layers.items():
+            name = names.MESSAGES[code] + ("Response" if answer and code != names.PING else "")
+            plans[code, answer] = Plan(layer, name, TankConversation.HANDLERS.get((code, answer)))
+    return plans

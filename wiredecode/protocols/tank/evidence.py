@@ -1,0 +1,167 @@
+"""Whether bytes look like a frame of TANK, and of which side: there is no magic number, so only an exact parse tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.layer import Layer
+from wiredecode.protocols.tank.bundle import chunk_lengths, message_count
+from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES
+from wiredecode.protocols.tank.names import (
+    CODEC_MASK,
+    CODECS,
+    CONSUME,
+    CONSUME_AS_PEER,
+    CONSUME_RESULTS,
+    CREATE_RESULTS,
+    PING,
+    PRODUCE,
+    PRODUCE_RESULTS,
+    PRODUCE_WITH_BASE,
+    REGISTER_REPLICA,
+    RELOAD_RESULTS,
+    STAND_ALONE,
+    STATUS,
+)
+
+MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
+"""Longest payload that the broker accepts."""
+PREFIX_BYTES = 512
+"""So much of a frame that is not there yet is read to judge it."""
+NEWEST_VERSION = 16
+"""Highest client version believed; 0, 2 and 3 are known."""
+
+TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PROGRAM = re.compile(r"[ -~]*")
+
+
+@dataclass(slots=True, frozen=True)
+class Judgement:
+    """What is known of a supposed frame."""
+
+    good: bool | None
+    """True: it parses exactly; False: it is none; None: more bytes are needed."""
+    end: int = 0
+    strong: bool = False
+    """It has so much structure that chance is out of the question."""
+    request: bool | None = None
+    """Whether it is a request; None: it does not tell."""
+
+
+BAD, UNDECIDED = Judgement(False), Judgement(None)
+
+
+def judge(data: bytes, position: int) -> Judgement:
+    """Judge the bytes at ``position`` as a frame, by at most :data:`PREFIX_BYTES` of it while it is incomplete."""
+    if position + HEADER.size > len(data):
+        known = position == len(data) or 1 <= data[position] <= 12
+        return UNDECIDED if known else BAD
+    code, length = HEADER.unpack_from(data, position)
+    end = position + HEADER.size + length
+    if code not in REQUESTS or length > MAX_PAYLOAD_BYTES:
+        return BAD
+    whole = end <= len(data)
+    fits = _whole if whole else _beginning
+    request = fits(REQUESTS[code], False, data, position, end)
+    response = fits(RESPONSES[code], True, data, position, end) if code in RESPONSES else None
+    if request is response is None:
+        if not whole and len(data) - position < min(PREFIX_BYTES, HEADER.size + length) and _may_begin(code, length):
+            return UNDECIDED
+        return BAD
+    told = None if request is not None and response is not None else request is not None
+    if code == PING:
+        told = False
+    return Judgement(True if whole else None, end, bool(request or response), told)
+
+
+def _may_begin(code: int, length: int) -> bool:
+    """Whether the header alone is possible: the short messages have few sizes."""
+    if code in (PING, REGISTER_REPLICA):
+        return length == (0 if code == PING else 2)
+    return length >= 4
+
+
+def _whole(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
+    """Whether a whole frame is such a message: None it is not, True strongly."""
+    try:
+        values, reached = compiler.decoder(layer, "head")(data, start, end)
+    except compiler.FAILED:
+        return None
+    if "header_length" in values and "header_rest" not in values:
+        reached += sum(chunk_lengths(values["topics"]))
+    return _plausible(values, answer, complete=True) if reached == end else None
+
+
+def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
+    """The same of a frame that has only begun: None as long as nothing strong was seen."""
+    code, length = HEADER.unpack_from(data, start)
+    if not _may_begin(code, length):
+        return None
+    values = compiler.careful(layer, data, start, min(len(data), start + PREFIX_BYTES)).values
+    topics = values.get("topics")
+    if not isinstance(topics, list) or not topics or not _plausible(values, answer, complete=False):
+        return None
+    if code in (PRODUCE, PRODUCE_WITH_BASE) and not answer:
+        return _first_bundle_fits(values, topics[0], end - start)
+    if "header_length" in values and values["header_length"] + 4 > length:
+        return None
+    return True if topics[0].get("partitions") or topics[0].get("unknown_topic") else None
+
+
+def _first_bundle_fits(values: Mapping[str, Any], topic: Mapping[str, Any], size: int) -> bool | None:
+    partitions = topic.get("partitions")
+    if not partitions or "flags" not in partitions[0].get("bundle", ()):
+        return None
+    return True if partitions[0]["bundle_length"] < size else None
+
+
+def _plausible(values: Mapping[str, Any], answer: bool, *, complete: bool) -> bool | None:
+    """None: the values make no sense; True: they say much; False: they say little."""
+    if values.get("client_version", 0) > NEWEST_VERSION or not PROGRAM.fullmatch(values.get("client_id", "")):
+        return None
+    if "topic" in values:
+        known = RESULTS.get(values["message_id"], RELOAD_RESULTS) if answer else {}
+        sound = TOPIC.fullmatch(values["topic"]) and ("result" not in values or values["result"] in known)
+        return True if sound else None
+    if "topics" in values:
+        return _plausible_topics(values, answer, complete)
+    if "results" in values:
+        return False if _known(values["results"], PRODUCE_RESULTS) and values["results"] else None
+    if values["message_id"] == STATUS and answer:
+        return True if values["global_flags"] == 0 and values["cluster_aware"] < 2 else None
+    if "node_count" in values:
+        return True if values["node_count"] == STAND_ALONE or values.get("nodes") else None
+    return False
+
+
+RESULTS = {7: CREATE_RESULTS, 8: RELOAD_RESULTS}
+
+
+def _plausible_topics(values: Mapping[str, Any], answer: bool, complete: bool) -> bool | None:
+    topics = values["topics"]
+    code = values["message_id"]
+    for topic in topics:
+        name, partitions = topic.get("topic"), topic.get("partitions", ())
+        if name is None and not complete:
+            continue
+        if name is None or not TOPIC.fullmatch(name):
+            return None
+        if answer and code in (CONSUME, CONSUME_AS_PEER) and not _known(partitions, CONSUME_RESULTS):
+            return None
+        if not all(_plausible_bundle(entry["bundle"]) for entry in partitions if "bundle" in entry):
+            return None
+    empty = not answer and code in (CONSUME, CONSUME_AS_PEER, PRODUCE, PRODUCE_WITH_BASE) and not topics
+    return None if empty else bool(topics)
+
+
+def _known(records: Any, results: Mapping[int, str]) -> bool:
+    return all(record.get("result", 0) in results for record in records)
+
+
+def _plausible_bundle(bundle: Mapping[str, Any]) -> bool:
+    flags = bundle.get("flags")
+    return flags is None or (flags & CODEC_MASK in CODECS and ("message_count" not in bundle or message_count(bundle) > 0))
