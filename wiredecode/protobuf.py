@@ -15,13 +15,13 @@ order. Whatever else is legal they leave to :meth:`Message.read_tail`, which is 
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wiredecode import compiler, fields
-from wiredecode.fields import Array, Binary, Kind, Number, Rest, Short, Struct, Text, plain, rfc3339_ns, take
-from wiredecode.layer import Layer, Range, Style, present_field
+from wiredecode.fields import Array, Binary, Kind, Number, Rest, Short, Struct, Text, rfc3339_ns, take
+from wiredecode.layer import Layer
+from wiredecode.tails import Invalid, TailLayer, moved
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -37,22 +37,6 @@ MAX_MEMBERS = 10_000
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 MINUS_ONE = b"\xff" * 9 + b"\x01"
 """By far the most frequent long number."""
-
-
-class Invalid(Short):
-    """Bytes that cannot be a protobuf message, whatever follows; ``reason`` says why."""
-
-    def __init__(self, field: str, start: int, reason: str, partial: Any = None) -> None:
-        super().__init__(field, 0, 0, start, partial)
-        self.reason = reason
-
-
-def moved(problem: Short, field: str, start: int) -> Short:
-    """The same problem, of another field and place."""
-    problem = copy.copy(problem)
-    problem.field, problem.start = field, start
-    problem.args = (field, problem.needed, problem.had, start)
-    return problem
 
 
 def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, int]:
@@ -321,7 +305,7 @@ class UnknownField(Layer):
     """An occurrence that the declaration has no place for."""
 
     __slots__ = ("tag_width", "width")
-    fields_desc: ClassVar[list[Kind]] = [
+    fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
         fields.UInt32("number", "field number"),
         fields.UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
         Content("value", "the value"),
@@ -374,7 +358,7 @@ class UnknownFields(Array):
         super().__init__("unknown_fields", UnknownField, doc, count=None, default=None)
 
 
-def message(*kinds: Kind) -> list[Kind]:
+def message(*kinds: Kind) -> list[Any]:
     """The ``fields_desc`` of a message: ordinary kinds first, then tagged ones in the order of their numbers."""
     return [*kinds, UnknownFields()]
 
@@ -403,7 +387,7 @@ def has_tag(em: Emitter, tag: bytes) -> str:
     return f"t == {tag[0]}" if len(tag) == 1 else f"b.startswith({tag!r}, p, e)"
 
 
-class Message(Layer):
+class Message(TailLayer):
     """Base of all messages."""
 
     __slots__ = ("members", "shape")
@@ -558,25 +542,14 @@ class Message(Layer):
             content = element.contained(values[0])
         return tag + write_varint(len(content), width) + content
 
-    @classmethod
-    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
-        """The record, with the fields in the order of the wire."""
-        values = value.fields if isinstance(value, Layer) else value
-        kinds = {kind.name: plain(kind) for kind in cls.fields_desc}
-        record: dict[str, Any] = {}
-        for name in values:
-            record.update(present_field(kinds[name], values[name], style, record))
-        return record
-
     # Compiling.
 
     @classmethod
     def emit_tail(cls, em: Emitter) -> None:
-        target = em.scopes[-1].target
         if em.careful:
-            read = em.constant(cls.read_carefully)
-            em.line(f"p = {read}(b, p, e, o, {target}, r, {em.scopes[-1].prefix})")
+            super().emit_tail(em)
             return
+        target = em.scopes[-1].target
         with em.block("try:"):
             em.line(NEXT_TAG)
             for kind in cls.by_number.values():
@@ -612,20 +585,6 @@ class Message(Layer):
                 value = element.emit(em)
                 em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
                 em.line(NEXT_TAG)
-
-    @classmethod
-    def read_carefully(
-        cls, b: bytes, p: int, e: int, o: int, target: dict[str, Any], ranges: dict[str, Range], prefix: str
-    ) -> int:
-        """The tail for the careful decoder: the same reader as Scapy's, its ranges counted from ``o``."""
-        reader = cls()
-        stop = reader.read_tail(b, p, e)
-        target.update(reader.values())
-        for path, (first, last) in reader.flat_ranges():
-            ranges[prefix + path] = (first - o, last - o)
-        if reader.problem is not None:
-            raise moved(reader.problem, prefix + reader.problem.field, reader.problem.start - o)
-        return stop
 
 
 def spell(element: Scalar, value: Any, raw: int, width: int) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.net.craft import batches
 from tests.protocols.rabbitmq_vectors import BY_NAME, MESSAGE_SECTIONS, MESSAGES, VECTORS, Vector
 from tests.support import STYLE, Part, Run, at, build, craft, dissect, every
-from tests.net.craft import batches
 from wiredecode import compiler
 from wiredecode.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs

@@ -335,9 +335,10 @@ def were_published(run: Run, event: dict[str, Any]) -> Iterator[str]:
 
 def were_confirmed(run: Run, event: dict[str, Any]) -> Iterator[str]:
     """The ids that the application saw confirmed are in confirms."""
-    confirmed = {id for frame in run.of("PublishConfirm") for id in careful_values(frame)["publishing_ids"]}
+    confirms = [careful_values(frame)["publishing_ids"] for frame in run.of("PublishConfirm")]
+    confirmed = {number for ids in confirms for number in ids}
     told = [*event.get("confirmations", ()), *event.get("confirms", ())]
-    missing = {id for one in told for id in confirmed_ids(one)} - confirmed
+    missing = {number for one in told for number in confirmed_ids(one)} - confirmed
     if missing:
         yield f"{missing} were not confirmed"
 

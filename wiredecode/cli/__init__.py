@@ -5,6 +5,7 @@ Heavy imports wait until a command runs.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -79,6 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the start
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - stays open
+    gc.disable()  # until a command has imported what it needs
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = typer.main.get_command(app)(words, prog_name="wiredecode", standalone_mode=False)
@@ -99,6 +101,8 @@ def main(arguments: list[str] | None = None) -> int:
         return USAGE
     except Exception as error:
         return _bug(error, words)
+    finally:
+        gc.enable()
     return code or OK
 
 

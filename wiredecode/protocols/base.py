@@ -112,6 +112,12 @@ class Conversation(ABC):
     def decode(self, frame: Frame, style: Style | None) -> None:
         """Decode a frame in place, in the order of completion; with a ``style`` also its record."""
 
+    def sender(self, frame: Frame) -> str | None:
+        """``"client"`` or ``"server"``; None while nothing tells."""
+        if self.client is None:
+            return None
+        return "client" if frame.side == self.client else "server"
+
     def started_by(self, side: int, client: bool | None) -> None:
         """Told what the bytes of ``side`` said about its role; the side that opened the connection knows better."""
         if self.client is None and client is not None:

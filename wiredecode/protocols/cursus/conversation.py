@@ -25,6 +25,9 @@ from wiredecode.protocols.cursus.reader import BATCH, NAME, Hints, read
 
 MAX_OUTSTANDING = 10_000
 """Commands remembered per connection until their reply comes; beyond it the oldest is forgotten."""
+MAX_EARLY = 16
+"""Replies that were captured before their commands and wait for them, and how many packets later those may come."""
+EARLY_PACKETS = 16
 
 CLIENT_LAYERS = frozenset({Command, PayloadCommand, PositionalCommand, DiscoveryCommand})
 SERVER_LAYERS = frozenset({Success, Failure, StreamControl, JsonReply, TextReply})
@@ -57,7 +60,8 @@ class CursusConversation(Conversation):
         self.outstanding: deque[Request] = deque()
         self.stream: Request | None = None
         """The STREAM that the broker accepted: from then on it answers nothing else."""
-        self.streaming_since: int | None = None
+        self.early: deque[tuple[Frame, dict[str, Any]]] = deque()
+        self.asked = False
         self.uncertain = not self.whole
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
@@ -73,14 +77,12 @@ class CursusConversation(Conversation):
         if self.client is None:
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
-        known = dict(frame.generated)
-        self._pair(frame, named)
-        if frame.generated != known and frame.layers and NAME in frame.layers:
-            frame.layers[NAME].update(
-                (name, value) for name, value in frame.generated.items() if name not in frame.layers[NAME]
-            )
         facts = {name: value for name, value in named.items() if _is_fact(value)}
         frame.generated = {**facts, **frame.generated}
+        if frame.sender == "client":
+            self._ask(frame, named)
+        elif frame.sender == "server":
+            self._answer(frame, named)
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured whole."""
@@ -109,15 +111,12 @@ class CursusConversation(Conversation):
         self.next_offset[frame.side] = frame.offset + frame.length
         if expected is not None and frame.offset != expected:
             self.outstanding.clear()
+            for early, _ in self.early:
+                early.expects_response = False
+            self.early.clear()
             self.uncertain = True
 
     # Requests and responses.
-
-    def _pair(self, frame: Frame, named: dict[str, Any]) -> None:
-        if frame.sender == "client":
-            self._ask(frame, named)
-        elif frame.sender == "server":
-            self._answer(frame, named)
 
     def _ask(self, frame: Frame, named: dict[str, Any]) -> None:
         """A command: remember it until the broker's next reply that is not yet taken."""
@@ -131,6 +130,13 @@ class CursusConversation(Conversation):
         if len(self.outstanding) > MAX_OUTSTANDING:
             self.outstanding.popleft()
             frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} commands wait for a reply")
+        self.asked = True
+        while self.early and self.outstanding:
+            early, said = self.early.popleft()
+            early.expects_response = False
+            if frame.packets[0] - early.ready <= EARLY_PACKETS:
+                self._answer(early, said)
+                frame.response = frame.response or early.number
 
     def _answer(self, frame: Frame, named: dict[str, Any]) -> None:
         """A reply: it belongs to the oldest command that waits, or to the stream."""
@@ -138,10 +144,14 @@ class CursusConversation(Conversation):
             frame.request = self.stream.frame
             return
         request = self.outstanding[0] if self.outstanding else None
-        if request is None or (self.uncertain and not plausible(request.type, frame.type or "")):
-            self._unasked(frame)
+        if request is None:
+            self._wait(frame, named)
             return
-        frame.request, frame.latency_ns = request.frame, frame.time_ns - request.time_ns
+        if self.uncertain and not plausible(request.type, frame.type or ""):
+            return
+        frame.request = request.frame
+        if frame.number > request.frame:
+            frame.latency_ns = frame.time_ns - request.time_ns
         self._tell_request(frame, request, named)
         if self.uncertain:
             frame.find("note", "protocol", "after-gap", "frames were lost: the command it answers is a guess")
@@ -156,17 +166,21 @@ class CursusConversation(Conversation):
             self.outstanding.popleft()
         self.uncertain = self.uncertain and bool(self.outstanding)
 
-    def _unasked(self, frame: Frame) -> None:
-        if self.whole and not self.uncertain:
-            frame.find("note", "protocol", "no-request", "no command that waits for this reply was captured")
+    def _wait(self, frame: Frame, named: dict[str, Any]) -> None:
+        """A reply before its command: a capture may hold packets in another order than they were sent."""
+        if self.asked and not self.uncertain and len(self.early) < MAX_EARLY:
+            self.early.append((frame, named))
+            frame.expects_response = True  # held back until it is known what it answers
 
     def _tell_request(self, frame: Frame, request: Request, named: dict[str, Any]) -> None:
-        frame.generate("in_reply_to", request.type)
+        told: dict[str, Any] = {"in_reply_to": request.type}
         if frame.type in ("AckResponse", "OK", "JsonError", "ERROR"):
-            if request.topic is not None and "topic" not in named:
-                frame.generate("topic", request.topic)
-            if request.partition is not None and "partition" not in named:
-                frame.generate("partition", request.partition)
+            told.update(topic=request.topic, partition=request.partition)
+        record = frame.layers.get(NAME, {}) if frame.layers else {}
+        for name, value in told.items():
+            if value is not None and name not in named:
+                frame.generate(name, value)
+                record.setdefault(name, value)
         if frame.type == "KeepAlive" and request.type not in ("STREAM", "READ_STREAM"):
             message = f"an empty frame answers {request.type}: only streams have them"
             frame.find("warning", "protocol", "empty-reply", message, "length")

@@ -123,7 +123,7 @@ def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, An
 def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
     """The words of a positional command, by their places; an envelope with a topic tells the broker of 2025-11."""
     table = names.POSITIONAL_2025 if values.get("envelope_topic") else names.POSITIONAL
-    places = table.get(name) or names.POSITIONAL_2025.get(name, ())
+    places = table.get(name, ())
     words = [piece_text(word, secrets) for word in values.get("words", ())]
     named: dict[str, Any] = {}
     for place, key in enumerate(places[: len(words)]):

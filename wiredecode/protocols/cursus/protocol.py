@@ -5,38 +5,127 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
-from wiredecode import compiler
-from wiredecode.fields import Short
 from wiredecode.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus.batch import BATCHES, LABELS, choose, sound
-from wiredecode.protocols.cursus.body import codec_of, discovery_command, inflate, raw_snappy, text_command
+from wiredecode.protocols.cursus.batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.conversation import CursusConversation
-from wiredecode.protocols.cursus.layers import TEXT_LAYERS, DiscoveryCommand, Envelope, RAW_COMMAND
+from wiredecode.protocols.cursus.evidence import (
+    BAD,
+    CUT,
+    EMPTY,
+    GOOD,
+    MAX_FRAME_BYTES,
+    SURE,
+    WEAK,
+    compressed,
+    judge,
+)
+from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 
-MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Longest body taken for real: what clients and older brokers accept."""
 SEARCH_BYTES = 256 * 1024
-"""A frame longer than this is believed by its start only."""
-PEEK_BYTES = 4096
-"""A frame whose end has not come is judged by so many bytes of it at most."""
-PEEK_MESSAGES = 16
-"""Messages of a batch that are looked at before it is believed."""
-PEEK_INFLATED = 64 * 1024
-"""Most that is decompressed to see what a body holds."""
+"""While searching, a frame longer than this is believed only when its start decides alone."""
+CHAIN_FRAMES = 16
+"""Frames in a row that are looked at to recognise the protocol."""
+START_BYTES = 12
+"""What a frame needs to be a candidate: its length and the first bytes of its body."""
 
-LENGTH = struct.Struct(">I")
-
-_COMMANDS = b"|".join(name.encode() for name in sorted(names.COMMANDS | set(names.DISCOVERY), key=len, reverse=True))
 START = re.compile(
-    rb"(?=[\0-\3][\0-\xff]{3}(?:"
-    rb"\xba\x7c|\0[\0-\xf9][\0-\xff]{0,249}?(?:AUTH|" + _COMMANDS + rb")[ \t\r\n\0]?|OK|ERROR|STREAM_CONTROL|\{\"|"
-    rb"(?i:" + _COMMANDS + rb")))",
+    rb"(?=[\0-\3][\0-\xff]{3}(?:\xba\x7c|\0\0[A-Za-z]|\0[\1-\xf9][\w.=-]|[A-Za-z]{2}|\{\"|"
+    rb"\x1f\x8b\x08|\x82SNAPPY\0|\x04\x22\x4d\x18|\x28\xb5\x2f\xfd))",
     re.DOTALL,
 )
-PRINTABLE = re.compile(rb"[\t\n\r -~\x80-\xff]*")
+LENGTH = struct.Struct(">I")
 
-STRONG, WEAK, CUT, BAD = "strong", "weak", "cut", "bad"
+
+class Chain:
+    """Frames in a row from a position on: how much they say together."""
+
+    def __init__(self, data: bytes, position: int, started: bool, final: bool) -> None:
+        self.score, self.verdict = 0, CUT
+        self.client: bool | None = None
+        for _ in range(CHAIN_FRAMES):
+            found = judge(data, position)
+            if started and found.level in (BAD, WEAK) and position == 0 and found.end > 4:
+                found = max(found, compressed(data, final), key=itemgetter(0))
+            self.verdict = found.level
+            if found.level < EMPTY:
+                return
+            self.score += found.level
+            self.client = found.client if self.client is None else self.client
+            if self.score >= SURE:
+                return
+            position = found.end
+
+
+class Cursus(Protocol):
+    """The protocol of the Cursus broker, in its dialects from 2025-11 to 2026-08."""
+
+    name = "cursus"
+    title = "Cursus"
+    ports = (9000, 19000, 8000)
+    dialects = tuple(LABELS)
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        """Strict: elsewhere than on its ports a connection must begin with a command, or show frames that cannot be chance."""
+        for position in [0] if started else self._positions(data):
+            chain = Chain(data, position, started, final)
+            needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
+            cut_short = chain.verdict == CUT and final and port and position == 0 and len(data) >= START_BYTES
+            if chain.score >= needed or cut_short:
+                return Verdict(position, client=chain.client)
+            if chain.verdict >= CUT and not final and (started or len(data) < SEARCH_BYTES):
+                return Undecided()
+        if started or final or len(data) >= SEARCH_BYTES:
+            return Rejected()
+        return Undecided()
+
+    def _positions(self, data: bytes) -> Iterator[int]:
+        yield 0
+        for match in START.finditer(data, 1):
+            yield match.start()
+
+    def split(self, data: bytes) -> Split:
+        ends: list[int] = []
+        position, end = 0, len(data)
+        unpack = LENGTH.unpack_from
+        while position + 4 <= end:
+            size = unpack(data, position)[0]
+            stop = position + 4 + size
+            if stop > end:
+                if size > MAX_FRAME_BYTES:
+                    return Split(ends, bad=f"a length of {size} is out of bounds (0 to {MAX_FRAME_BYTES})")
+                return Split(ends, need=stop - position)
+            ends.append(stop)
+            position = stop
+        return Split(ends)
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """A frame that cannot be chance, one that is followed by another, or one that ends at a hole."""
+        for match in START.finditer(data):
+            position = match.start()
+            level, end, _ = judge(data, position)
+            if level == SURE:
+                return Found(position, True)
+            if level == BAD or end - position > SEARCH_BYTES:
+                continue
+            if level == CUT:
+                if final and position == 0:
+                    return Found(position, True)
+                if not final:
+                    return Found(position, False)
+                continue
+            following = judge(data, end).level
+            if following >= WEAK:
+                return Found(position, True)
+            if following == CUT or following == EMPTY:
+                return Found(position, final or following == EMPTY)
+        return Found(len(data) if final else max(0, len(data) - START_BYTES + 1), False)
+
+    def conversation(self, connection: Connection, dialect: str | None) -> CursusConversation:
+        return CursusConversation(connection, dialect)
+
+    def layers(self) -> Iterable[type[Layer]]:
+        return [*BATCHES.values(), *TEXT_LAYERS]

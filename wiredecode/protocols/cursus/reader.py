@@ -15,7 +15,7 @@ from wiredecode.frame import MALFORMED, PARTIAL, Frame, Inner
 from wiredecode.layer import Layer, Style
 from wiredecode.protocols.cursus import naming, names
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
-from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of
+from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
 from wiredecode.protocols.cursus.kinds import TOKEN
 from wiredecode.protocols.cursus.layers import (
     Command,
@@ -30,6 +30,7 @@ from wiredecode.protocols.cursus.layers import (
     StreamControl,
     Success,
     TextReply,
+    Unknown,
     body_of,
 )
 from wiredecode.protocols.reading import Plan
@@ -101,6 +102,10 @@ def _cut_body(frame: Frame, hints: Hints) -> Body | None:
     if buffer.startswith(names.MAGIC, position):
         dialect = hints.last if hints.last in BATCHES else "cur"
         return Body(batch_layer(dialect, guarded=True), dialect)
+    if position == stop:
+        return Body(Unknown)
+    if frame.sender != "client" and json_start(buffer, position, stop):
+        return Body(JsonReply)
     codec = codec_of(buffer, position, stop)
     if codec is None:
         return None
@@ -156,6 +161,8 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, hints: Hints
         return told
     named = _read_body(inner, inside, style, hints)
     _take_inner(frame, inner, inflated.data)
+    if frame.type == BATCH:
+        named = {name: inner.values[name] for name in ("topic", "partition", "messages") if name in inner.values}
     return {**told, **named}
 
 
@@ -314,6 +321,8 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
 def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
     value = naming.parsed(naming.piece_text(frame.values, secrets, "json_text", "secret_json"))
     frame.type = naming.json_type(value)
+    if frame.missing:
+        frame.type = naming.json_type({key: None for key, _ in naming.JSON_TYPES if f'"{key}":' in str(value)})
     named = naming.members(value, secrets)
     if named.get("status") == "ERROR" or frame.type == "JsonError":
         code = str(named.get("error", "")).split(" ")[0]

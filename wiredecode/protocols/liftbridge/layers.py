@@ -15,12 +15,11 @@ are big-endian.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import crc32c
 
 from wiredecode.fields import (
-    Binary,
     Flags,
     Int64,
     Kind,
@@ -30,7 +29,6 @@ from wiredecode.fields import (
     UInt8,
     UInt64,
 )
-from wiredecode.layer import Layer
 from wiredecode.protobuf import Bool, Bytes, Embedded, Enum, Message, Repeated, String, TimestampNs, message
 from wiredecode.protobuf import Int32 as PbInt32
 from wiredecode.protobuf import Int64 as PbInt64
@@ -59,7 +57,7 @@ class Envelope(Message):
     facts: ClassVar[tuple[str, ...]] = ()
 
 
-def header(message_type: int) -> list[Kind]:
+def header(message_type: int) -> list[Any]:
     return [
         Hex32("magic", "constant", default=int.from_bytes(names.MAGIC, "big")),
         UInt8("version", "version of the envelope"),
@@ -71,7 +69,7 @@ def header(message_type: int) -> list[Kind]:
     ]
 
 
-def envelope(message_type: int, *fields: Kind) -> list[Kind]:
+def envelope(message_type: int, *fields: Kind) -> list[Any]:
     """An envelope with a protobuf message of these fields."""
     return message(*header(message_type), *fields)
 

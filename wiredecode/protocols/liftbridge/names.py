@@ -1,4 +1,4 @@
-"""Names of the numbers on the wire (liftbridge: server/protocol/internal.proto, envelope.go; liftbridge-api: api.proto)."""
+"""Names of the numbers on the wire (liftbridge: server/protocol; liftbridge-api: api.proto; hashicorp/raft)."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ A :class:`PropagatedRequest <wiredecode.protocols.liftbridge.layers.PropagatedRe
 
 from __future__ import annotations
 
+from typing import Any
+
 from wiredecode.fields import Kind
 from wiredecode.protobuf import (
     Bool,
@@ -35,14 +37,14 @@ def partitions() -> Kind:
     return Repeated(Int32(2, "partitions", "partitions; none: all"))
 
 
-def leadership(first: int) -> list[Kind]:
+def leadership(first: int) -> list[Any]:
     return [
         String(first, "leader", "server that leads the partition"),
         UInt64(first + 1, "leader_epoch", "its epoch"),
     ]
 
 
-def member() -> list[Kind]:
+def member() -> list[Any]:
     return [String(1, "group_id", "consumer group"), String(2, "consumer_id", "its member")]
 
 

@@ -46,15 +46,11 @@ class ReplyNext(Test):
 
 
 class HasBlock(Test):
-    """A header block in the usual form comes next; ``raw``: header bytes in another form."""
-
-    def __init__(self, raw: bool = False) -> None:
-        self.raw = raw
+    """A header block in the usual form comes next."""
 
     def tells(self, data: bytes, position: int, end: int, size: int) -> bool:
-        if not size or position + size > end:
-            return self.raw and size > 0
-        return (BLOCK.fullmatch(data, position, position + size) is None) is self.raw
+        stop = position + size
+        return size > 0 and stop <= end and BLOCK.fullmatch(data, position, stop) is not None
 
     def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
         return self.tells(data, position, end, layer.fields[COUNT])
@@ -62,6 +58,16 @@ class HasBlock(Test):
     def emit(self, em: Emitter) -> str:
         size = em.reference(COUNT)
         return f"{size} and {em.constant(self.tells)}(b, p, e, {size})"
+
+
+class HasOtherBlock(Test):
+    """Header bytes come next, but not in the usual form."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return bool("version" not in layer.fields and layer.fields[COUNT])
+
+    def emit(self, em: Emitter) -> str:
+        return f"not {em.presence('version')} and {em.reference(COUNT)} > 0"
 
 
 class Version(Piece):

@@ -16,6 +16,7 @@ from wiredecode.layer import Layer
 from wiredecode.protocols.nats.kinds import (
     HasBlock,
     HasDescription,
+    HasOtherBlock,
     HasStatus,
     Headers,
     Remainder,
@@ -104,7 +105,7 @@ def body_with_headers() -> list[Kind]:
         Optional(LineEnd("version_end"), Present("version")),
         Optional(Headers("headers", "headers in the order of the wire"), Present("version")),
         Optional(Mark("headers_end", b"\r\n"), Present("version")),
-        Optional(Binary("header_block", "header bytes in another form", length="header_size"), HasBlock(raw=True)),
+        Optional(Binary("header_block", "header bytes in another form", length="header_size"), HasOtherBlock()),
         Remainder("data", "the payload"),
         Mark("end", b"\r\n"),
     ]

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields import Binary, Int32, Kind, More, Optional, UInt32, Uuid
+from wiredecode.fields import Binary, Int32, Int64, Kind, More, Optional, UInt32, Uuid
 from wiredecode.layer import Layer
-from wiredecode.protocols.pravega.kinds import AtLeast, JavaText, Meaning, RequestId
+from wiredecode.protocols.pravega.kinds import AtLeast, JavaText, RequestId
 from wiredecode.protocols.pravega.names import TYPES
 
 NAME = "pravega"
@@ -94,7 +94,7 @@ def stack_trace() -> Kind:
 
 def late(name: str, doc: str, default: int = -1, unit: str = "") -> Kind:
     """An int64 that newer versions added at the end."""
-    return Optional(Meaning(name, doc, default=default, unit=unit), AtLeast(8))
+    return Optional(Int64(name, doc, default=default, unit=unit), AtLeast(8))
 
 
 def blob(name: str, doc: str) -> Kind:

@@ -49,7 +49,8 @@ class Shipped:
         self.reads = Runs()
         self.slices = Runs()
         self.unframed: OrderedDict[str, None] = OrderedDict()
-        self.hellos: dict[int, tuple[int, int]] = {}
+        self.hellos: dict[int, tuple[int, int, Request]] = {}
+        """Newest and oldest version of each side, and its Hello."""
         self.keepalives: deque[Request] = deque(maxlen=64)
         self.events: list[Shown] = []
         self.raw: bytes | None = None
@@ -127,16 +128,14 @@ class Shipped:
         values = frame.values
         if "low_version" not in values:
             return
-        self.hellos[frame.side] = values["high_version"], values["low_version"]
+        request = Request(frame.number, frame.time_ns, "Hello", None, None, None)
+        self.hellos[frame.side] = values["high_version"], values["low_version"], request
         other = self.hellos.get(1 - frame.side)
         if other is None:
             frame.expects_response = frame.sender == "client"
-            self.outstanding.table.pop(("hello", frame.side), None)
-            self.outstanding.table[("hello", frame.side)] = Request(frame.number, frame.time_ns, "Hello", None, None, None)
             return
-        asked = self.outstanding.table.pop(("hello", 1 - frame.side), None)
-        if asked is not None and frame.sender == "server":
-            link(frame, asked)
+        if frame.sender == "server":
+            link(frame, other[2])
         frame.generate("session_version", min(values["high_version"], other[0]))
         if other[1] > values["high_version"] or other[0] < values["low_version"]:
             message = f"versions {values['low_version']} to {values['high_version']} and {other[1]} to {other[0]} do not meet"
@@ -146,8 +145,8 @@ class Shipped:
         if frame.values.get("data"):
             size = len(frame.values["data"])
             frame.find("note", "protocol", "keepalive-data", f"{size} bytes that readers ignore", "data")
-        server = self.hellos.get(1 - frame.side, (0, 0))[0]
-        if frame.sender == "client" and server >= ECHO_VERSION:
+        server = self.hellos.get(1 - frame.side)
+        if frame.sender == "client" and server is not None and server[0] >= ECHO_VERSION:
             frame.expects_response = True
             self.keepalives.append(self._request(frame, "KeepAlive"))
         elif frame.sender == "server" and self.keepalives:

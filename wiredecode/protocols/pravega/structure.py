@@ -22,8 +22,14 @@ MAX_BODY = 0x00FFFFFF
 """Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half of it."""
 MAX_SMALL_BODY = 4 * 65_537 + 256
 """Longest body of the messages that hold nothing but a few strings and numbers."""
+MAX_KEEPALIVE = 64
+"""Longest body of a KeepAlive that is believed; releases send none."""
 MAX_TYPE = 0x7FFF
 """Types further from zero are taken for noise; all known ones are within 127."""
+
+MIN_NAME = 3
+"""Shorter names may be chance."""
+KEEPALIVE = 100
 
 INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
@@ -66,9 +72,9 @@ def shipped(code: int) -> tuple[type[Message], ...]:
 
 @cache
 def _marks(layer: type[Message]) -> tuple[tuple[str, ...], str | None]:
-    """Names of the truth values, and of the first text that is no secret."""
+    """Names of the truth values, and of the first text that is always there and no secret."""
     kinds = [plain(kind) for kind in layer.fields_desc]
-    texts = [kind.name for kind in kinds if isinstance(kind, JavaText) and not kind.secret]
+    texts = [kind.name for kind in layer.fields_desc if isinstance(kind, JavaText) and not kind.secret]
     return tuple(kind.name for kind in kinds if isinstance(kind, Boolean)), texts[0] if texts else None
 
 
@@ -86,7 +92,7 @@ def fit(layer: type[Message], data: bytes, start: int, stop: int) -> Mapping[str
 def named(layer: type[Message], values: Mapping[str, Any]) -> bool:
     """Whether the message holds a printable name."""
     name = values.get(_marks(layer)[1] or "", "")
-    return bool(name) and name.isascii() and name.isprintable()
+    return len(name) >= MIN_NAME and name.isascii() and name.isprintable()
 
 
 def choose(candidates: Iterable[type[Message]], data: bytes, start: int, stop: int) -> type[Message] | None:
@@ -141,7 +147,8 @@ def judge(data: bytes, position: int) -> Judgement:
     if position + HEADER.size > len(data):
         return Judgement(CUT)
     code, length = HEADER.unpack_from(data, position)
-    if (code not in KNOWN and code != -2) or length > (MAX_BODY if code in BULKY else MAX_SMALL_BODY):
+    limit = MAX_BODY if code in BULKY else MAX_KEEPALIVE if code == KEEPALIVE else MAX_SMALL_BODY
+    if (code not in KNOWN and code != -2) or length > limit:
         return Judgement(BAD)
     stop = position + HEADER.size + length
     if stop > len(data):

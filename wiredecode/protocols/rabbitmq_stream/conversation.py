@@ -99,7 +99,8 @@ class RabbitMQConversation(Conversation):
         self.publishers, self.subscriptions = Bindings(), Bindings()
         self.frame_max = 0
         self.opened = False
-        self.authenticated = False
+        self.challenged = False
+        """The server asked for more: what the client sends next is not a user name and a password."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
@@ -112,7 +113,7 @@ class RabbitMQConversation(Conversation):
             return
         if self.client is None:
             self._learn_sides(frame, code)
-        frame.sender = None if self.client is None else "client" if frame.side == self.client else "server"
+        frame.sender = self.sender(frame)
         frame.code = code
         if code in (24, 25) and frame.sender == "server":
             code |= names.RESPONSE_BIT
@@ -131,12 +132,12 @@ class RabbitMQConversation(Conversation):
             self._finish_record(frame)
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
-        frame.protocol, frame.sender = proxy.NAME, self._sender(frame)
+        frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
         Plan(layer, "PROXY").read(frame, style)
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the key was captured."""
-        frame.sender = self._sender(frame)
+        frame.sender = self.sender(frame)
         frame.values = {"size": frame.length - 4}
         if style is not None:
             frame.layers = {NAME: dict(frame.values)}
@@ -159,11 +160,6 @@ class RabbitMQConversation(Conversation):
                 frame.find("warning", "malformed", "sub-batch", message, "sub_batch")
 
     # Who is who.
-
-    def _sender(self, frame: Frame) -> str | None:
-        if self.client is None:
-            return None
-        return "client" if frame.side == self.client else "server"
 
     def _learn_sides(self, frame: Frame, code: int) -> None:
         if code in names.CLIENT_KEYS:
@@ -324,14 +320,14 @@ class RabbitMQConversation(Conversation):
     def _authenticate(self, frame: Frame) -> None:
         self._ask(frame)
         values = frame.values
-        if values.get("data") and not self.authenticated:
+        if values.get("data") and not self.challenged:
             user = user_name(values["mechanism"], values["data"])
             if user is not None:
                 frame.generate("user", printable(user))
 
     def _authenticated(self, frame: Frame) -> None:
         self._answer(frame)
-        self.authenticated = frame.values.get("response_code") == names.SASL_CHALLENGE
+        self.challenged = frame.values.get("response_code") == names.SASL_CHALLENGE
 
     def _tune(self, frame: Frame) -> None:
         """The server's offer, and the client's answer in either form."""
@@ -340,10 +336,14 @@ class RabbitMQConversation(Conversation):
             self.offered = Request(frame.number, frame.time_ns, frame.values)
             frame.expects_response = True
             return
+        self.frame_max = frame.values.get("frame_max", 0)
         if self.offered is not None:
             self._link(frame, self.offered)
+            for name in ("frame_max", "heartbeat"):
+                answered, offered = frame.values.get(name, 0), self.offered.values.get(name, 0)
+                frame.generate(f"negotiated_{name}", min(answered, offered) or max(answered, offered))
+            self.frame_max = frame.generated["negotiated_frame_max"]
             self.offered = None
-        self.frame_max = frame.values.get("frame_max", 0)
 
     def _opened(self, frame: Frame) -> None:
         self._answer(frame)

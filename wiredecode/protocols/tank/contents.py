@@ -6,10 +6,10 @@ from typing import Any
 
 from wiredecode import compiler
 from wiredecode.compression import Status, decompress
-from wiredecode.frame import Frame
+from wiredecode.frame import OK, Frame
 from wiredecode.layer import Style
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
-from wiredecode.protocols.tank.kinds import rfc3339
+from wiredecode.protocols.tank.kinds import rfc3339, varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, EXTRA, SPARSE
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
@@ -177,11 +177,48 @@ def number_sparse(messages: list[dict[str, Any]], count: int, first: int, last: 
         message["sequence_number"] = number & MASK64
 
 
-def mark(messages: list[dict[str, Any]], requested: int, high_water_mark: int) -> None:
+def mark_dropped(chunk: dict[str, Any], requested: int, high_water_mark: int) -> None:
     """Mark the messages that the client drops: below what it asked for, above the high water mark."""
-    for message in messages:
-        number = message.get("sequence_number", requested)
-        if number < requested:
-            message["below_requested"] = True
-        elif number > high_water_mark:
-            message["above_high_water_mark"] = True
+    bundles = [entry["bundle"] for entry in chunk.get("bundles", ())]
+    for bundle in [*bundles, chunk.get("partial_bundle", {})]:
+        messages = bundle.get("messages")
+        if not messages or "sequence_number" not in messages[-1]:
+            continue
+        if messages[0]["sequence_number"] >= requested and messages[-1]["sequence_number"] <= high_water_mark:
+            continue
+        for message in messages:
+            if message["sequence_number"] < requested:
+                message["below_requested"] = True
+            elif message["sequence_number"] > high_water_mark:
+                message["above_high_water_mark"] = True
+
+
+def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
+    """The chunks as they were on the wire, if any bundle in them is compressed."""
+    if not any(each["bundle"]["flags"] & CODEC_MASK for chunk in chunks for each in chunk.get("bundles", ())):
+        return None
+    values = frame.values
+    if not isinstance(values.get("chunks"), list) and frame.layer is not None:
+        values = compiler.walk(frame.layer, frame.buffer, frame.start, frame.stop)[0]
+    chunks_read: list[Any] = values["chunks"]
+    return chunks_read
+
+
+def tell_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str) -> None:
+    """How much there is, in a chunk of ``size`` bytes, of the bundle that is cut, and how much is missing."""
+    bundle = chunk["partial_bundle"]
+    length = bundle.get("bundle_length")
+    whole = sum(entry["bundle_length"] + varint_size(entry["bundle_length"]) for entry in chunk["bundles"])
+    had = size - whole - (0 if length is None else varint_size(length))
+    missing = None if length is None else length - had
+    if contents.style is not None:
+        bundle["present_bytes"] = had
+        bundle["missing_bytes"] = missing if missing is None or missing > 0 else 0
+    if contents.frame.status != OK:
+        return
+    if missing is not None and missing <= 0:
+        message = f"the header of a bundle of {length} bytes does not fit into it"
+        contents.tell("error", "malformed", "bundle-header", message, path)
+        return
+    of_what = "of unknown size" if length is None else f"of {length}, {missing} are missing"
+    contents.tell("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {of_what}", path)

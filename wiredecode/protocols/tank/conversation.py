@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wiredecode import compiler
 from wiredecode.fields import printable
-from wiredecode.frame import MALFORMED, OK, PARTIAL, Frame
+from wiredecode.frame import MALFORMED, OK, Frame
 from wiredecode.layer import Style
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.contents import Contents, mark
+from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, tell_partial
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
-from wiredecode.protocols.tank.kinds import endpoint_text
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
+from wiredecode.protocols.tank.targets import (
+    MAX_NAMED,
+    Targets,
+    entries_of,
+    name_targets,
+    outcome,
+    record_of,
+    result_places,
+    whole,
+)
 
 NAME = "tank"
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
 MAX_REMEMBERED = 500_000
 """Partitions that these requests name, together."""
-MAX_NAMED = 8
-"""Partitions named in the summary of a frame."""
-
-Targets = tuple[tuple[str, tuple[Any, ...]], ...]
-"""Topics of a request with their partitions: of Produce the number, of Consume (number, sequence number, fetch size)."""
+Asked = dict[tuple[str, int], tuple[int, int]]
+"""Sequence number and fetch size asked for, by topic and partition."""
 
 
 @dataclass(slots=True)
@@ -174,16 +179,18 @@ class TankConversation(Conversation):
                 bundle, length = entry.get("bundle"), raw.get("bundle_length")
                 if bundle is None or length is None:
                     continue
-                path = f"topics[{i}].partitions[{k}].bundle"
-                if frame.status == OK:
-                    contents.bundle(bundle, raw["bundle"], entry.get("base_sequence_number"), path)
-                else:
+                last = i == len(topics) - 1 and k == len(raw_topic["partitions"]) - 1
+                if last and frame.status != OK:  # this is what is cut
                     contents.partial(bundle, entry.get("base_sequence_number"))
+                    continue
+                path = f"topics[{i}].partitions[{k}].bundle"
+                contents.bundle(bundle, raw["bundle"], entry.get("base_sequence_number"), path)
         self._sum_up(frame, contents)
 
     def _sum_up(self, frame: Frame, contents: Contents) -> None:
         contents.close()
-        frame.generate("messages", contents.messages)
+        if contents.messages or frame.status == OK:
+            frame.generate("messages", contents.messages)
         if contents.first is not None:
             frame.generate("first_sequence_number", contents.first)
             frame.generate("last_sequence_number", contents.last)
@@ -193,27 +200,22 @@ class TankConversation(Conversation):
         request = self._answer(frame, style)
         results = frame.values.get("results") or []
         shown = record_of(frame, style).get("results") or []
-        places = list(result_places(request.targets, results)) if request is not None else []
-        if request is not None and frame.status == OK:
-            self._check_places(frame, places, len(results))
+        places = result_places(request.targets, results) if request is not None else []
+        if request is not None and frame.status == OK and len(places) != len(results):
+            message = f"{len(results)} results, the request needs {len(places)}"
+            frame.find("warning", "malformed", "results-mismatch", message, "results")
         elif request is None and results:
             message = "without the request it is not known which partitions these results belong to"
             frame.find("note", "protocol", "results-unnamed", message, "results")
-        for place, record in zip(places, shown, strict=False):
-            record["topic"] = place[0]
-            record["partition" if len(place[1]) == 1 else "partitions"] = place[1][0] if len(place[1]) == 1 else place[1]
+        for (topic, partitions), record in zip(places, shown, strict=False):
+            record["topic"] = printable(topic)
+            record.update({"partition": partitions[0]} if len(partitions) == 1 else {"partitions": partitions})
         name_targets(frame, ((topic, partition) for topic, partitions in places for partition in partitions))
         refused = [result for result in results if result.get("result")]
         if refused:
-            told = sorted({outcome(result, names.PRODUCE_RESULTS) for result in refused})
-            message = f"{len(refused)} of {len(results)} results are no success: {', '.join(told[:MAX_NAMED])}"
+            told = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
+            message = f"{len(refused)} of {len(results)} results: {', '.join(told[:MAX_NAMED])}"
             frame.find("warning", "response", "not-stored", message, "results")
-
-    def _check_places(self, frame: Frame, places: list[tuple[str, list[int]]], results: int) -> None:
-        if len(places) != results or (places and not places[-1][1]):
-            expected = len(places) if places and places[-1][1] else len(places) - 1
-            message = f"{results} results, the request needs {expected}"
-            frame.find("warning", "malformed", "results-mismatch", message, "results")
 
     # Consume.
 
@@ -250,7 +252,7 @@ class TankConversation(Conversation):
                 self._link(frame, request)
         else:
             request = self._answer(frame, style)
-        asked = {(topic, entry[0]): entry[1:] for topic, entries in request.targets for entry in entries} if request else {}
+        asked: Asked = {(topic, entry[0]): entry[1:] for topic, entries in request.targets for entry in entries} if request else {}
         record = record_of(frame, style)
         topics = whole(record.get("topics"), "topic")
         self._tell_faults(frame, topics)
@@ -263,7 +265,8 @@ class TankConversation(Conversation):
                 entry["requested_sequence_number"], entry["requested_fetch_size"] = wanted
                 if wanted[0] in names.STARTS:
                     entry["requested_start"] = names.STARTS[wanted[0]]
-        self._read_chunks(frame, record, topics, asked, style)
+        if "topics" in record:
+            self._read_chunks(frame, record, asked, style)
 
     def _tell_faults(self, frame: Frame, topics: list[Any]) -> None:
         told: dict[str, int] = {}
@@ -273,66 +276,40 @@ class TankConversation(Conversation):
         for _, entry in entries_of(topics):
             code = entry.get("result_code", entry.get("result", 0))
             if code not in (0, names.SPARSE_FIRST):
-                text = outcome({**entry, "result": code}, names.CONSUME_RESULTS)
+                text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
                 told[text] = told.get(text, 0) + 1
         if told:
             shown = [f"{text} ({count})" if count > 1 else text for text, count in sorted(told.items())]
             severity = "note" if all(text.startswith("another node") for text in told) else "warning"
             frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
 
-    def _read_chunks(self, frame: Frame, record: Any, topics: list[Any], asked: dict[Any, Any], style: Style | None) -> None:
+    def _read_chunks(self, frame: Frame, record: Any, asked: Asked, style: Style | None) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
-        raw = raw_chunks(frame, style, chunks)
         contents = Contents(frame, style)
-        announced = [(topic["topic"], entry) for topic, entry in entries_of(topics) if entry.get("chunk_length")]
+        raw = raw_chunks(frame, chunks) if style is not None else None
+        position = HEADER.size + 4 + record.get("header_length", 0)
+        announced = [(topic["topic"], entry) for topic, entry in entries_of(record["topics"]) if entry.get("chunk_length")]
         for i, ((topic, entry), chunk) in enumerate(zip(announced, chunks, strict=False)):
-            code = entry.get("result_code", entry.get("result", 0))
+            code = entry.get("result_code", entry["result"])
             number = entry.get("base_sequence_number") if code != names.SPARSE_FIRST else None
             if style is not None:
                 chunk["topic"], chunk["partition"] = topic, entry["partition"]
             for k, bundle in enumerate(chunk.get("bundles", ())):
-                path = f"chunks[{i}].bundles[{k}].bundle"
-                number = contents.bundle(bundle["bundle"], raw(i, k), number, path)
-            wanted = asked.get((topic, entry["partition"]), (0, 0))
+                raw_bundle = raw[i]["bundles"][k]["bundle"] if raw else None
+                number = contents.bundle(bundle["bundle"], raw_bundle, number, f"chunks[{i}].bundles[{k}].bundle")
+            there = min(entry["chunk_length"], frame.stop - frame.start - position)
             if "partial_bundle" in chunk:
-                self._partial_bundle(frame, contents, chunk["partial_bundle"], number, f"chunks[{i}].partial_bundle")
+                contents.partial(chunk["partial_bundle"], number)
+                tell_partial(contents, chunk, max(0, there), f"chunks[{i}].partial_bundle")
             if style is not None:
-                mark_dropped(chunk, wanted[0], entry["high_water_mark"])
-        self._check_chunks(frame, announced)
-        self._sum_up(frame, contents)
-
-    def _partial_bundle(self, frame: Frame, contents: Contents, bundle: dict[str, Any], number: int | None, path: str) -> None:
-        contents.partial(bundle, number)
-        where = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).ranges if frame.layer else {}
-        spans = [span for name, span in where.items() if name.startswith(path + ".")]
-        if not spans:
-            return
-        start, stop = min(span[0] for span in spans), max(span[1] for span in spans)
-        length = bundle.get("bundle_length")
-        head = where.get(path + ".bundle_length", (start, start))
-        had = stop - head[1]
-        if contents.style is not None:
-            bundle["captured_length"] = had
-            bundle["missing_length"] = None if length is None else max(0, length - had)
-        if frame.status == PARTIAL:
-            return
-        if length is not None and length <= had:
-            message = f"a bundle of {length} bytes whose header does not fit into it"
-            contents.tell("error", "malformed", "bundle-header", message, path)
-            return
-        size = "of unknown size" if length is None else f"of {length} bytes, {length - had} missing"
-        contents.tell("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {size}", path)
-
-    def _check_chunks(self, frame: Frame, announced: list[Any]) -> None:
-        """Chunks that the payload does not hold: their size is in the header."""
-        if frame.status != OK or not announced or "header_length" not in frame.values:
-            return
-        there = frame.length - HEADER.size - 4 - frame.values["header_length"]
-        needed = sum(entry["chunk_length"] for _, entry in announced)
-        if needed > there:
-            message = f"the chunks need {needed} bytes, the payload has {there}"
+                wanted = asked.get((topic, entry["partition"]), (0, 0))[0]
+                mark_dropped(chunk, 0 if wanted in names.STARTS else wanted, entry["high_water_mark"])
+            position += entry["chunk_length"]
+        if announced and frame.status == OK and position > frame.length:
+            message = f"the chunks need {position - frame.length} bytes more than the payload has"
             frame.find("warning", "malformed", "chunks-cut", message, "chunks")
+        self._sum_up(frame, contents)
 
     # The rest.
 
@@ -399,3 +376,7 @@ def _plans() -> dict[tuple[int, bool], Plan]:
             name = names.MESSAGES[code] + ("Response" if answer and code != names.PING else "")
             plans[code, answer] = Plan(layer, name, TankConversation.HANDLERS.get((code, answer)))
     return plans
+
+
+PLANS = _plans()
+"""How to read each message, by id and whether the broker sends it."""

@@ -101,22 +101,28 @@ def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: i
     code, length = HEADER.unpack_from(data, start)
     if not _may_begin(code, length):
         return None
-    values = compiler.careful(layer, data, start, min(len(data), start + PREFIX_BYTES)).values
+    decoded = compiler.careful(layer, data, start, min(len(data), start + PREFIX_BYTES))
+    values = decoded.values
     topics = values.get("topics")
     if not isinstance(topics, list) or not topics or not _plausible(values, answer, complete=False):
         return None
     if code in (PRODUCE, PRODUCE_WITH_BASE) and not answer:
-        return _first_bundle_fits(values, topics[0], end - start)
+        return _first_bundle_fits(decoded, data[start : start + PREFIX_BYTES], end - start)
     if "header_length" in values and values["header_length"] + 4 > length:
         return None
     return True if topics[0].get("partitions") or topics[0].get("unknown_topic") else None
 
 
-def _first_bundle_fits(values: Mapping[str, Any], topic: Mapping[str, Any], size: int) -> bool | None:
-    partitions = topic.get("partitions")
-    if not partitions or "flags" not in partitions[0].get("bundle", ()):
+def _first_bundle_fits(decoded: compiler.Decoded, data: bytes, size: int) -> bool | None:
+    """Whether the first bundle of a Produce that has begun lies in the frame; if it is alone, it must end with it."""
+    length = decoded.ranges.get("topics[0].partitions[0].bundle_length")
+    if length is None:
         return None
-    return True if partitions[0]["bundle_length"] < size else None
+    topic = decoded.ranges["topics[0].topic"]
+    topics, partitions = data[topic[0] - 1], data[topic[1]]
+    numbered = 8 if decoded.values["message_id"] == PRODUCE_WITH_BASE else 0
+    end = length[1] + numbered + decoded.values["topics"][0]["partitions"][0]["bundle_length"]
+    return True if end == size or (end < size and (topics > 1 or partitions > 1)) else None
 
 
 def _plausible(values: Mapping[str, Any], answer: bool, *, complete: bool) -> bool | None:

@@ -140,6 +140,11 @@ def shortest(value: int) -> bytes:
     return bytes(out)
 
 
+def varint_size(value: int) -> int:
+    """The bytes that a varint took on the wire."""
+    return len(value.raw if isinstance(value, LongForm) else shortest(value))
+
+
 def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
     """A varint of two bytes or more, for the fast decoders."""
     if position + 2 <= end and data[position + 1] < 0x80 and data[position + 1]:

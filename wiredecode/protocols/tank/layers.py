@@ -467,9 +467,9 @@ class StatusResponse(Frame):
         Boolean("cluster_aware", "the broker is a node of a cluster"),
         U32("topic_count", "topics"),
         U32("partition_count", "partitions"),
-        Optional(UInt8("cluster_flags", "always 0"), Is("cluster_aware", 1)),
-        Optional(Text("cluster_name", "name of the cluster", length=UInt8), Is("cluster_aware", 1)),
-        Optional(U32("available_nodes", "nodes that can be reached"), Is("cluster_aware", 1)),
+        Optional(UInt8("cluster_flags", "always 0"), IsNot("cluster_aware", 0)),
+        Optional(Text("cluster_name", "name of the cluster", length=UInt8), IsNot("cluster_aware", 0)),
+        Optional(U32("available_nodes", "nodes that can be reached"), IsNot("cluster_aware", 0)),
         Optional(U32("open_partitions", "partitions that are open"), More()),
         Optional(U32("open_time", "time spent opening partitions", unit="ms"), More()),
         Optional(Seconds("start_time", "when the broker started"), More()),
@@ -505,13 +505,13 @@ class ListedTopics(Array):
         self.alone = Array(name, ListedTopic, count="topic_count")
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
-        if layer.fields["cluster_aware"] == 1:
+        if layer.fields["cluster_aware"]:
             return super().read(data, position, end, layer)
         return self.alone.read(data, position, end, layer)
 
     def emit(self, em: Emitter) -> str:
         value, cluster = em.variable(self.name), em.reference("cluster_aware")
-        for opening, kind in ((f"if {cluster} == 1:", super()), ("else:", self.alone)):
+        for opening, kind in ((f"if {cluster}:", super()), ("else:", self.alone)):
             with em.block(opening):
                 em.line(f"{value} = {kind.emit(em)}")
         return value

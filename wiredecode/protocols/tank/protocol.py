@@ -9,12 +9,15 @@ from wiredecode.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.tank.conversation import TankConversation
-from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, UNDECIDED, Judgement, judge
+from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
+from wiredecode.protocols.tank.names import PING
 
 PORT = 11011
 FRAMES_TO_BELIEVE = 2
-"""Good frames in a row that identify the protocol, where not one alone does."""
+"""Good frames in a row that identify the protocol, one of them with much structure ..."""
+WEAK_FRAMES_TO_BELIEVE = 4
+"""... or so many without: acknowledgements, Pings and the like."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
 RECOGNISE_BYTES = 64 * 1024
@@ -32,16 +35,13 @@ class Tank(Protocol):
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:
-            needed = 1 if port else FRAMES_TO_BELIEVE
-            good, strong, request, last = chain(data, 0, needed)
-            if strong or good >= needed:
-                return Verdict(0, client=request)
-            return Rejected() if last.good is False or final else Undecided()
-        if not final and len(data) < HEADER.size:
-            return Undecided()
-        found = self._find(data, final, FRAMES_TO_BELIEVE, strong_alone=port)
+            seen = Chain(data, 0)
+            if seen.strong or seen.good >= (1 if port else FRAMES_TO_BELIEVE):
+                return Verdict(0, client=seen.request)
+            return Rejected() if seen.last.good is False or final else Undecided()
+        found = self._find(data, final, sure=port)
         if found.found:
-            return Verdict(found.position, client=chain(data, found.position, FRAMES_TO_BELIEVE)[2])
+            return Verdict(found.position, client=Chain(data, found.position).request)
         hopeless = final or (len(data) >= RECOGNISE_BYTES and not port)
         return Rejected() if hopeless else Undecided()
 
@@ -63,17 +63,21 @@ class Tank(Protocol):
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A frame with much structure, or two frames in a row; right after a hole, also a single one before the next."""
-        return self._find(data, final, FRAMES_TO_BELIEVE, strong_alone=True)
+        return self._find(data, final, sure=True)
 
-    def _find(self, data: bytes, final: bool, needed: int, strong_alone: bool) -> Found:
+    def _find(self, data: bytes, final: bool, sure: bool) -> Found:
+        """Find a frame; ``sure``: that there are frames of TANK is known, or likely by the port."""
         for match in CANDIDATE.finditer(data):
             position = match.start()
-            good, strong, _, last = chain(data, position, needed)
-            if good >= needed or (strong and strong_alone):
+            seen = Chain(data, position)
+            alone = final and position == seen.left == 0 and seen.good > 0
+            if seen.strong and (sure or alone or seen.good >= FRAMES_TO_BELIEVE):
                 return Found(position, True)
-            if final and position == 0 and good and last.good is None:
+            if seen.good >= (FRAMES_TO_BELIEVE if sure else WEAK_FRAMES_TO_BELIEVE):
                 return Found(position, True)
-            if last.good is None and not final and worth_waiting(data, position, last):
+            if sure and final and position == 0 and seen.good and seen.last.good is None:
+                return Found(position, True)
+            if seen.last.good is None and not final and seen.worth_waiting:
                 return Found(position, False)
         return Found(max(0, len(data) - HEADER.size + 1), False)
 
@@ -84,21 +88,26 @@ class Tank(Protocol):
         return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown]
 
 
-def chain(data: bytes, position: int, needed: int) -> tuple[int, bool, bool | None, Judgement]:
-    """Follow frames: how many are good, whether one alone decides, whether they are requests, the last judgement."""
-    good, strong, request = 0, False, None
-    while True:
-        judged = judge(data, position)
-        strong = strong or judged.strong
-        request = judged.request if request is None else request
-        if judged.good is not True or strong:
-            return good + (judged.good is True), strong, request, judged
-        good += 1
-        if good == needed:
-            return good, strong, request, judged
-        position = judged.end
+class Chain:
+    """The frames that follow one another from a position, as far as they are needed to believe in them."""
 
-
-def worth_waiting(data: bytes, position: int, last: Judgement) -> bool:
-    """Whether the frame that is incomplete is short enough to wait for."""
-    return last is UNDECIDED and (len(data) - position < HEADER.size or HEADER.unpack_from(data, position)[1] < SEARCH_BYTES)
+    def __init__(self, data: bytes, start: int) -> None:
+        position = start
+        self.good, self.strong = 0, False
+        self.request: bool | None = None
+        """Whether they are requests; None: they do not tell."""
+        while True:
+            self.last = judge(data, position)
+            self.strong = self.strong or self.last.strong
+            self.request = self.last.request if self.request is None else self.request
+            if self.last.good is not True:
+                break
+            self.good += 1
+            self.strong = self.strong or (self.good == 2 and data[start] == PING != data[position])
+            position = self.last.end
+            if self.good >= (FRAMES_TO_BELIEVE if self.strong else WEAK_FRAMES_TO_BELIEVE):
+                break
+        self.left = len(data) - position
+        """Bytes after the last whole frame."""
+        self.worth_waiting = self.left < HEADER.size or HEADER.unpack_from(data, position)[1] < SEARCH_BYTES
+        """Whether the frame that is incomplete is short enough to wait for."""

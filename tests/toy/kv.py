@@ -1,0 +1,108 @@
+"""KV, a toy: `size uint16 | type uint8 | id uint16 | ...`, requests from the client, one answer to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from wiredecode.fields import Binary, Text, UInt8, UInt16
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.net import Connection
+from wiredecode.protocols.base import Conversation, Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.reading import Plan
+
+HEADER = 5
+MAX_SIZE = 4096
+TYPES = {1: "Get", 2: "Value", 3: "Error"}
+CODES = {1: "no such key", 2: "not allowed"}
+
+
+def message(kind: int, *fields: Any) -> list[Any]:
+    """The header of all messages, and what follows it."""
+    return [
+        UInt16("size", "bytes that follow", unit="bytes"),
+        UInt8("kind", "message type", names=TYPES, default=kind),
+        UInt16("request_id", "ties an answer to its request"),
+        *fields,
+    ]
+
+
+class Message(Layer):
+    filter_name = "kv"
+
+
+class Get(Message):
+    fields_desc = message(1, Text("key", "key asked for"))
+    facts = ("key",)
+
+
+class Value(Message):
+    fields_desc = message(2, Binary("value", "value of the key", length=UInt16))
+
+
+class Error(Message):
+    fields_desc = message(3, UInt8("code", "why there is no value", names=CODES, default=1))
+    facts = ("code",)
+
+
+PLANS = {1: Plan(Get, "Get"), 2: Plan(Value, "Value"), 3: Plan(Error, "Error")}
+
+
+class KVConversation(Conversation):
+    def __init__(self, connection: Connection) -> None:
+        self.client = connection.initiator
+        self.asked: dict[int, Frame] = {}
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol, frame.code = "kv", frame.buffer[frame.start + 2]
+        frame.sender = self.sender(frame)
+        PLANS[frame.code].read(frame, style)
+        number = frame.values.get("request_id")
+        if number is None:
+            return
+        if frame.type == "Get":
+            frame.expects_response = True
+            self.asked[number] = frame
+        elif number in self.asked:
+            request = self.asked.pop(number)
+            frame.request, frame.latency_ns = request.number, frame.time_ns - request.time_ns
+
+
+class KV(Protocol):
+    name, title, ports = "kv", "KV, a toy", (7070,)
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        if len(data) < HEADER:
+            return Rejected() if final else Undecided()
+        split = self.split(data)
+        if not port or split.bad or not split.ends:
+            return Rejected() if split.bad or final or not port else Undecided()
+        return Verdict(0, client=data[2] == 1)
+
+    def split(self, data: bytes) -> Split:
+        ends: list[int] = []
+        position = 0
+        while position + HEADER <= len(data):
+            size = int.from_bytes(data[position : position + 2], "big")
+            if not HEADER - 2 <= size <= MAX_SIZE or data[position + 2] not in TYPES:
+                return Split(ends, bad=f"no message of {size} bytes and type {data[position + 2]}")
+            if position + 2 + size > len(data):
+                return Split(ends, need=2 + size)
+            position += 2 + size
+            ends.append(position)
+        return Split(ends)
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """The first place at which two messages follow each other."""
+        for position in range(len(data) - HEADER + 1):
+            split = self.split(data[position:])
+            if len(split.ends) >= 2 or (split.bad is None and not final):
+                return Found(position, len(split.ends) >= 2)
+        return Found(max(0, len(data) - HEADER + 1), False)
+
+    def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
+        return KVConversation(connection)
+
+    def layers(self) -> Iterable[type[Layer]]:
+        return [plan.layer for plan in PLANS.values()]

@@ -1,0 +1,78 @@
+"""A protocol of another package is found, recognised, decoded and listed like those of this one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.net.craft import Talk, batches
+from tests.support import dissect
+from tests.toy.kv import KV, Error, Get, Value
+from wiredecode import compiler
+from wiredecode.identify import DecodeAs
+from wiredecode.protocols import registry
+
+
+def talk(port: int) -> list[bytes]:
+    said = Talk(server=("10.0.0.2", port))
+    asked = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
+    told = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
+    return [*said.handshake(), *said.send(0, asked, 5), *said.send(1, told), *said.close()]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The toy as an installed distribution with an entry point."""
+    about = tmp_path / "kv-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[wiredecode.protocols]\nkv = tests.toy.kv:KV\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.protocols.cache_clear()
+    yield
+    registry.protocols.cache_clear()
+    sys.path_importer_cache.pop(str(tmp_path), None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_entry_point_adds_a_protocol_that_is_known_by_its_port() -> None:
+    run = dissect(batches(talk(7070)))
+    assert [(frame.protocol, frame.sender, frame.type, frame.request) for frame in run.frames] == [
+        ("kv", "client", "Get", None),
+        ("kv", "client", "Get", None),
+        ("kv", "server", "Error", 2),
+        ("kv", "server", "Value", 1),
+    ]
+    assert [frame.response for frame in run.frames] == [4, 3, None, None]
+    assert run.frames[2].layers == {
+        "kv": {"size": 4, "kind": "Error", "kind_code": 3, "request_id": 8, "code": "no such key", "code_code": 1}
+    }
+    assert run.totals.closes
+    assert run.totals.undecoded == 0
+
+
+@pytest.mark.usefixtures("installed")
+def test_on_another_port_it_is_not_guessed_but_can_be_forced() -> None:
+    assert dissect(batches(talk(9999))).frames == []
+    forced = dissect(batches(talk(9999)), decode_as={9999: DecodeAs(KV())})
+    assert [frame.type for frame in forced.frames] == ["Get", "Get", "Error", "Value"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_it_is_known_by_name() -> None:
+    found = registry.by_name("kv")
+    assert found is not None
+    assert found.title == "KV, a toy"
+
+
+@pytest.mark.parametrize("message", [Get(size=9, request_id=7, key="lamp"), Error(size=4), Value(value=b"\0")])
+def test_its_declarations_agree_with_the_decoders_made_of_them(message: Get) -> None:
+    raw = bytes(message)
+    again = type(message)(raw)
+    decoded = compiler.careful(type(message), raw, 0, len(raw))
+    assert bytes(again) == raw
+    assert again.values() == decoded.values
+    assert dict(again.flat_ranges()) == decoded.ranges

@@ -1,0 +1,186 @@
+"""How much a supposed frame looks like Cursus: used to recognise the protocol and to find the next frame after a hole."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import NamedTuple
+
+from wiredecode import compiler
+from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus.batch import BATCHES, choose, sound
+from wiredecode.protocols.cursus.body import (
+    CODECS,
+    MAX_SNAPPY_RATIO,
+    codec_of,
+    control,
+    failure,
+    inflate,
+    raw_command,
+    raw_snappy,
+    success,
+    text_command,
+)
+from wiredecode.protocols.cursus.layers import Envelope
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Longest body taken for real: what clients and older brokers accept."""
+PEEK_BYTES = 4096
+"""A text whose end has not come is believed after so many bytes of it."""
+PEEK_MESSAGES = 16
+"""Batches of more messages are believed by their header, and not read through."""
+PEEK_INFLATED = 64 * 1024
+"""Most that is decompressed to see what a body holds."""
+MAX_PEEK_BYTES = 64 * 1024
+"""Longest body without magic number that is waited for, to see whether it is compressed."""
+MAX_TOPIC_BYTES = 256
+"""Longest topic, or pattern of topics, in a frame that is believed."""
+
+BAD, CUT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
+"""Cannot be a frame; its end has not come; says nothing; might be chance; would rarely be chance; cannot be chance."""
+
+MAGICS = (names.MAGIC, *(magic for magic, _ in CODECS))
+LENGTH = struct.Struct(">I")
+PRINTABLE = re.compile(rb"[\t\n\r -~\x80-\xff]*")
+TOPIC = re.compile(rb"[A-Za-z0-9._=*?-]*\Z")
+FRONT = re.compile(rb"[ \t\r\n]*(\w+)(\W)?|[ \t\r\n]*[{\[]")
+GOOD_REPLY = re.compile(
+    rb"OK (?:[a-z_A-Z]+=|\[)|ERROR: \w|STREAM_CONTROL type=|\{[ \r\n\t]*\"(?:status|error)\"[ \r\n\t]*:|\{.{0,80}\"last_offset\"",
+    re.DOTALL,
+)
+REPLY_WORDS = ("OK", "ERROR", "STREAM_CONTROL")
+COMMAND_WORDS = tuple(sorted(names.COMMANDS | set(names.DISCOVERY)))
+
+
+class Evidence(NamedTuple):
+    """What a supposed frame says: how much (see above), where it ends, and whether its sender is the client."""
+
+    level: int
+    end: int = 0
+    client: bool | None = None
+
+
+def judge(data: bytes, position: int) -> Evidence:
+    """Judge the supposed frame at ``position``. Costs little, whatever its length says."""
+    if position + 4 > len(data):
+        return Evidence(CUT)
+    size = LENGTH.unpack_from(data, position)[0]
+    end = position + 4 + size
+    if size > MAX_FRAME_BYTES:
+        return Evidence(BAD)
+    if not size:
+        return Evidence(EMPTY, end)
+    front = data[position + 4 : min(end, position + 12)]
+    if end > len(data) and (not front.strip() or any(magic.startswith(front) for magic in MAGICS)):
+        return Evidence(CUT, end)
+    if front.startswith(names.MAGIC):
+        return _batch(data, position, end)
+    if codec_of(front, 0, len(front)) is not None:
+        return Evidence(WEAK if end <= len(data) else CUT, end)
+    return _text(data, position, end)
+
+
+def _batch(data: bytes, start: int, end: int) -> Evidence:
+    """A batch: to its last byte, where it has few messages, otherwise by its header."""
+    if len(data) - start < 8:
+        return Evidence(CUT if end > len(data) else BAD, end)
+    topic = int.from_bytes(data[start + 6 : start + 8], "big")
+    if topic > MAX_TOPIC_BYTES or not TOPIC.match(data, start + 8, min(start + 8 + topic, len(data))):
+        return Evidence(BAD, end)
+    cut = False
+    for dialect, layer in BATCHES.items():
+        try:
+            values, reached = compiler.decoder(layer, "head")(data, start, min(end, len(data)))
+        except UnicodeDecodeError:
+            continue
+        except compiler.Cut:
+            cut = cut or end > len(data)
+            continue
+        smallest = layer.fields_desc[-1].element.minimum()
+        if not sound(dialect, values) or values["messages"] * smallest > end - reached:
+            continue
+        if end <= len(data) and values["messages"] <= PEEK_MESSAGES and choose(data, start, end)[0] is None:
+            continue
+        client = True if values.get("acks", "1") != "1" or values.get("idempotent") else None
+        return Evidence(SURE, end, client)
+    return Evidence(CUT if cut else BAD, end)
+
+
+def _text(data: bytes, start: int, end: int) -> Evidence:
+    """A text of either side."""
+    position, stop = start + 4, min(end, len(data))
+    whole = end <= len(data)
+    if data[position] == 0:
+        return _envelope(data, start, end)
+    front = FRONT.match(data, position, min(stop, position + 64))
+    if front is None:
+        return Evidence(BAD, end)
+    clean = PRINTABLE.match(data, position, stop).end() == stop  # type: ignore[union-attr]
+    word = (front[1] or b"").decode("ascii", "replace").upper()
+    if not whole and stop - position < PEEK_BYTES:
+        begun = front[2] is None and any(name.startswith(word) for name in (*COMMAND_WORDS, *REPLY_WORDS))
+        known = begun or word in names.COMMANDS or word in REPLY_WORDS
+        return Evidence(CUT if known and (clean or b"message=" in data[position:stop]) else BAD, end)
+    if raw_command(data, position, stop):
+        return Evidence(GOOD if clean else WEAK, end, True)
+    if not clean:
+        return Evidence(BAD, end)
+    if GOOD_REPLY.match(data, position, stop):
+        return Evidence(GOOD, end, False)
+    if success(data, position, stop) or failure(data, position, stop) or control(data, position, stop):
+        return Evidence(WEAK, end, False)
+    return Evidence(WEAK if not front[1] and data[stop - 1 : stop] in b"}]" else BAD, end, False)
+
+
+def _envelope(data: bytes, start: int, end: int) -> Evidence:
+    """A text in an envelope: the length of a topic, the topic, a command."""
+    position, stop = start + 4, min(end, len(data))
+    if stop - position < 2:
+        return Evidence(CUT if end > stop else BAD, end)
+    inside = position + 2 + data[position + 1]
+    if inside > end or not TOPIC.match(data, position + 2, min(inside, stop)):
+        return Evidence(BAD, end)
+    if end > stop:
+        word = FRONT.match(data, inside, min(stop, inside + 64)) if inside < stop else None
+        if word is None or not word[1]:
+            return Evidence(CUT if inside >= stop else BAD, end)
+        upper = word[1].decode("ascii", "replace").upper()
+        known = upper in COMMAND_WORDS or (word[2] is None and any(name.startswith(upper) for name in COMMAND_WORDS))
+        believed = known and stop - position >= PEEK_BYTES
+        return Evidence(SURE if believed else CUT if known else BAD, end, True if believed else None)
+    layer = text_command(data, start, end)
+    if layer is None or layer is Envelope:
+        return Evidence(WEAK if layer is Envelope and _is_publish(data, inside, end) else BAD, end, True)
+    return Evidence(SURE, end, True)
+
+
+def _is_publish(data: bytes, position: int, end: int) -> bool:
+    """An envelope of 2025-11: its topic is not empty, and what it holds is text."""
+    clean = PRINTABLE.match(data, position, end)
+    return clean is not None and clean.end() == end > position
+
+
+def compressed(data: bytes, final: bool) -> Evidence:
+    """The frame at the front of ``data`` if it is compressed: what it holds decides."""
+    size = LENGTH.unpack_from(data)[0]
+    if size + 4 > len(data):
+        return Evidence(CUT if not final and _may_be_snappy(data[4:12], size) else BAD, size + 4)
+    body = data[4 : 4 + size]
+    codec = codec_of(body, 0, size)
+    inner = inflate(codec, body, PEEK_INFLATED).data if codec else raw_snappy(body)
+    if not inner:
+        return Evidence(BAD, size + 4)
+    held = judge(len(inner).to_bytes(4, "big") + inner, 0)
+    return Evidence(SURE if held.level >= GOOD else BAD, size + 4, True if held.client is None else held.client)
+
+
+def _may_be_snappy(front: bytes, size: int) -> bool:
+    """Whether a body begins like a raw snappy block: a length that fits, and a literal."""
+    length = shift = 0
+    for index, byte in enumerate(front[:4]):
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            fits = size - 64 <= length <= MAX_SNAPPY_RATIO * size and size <= MAX_PEEK_BYTES
+            return fits and length > 0 and (index + 1 == len(front) or front[index + 1] & 3 == 0)
+    return len(front) < 4

@@ -1,0 +1,242 @@
+"""One Pravega connection: which dialect it speaks, who is who, and what its state tells about each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.frame import MALFORMED, Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.pravega import names
+from wiredecode.protocols.pravega.base import HEADER, NAME, Message
+from wiredecode.protocols.pravega.kinds import JavaString
+from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
+from wiredecode.protocols.pravega.proposal import Assignment
+from wiredecode.protocols.pravega.proposed import Proposed
+from wiredecode.protocols.pravega.shipped import Shipped, Shown
+from wiredecode.protocols.pravega.structure import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
+from wiredecode.protocols.reading import Plan
+
+MAX_EMPTY_EVENTS = 64
+"""Empty events in a row at top level: more look like zero-filled bytes."""
+
+NEWER = "written by a newer version, readers skip them"
+
+
+class PravegaConversation(Conversation):
+    """Decodes the frames of one connection in the order in which they were complete."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        dialect: str | None,
+        assignments: Mapping[str, Assignment],
+        part_base: int = 0,
+    ) -> None:
+        self.connection, self.client = connection, connection.initiator
+        self.assignments = assignments
+        whole = connection.initiator is not None
+        self.shipped, self.proposed = Shipped(whole), Proposed(whole, part_base)
+        self.dialect = dialect
+        self.fixed = dialect is not None
+        """Whether the dialect is beyond doubt: forced, or told by a Hello."""
+        self.presets = [dialect] if dialect in assignments and dialect != names.PROPOSAL else list(assignments)
+        """Assignments of codes that agree with all messages so far; the first is used."""
+        self.reached: dict[int, int] = {}
+        """Per side, the stream offset after its last frame."""
+        self.empty_events = 0
+
+    def started_by(self, side: int, client: bool | None) -> None:
+        super().started_by(side, client)
+        self.fixed = False  # recognised, not forced: messages may tell otherwise
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol = NAME
+        lost = self._follow(frame)
+        if frame.stop - frame.start < HEADER.size:
+            frame.sender = self._sender(frame)
+            frame.layers = {NAME: {}} if style is not None else None
+            return
+        code = HEADER.unpack_from(frame.buffer, frame.start)[0]
+        frame.code = code
+        if not self.fixed and not frame.missing:
+            self._learn_dialect(frame, code)
+        proposed = self.dialect is not None and self.dialect != names.WIRE
+        plan = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
+        frame.dialect = self.presets[0] if proposed else self.dialect
+        name = plan.layer.type_name if plan.layer is not Unknown else ""
+        if self.client is None:
+            self._learn_sides(frame, name)
+        frame.sender = self._sender(frame)
+        if frame.findings:
+            self._explain(frame, plan.layer)
+        self._tell_misplaced(frame, name, proposed)
+        talk: Shipped | Proposed = self.proposed if proposed else self.shipped
+        talk.handle(frame, name, lost)
+        if style is not None:
+            self._finish_record(frame, style, talk)
+
+    # Where the bytes are, who sends them.
+
+    def _follow(self, frame: Frame) -> bool:
+        """Whether bytes of this direction were lost, or belonged to no frame, before this one."""
+        expected = self.reached.get(frame.side, 0)
+        self.reached[frame.side] = frame.offset + frame.length
+        return frame.offset != expected
+
+    def _sender(self, frame: Frame) -> str | None:
+        if self.client is None:
+            return None
+        return "client" if frame.side == self.client else "server"
+
+    def _learn_sides(self, frame: Frame, name: str) -> None:
+        if name in names.CLIENT_TYPES:
+            self.client = frame.side
+        elif name in names.SERVER_TYPES:
+            self.client = 1 - frame.side
+
+    # Dialects.
+
+    def _learn_dialect(self, frame: Frame, code: int) -> None:
+        """A message that only one dialect can have decides, until another contradicts it."""
+        if self.dialect is not None and self._agrees(frame, code):
+            return
+        said = dialect_of(code, frame.buffer, frame.start, frame.stop)
+        self.fixed = code == -127 and said is not None
+        if said is None or said == self.dialect or (said == names.PROPOSAL and self.dialect in self.assignments):
+            return
+        if self.dialect is not None:
+            message = f"{said} from here on: this message cannot be of {self.dialect}"
+            frame.find("note", "protocol", "dialect", message)
+        self.dialect = said
+
+    def _agrees(self, frame: Frame, code: int) -> bool:
+        """Whether the message raises no doubt about the dialect, judged cheaply."""
+        if code == -127:
+            return False
+        if self.dialect == names.WIRE:
+            return code not in (-2, 0) and not (code == 4 and frame.length == 28 + HEADER.size)
+        return any(self._fits(frame, self.assignments[name].layers.get(code)) for name in self.presets)
+
+    def _read_proposed(self, frame: Frame, code: int, style: Style | None) -> MessagePlan:
+        self._narrow(frame, code)
+        layers = self.assignments[self.presets[0]].layers
+        self.proposed.layers = layers
+        layer: type[Message] = layers.get(code, Unknown)
+        if layer.type_name == "SegmentRead" and self._adds_up(frame):
+            layer = SegmentRead
+        plan = plan_of(layer)
+        plan.read(frame, style)
+        return plan
+
+    def _adds_up(self, frame: Frame) -> bool:
+        """Whether a SegmentRead is in the form that was shipped: the length in front of its data is right."""
+        values = fit(SegmentRead, frame.buffer, frame.start, frame.stop)
+        return values is not None and bool(values["data"])
+
+    def _narrow(self, frame: Frame, code: int) -> None:
+        """Drop the assignments of codes under which this message makes no sense."""
+        if len(self.presets) == 1 or frame.missing:
+            return
+        left = [name for name in self.presets if self._fits(frame, self.assignments[name].layers.get(code))]
+        self.presets = left or self.presets
+
+    def _fits(self, frame: Frame, layer: type[Message] | None) -> bool:
+        return layer is not None and fit(layer, frame.buffer, frame.start, frame.stop) is not None
+
+    def _read_shipped(self, frame: Frame, code: int, style: Style | None) -> MessagePlan:
+        """Read with today's layout; if that does not fit, with the older one that does."""
+        layer: type[Message] = CURRENT.get(code, Unknown)
+        others = alternatives(code)
+        plan = plan_of(layer)
+        before, status = frame.findings, frame.status
+        plan.read(frame, style)
+        if not others or frame.missing:
+            return plan
+        doubtful = frame.status == MALFORMED or len(frame.findings) > len(before) or layer is Unknown
+        if not doubtful and layer.sound(frame.values):
+            return plan
+        older = choose(others, frame.buffer, frame.start, frame.stop)
+        if older is None:
+            return plan
+        frame.findings, frame.status = before, status
+        plan = plan_of(older)
+        plan.read(frame, style)
+        return plan
+
+    # Findings that belong to no dialect's state.
+
+    def _explain(self, frame: Frame, layer: type[Message]) -> None:
+        """Say which text is not modified UTF-8, and what it is instead."""
+        if not any(finding.code == "invalid-utf8" for finding in frame.findings):
+            return
+        frame.findings = [finding for finding in frame.findings if finding.code != "invalid-utf8"]
+        found = compiler.careful(layer, frame.buffer, frame.start, frame.stop)
+        for path, value in flawed(found.values):
+            frame.find("warning", "malformed", "text", f"{path} is {value.flaw}", path, found.ranges.get(path))
+
+    def _tell_misplaced(self, frame: Frame, name: str, proposed: bool) -> None:
+        if not name:
+            frame.find("warning", "protocol", "unknown-type", f"type {frame.code} is not known", "message_type", (0, 4))
+        elif not proposed and frame.layer in INSIDE:
+            message = f"{name} belongs into append data, not between messages"
+            frame.find("warning", "protocol", "misplaced", message, "message_type", (0, 4))
+        self.empty_events = self.empty_events + 1 if name == "Event" and frame.length == HEADER.size else 0
+        if self.empty_events == MAX_EMPTY_EVENTS:
+            frame.find("warning", "limit", "empty-events", f"{MAX_EMPTY_EVENTS} empty events in a row: zero-filled bytes?")
+
+    # Records.
+
+    def _finish_record(self, frame: Frame, style: Style, talk: Shipped | Proposed) -> None:
+        record = frame.layers.get(NAME) if frame.layers else None
+        if record is None:
+            return
+        record.update(frame.generated)
+        if talk.events:
+            record["events"] = shown_events(talk.events, style.show)
+        if talk.raw is not None:
+            record["append" if talk is self.shipped else "whole_data"] = style.show(talk.raw)
+        if isinstance(talk, Proposed) and talk.whole_message is not None:
+            layer, whole = talk.whole_message
+            values = layer.present(compiler.careful(layer, whole, 0, len(whole)).values, style)
+            record["whole"] = {"type": layer.type_name, **values}
+
+
+def shown_events(events: list[Shown], show: Callable[[bytes], str]) -> list[dict[str, Any]]:
+    """Events as records: number or offset where it is known, and contents."""
+    return [{"data": show(data)} if number is None else {key: number, "data": show(data)} for key, number, data in events]
+
+
+def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaString]]:
+    """Path and value of every text that is not modified UTF-8."""
+    found: list[tuple[str, JavaString]] = []
+    for name, value in values.items():
+        elements = value if isinstance(value, list) else [value]
+        for index, element in enumerate(elements):
+            path = f"{prefix}{name}[{index}]" if isinstance(value, list) else prefix + name
+            if isinstance(element, dict):
+                found += flawed(element, path + ".")
+            elif isinstance(element, JavaString) and element.flaw:
+                found.append((path, element))
+    return found
+
+
+PLANS: dict[type[Layer], MessagePlan] = {}
+"""How to read each layout that was met."""
+
+
+class MessagePlan(Plan):
+    """A plan whose layer is a message of this protocol."""
+
+    __slots__ = ()
+    layer: type[Message]
+
+
+def plan_of(layer: type[Message]) -> MessagePlan:
+    plan = PLANS.get(layer)
+    if plan is None:
+        plan = PLANS[layer] = MessagePlan(layer, layer.type_name if layer is not Unknown else None, None, NEWER)
+    return plan

@@ -1,0 +1,196 @@
+"""Recognising Pravega, cutting it into messages, and finding the next message after a hole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from wiredecode.layer import Layer
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.pravega import names
+from wiredecode.protocols.pravega.base import HEADER
+from wiredecode.protocols.pravega.conversation import PravegaConversation
+from wiredecode.protocols.pravega.layers import Unknown
+from wiredecode.protocols.pravega.older import OLDER
+from wiredecode.protocols.pravega.proposal import Assignment, assignment
+from wiredecode.protocols.pravega.structure import (
+    ARRAYS,
+    BAD,
+    CURRENT,
+    CUT,
+    EAGER,
+    GOOD,
+    KNOWN,
+    MAX_BODY,
+    MAX_TYPE,
+    Judgement,
+    dialect_of,
+    judge,
+)
+
+HELLO = bytes.fromhex("ffffff8100000008")
+HELLO_BYTES = 16
+MAX_VERSION = 1000
+MESSAGES_TO_BELIEVE = 2
+"""Good messages in a row that identify the protocol on any port, one of them more than a KeepAlive or DataAppended."""
+MESSAGES_TO_DECIDE = 32
+"""Messages after which the dialect may stay undecided: both have layouts in common."""
+DECIDE_BYTES = 16 * 1024
+SEARCH_BYTES = 256 * 1024
+"""While searching, a larger message is not waited for."""
+SEARCH_ARRAY_BYTES = 4 * 1024
+"""While searching, longest message whose check takes time in proportion to its length."""
+
+CODES = b"".join(re.escape(bytes([code])) for code in sorted(KNOWN) if code > 0)
+NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(KNOWN) if code < -2)
+CANDIDATE = re.compile(rb"(?=(?:\x00\x00\x00[" + CODES + rb"]|\xff\xff\xff[" + NEGATIVE + rb"])\x00)", re.DOTALL)
+"""Where a message may start in mid-stream. Not with types 0, -1, -2: append data is full of them."""
+
+
+def hello(data: bytes, final: bool) -> bool | None:
+    """Whether the bytes begin with a Hello; None: more are needed."""
+    if len(data) < HELLO_BYTES:
+        return None if HELLO.startswith(data[:8]) and not final else False
+    high, low = int.from_bytes(data[8:12]), int.from_bytes(data[12:16])
+    return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
+
+
+class Chain:
+    """Messages in a row: how much they prove, and for which dialect and side they speak."""
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self.good = 0
+        self.strong = self.named = False
+        self.dialect: str | None = None
+        self.client: bool | None = None
+        self.end = position
+        self.state = GOOD
+        while self.good < MESSAGES_TO_DECIDE and (self.dialect is None or not self.believed(port=False)):
+            judged = judge(data, self.end)
+            self.state = judged.state
+            if judged.state != GOOD or judged.layer is None:
+                return
+            if not self.good and judged.layer.type_name == "Event":
+                self.state = BAD  # zeros are everywhere
+                return
+            self._add(judged, data)
+
+    def _add(self, judged: Judgement, data: bytes) -> None:
+        assert judged.layer is not None
+        self.good += 1
+        self.strong, self.named = self.strong or judged.strong, self.named or judged.named
+        name = judged.layer.type_name
+        self.dialect = self.dialect or dialect_of(judged.code, data, self.end, judged.stop)
+        if self.client is None and name in names.CLIENT_TYPES | names.SERVER_TYPES:
+            self.client = name in names.CLIENT_TYPES
+        self.end = judged.stop
+
+    def believed(self, port: bool, started: bool = False) -> bool:
+        """Whether this is the protocol; at the start of a connection to one of its ports, one message will do."""
+        enough = port or self.good >= MESSAGES_TO_BELIEVE
+        return self.named or (self.strong and enough) or (port and started and self.good > 0)
+
+
+class Pravega(Protocol):
+    """Pravega's wire protocol, as released and as once proposed.
+
+    ``assignments`` adds dialects of the proposal: name to codes and message names, each of the ten messages once.
+    ``part_base`` is what the first part of a Partial Message is numbered; raises ValueError for other tables.
+    """
+
+    name = "pravega"
+    title = "Pravega"
+    ports = (12345, 6000, 9999)
+    dialects = (names.WIRE, *names.PROPOSALS)
+
+    def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
+        extra = {name: Assignment(codes) for name, codes in (assignments or {}).items()}
+        self.assignments = {**{name: assignment(name) for name in names.PROPOSALS}, **extra}
+        self.part_base = part_base
+        if extra:
+            self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        first = hello(data, final) if started else False
+        if first is None:
+            return Undecided()
+        if first:
+            return Verdict(0, dialect=names.WIRE)
+        positions: Iterable[int] = [0] if started else self._candidates(data, port)
+        for position in positions:
+            chain = Chain(data, position)
+            more_may_come = not final and len(data) - position < SEARCH_BYTES
+            if chain.believed(port, started):
+                undecided = chain.dialect is None and chain.state == CUT and chain.good < MESSAGES_TO_DECIDE
+                if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
+                    return Undecided()
+                return Verdict(position, chain.client, chain.dialect)
+            if chain.state == CUT and more_may_come:
+                return Undecided()
+        return Rejected() if started or final or len(data) >= SEARCH_BYTES else Undecided()
+
+    def _candidates(self, data: bytes, port: bool) -> Iterator[int]:
+        """Where a message may start in bytes whose beginning was not captured."""
+        for match in CANDIDATE.finditer(data):
+            if not self._hopeless(data, match.start()):
+                yield match.start()
+
+    def _hopeless(self, data: bytes, position: int) -> bool:
+        """Whether a candidate's header rules out that it is worth a look."""
+        if position + HEADER.size > len(data):
+            return False
+        code, length = HEADER.unpack_from(data, position)
+        return bool(length > (SEARCH_ARRAY_BYTES if code in ARRAYS else SEARCH_BYTES))
+
+    def split(self, data: bytes) -> Split:
+        ends: list[int] = []
+        position, end, size = 0, len(data), HEADER.size
+        unpack, append, last = HEADER.unpack_from, ends.append, len(data) - HEADER.size
+        while position <= last:
+            code, length = unpack(data, position)
+            if length > MAX_BODY or not -MAX_TYPE <= code <= MAX_TYPE:
+                what = f"a length of {length} is above {MAX_BODY}" if length > MAX_BODY else f"{code} is no message type"
+                return Split(ends, bad=what)
+            stop = position + size + length
+            if stop > end:
+                return Split(ends, need=stop - position)
+            append(stop)
+            position = stop
+        return Split(ends)
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
+        for position in self._candidates(data, port=True):
+            judged = judge(data, position)
+            if judged.state == CUT and not final:
+                return Found(position, False)
+            if judged.state != GOOD:
+                continue
+            believed = self._followed(data, judged, final)
+            if believed is None:
+                return Found(position, False)
+            if believed:
+                return Found(position, True)
+        return Found(max(0, len(data) - HEADER.size + 1), False)
+
+    def _followed(self, data: bytes, judged: Judgement, final: bool) -> bool | None:
+        """Whether what follows a good message lets it be believed; None: more bytes may tell."""
+        if judged.strong and judged.named:
+            return True
+        if judged.stop + HEADER.size > len(data):
+            return judged.strong if final else None
+        following = judge(data, judged.stop)
+        if judged.strong:
+            return following.state != BAD or HEADER.unpack_from(data, judged.stop)[0] == 0
+        if following.state == CUT:
+            return False if final else None
+        return following.state == GOOD and following.strong
+
+    def conversation(self, connection: Connection, dialect: str | None) -> PravegaConversation:
+        return PravegaConversation(connection, dialect, self.assignments, part_base=self.part_base)
+
+    def layers(self) -> Iterable[type[Layer]]:
+        found: list[type[Layer]] = [*CURRENT.values(), Unknown]
+        found += [layer for table in (EAGER, OLDER) for older in table.values() for layer in older]
+        return [*found, *self.assignments[names.PROPOSAL].layers.values()]
