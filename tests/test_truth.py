@@ -11,13 +11,16 @@ import pytest
 
 from tests import truth
 from tests.protocols import truth_rabbitmq
-from tests.support import RABBITMQ
+from tests.support import RABBITMQ, capture_files
 
 PAIRS = list(truth.pairs(RABBITMQ))
 
 
 def test_every_capture_has_its_truth() -> None:
-    assert len(PAIRS) == 32
+    """But those of RabbitMQ 3.10, whose client told nothing."""
+    assert [path for path, _ in PAIRS] == [
+        path for path in capture_files() if not path.name.startswith("c310")
+    ]
 
 
 @pytest.mark.parametrize(("path", "truth_path"), PAIRS, ids=[path.name for path, _ in PAIRS])

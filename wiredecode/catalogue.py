@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from wiredecode.amqp import SECTIONS
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.layer import Layer
+from wiredecode.protocols.base import Protocol
 
 AMQP_MEANING = "AMQP 1.0 section, below the message that has it: messages.amqp, chunk.entries.amqp"
 SECTION_TYPES = {
@@ -78,6 +79,13 @@ def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
             if entry.meaning and entry.meaning not in known.meaning:
                 known.meaning = f"{known.meaning}; {entry.meaning}" if known.meaning else entry.meaning
     return list(found.values())
+
+
+def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
+    """Fields that protocols add to what is on the wire."""
+    return [
+        FieldEntry(name, "generated", meaning) for protocol in protocols for name, meaning in protocol.generated.items()
+    ]
 
 
 def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry]:

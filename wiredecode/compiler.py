@@ -250,6 +250,20 @@ class Emitter:
                 order_name = "little" if kind.little else "big"
                 self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
 
+    def call(self, kind: Kind) -> str:
+        """Read a value with the kind's own ``read``, which must not need the layer."""
+        self.flush()
+        value = self.variable(kind.name)
+        line = f"{value}, p = {self.constant(kind.read)}(b, p, e, None)"
+        if not self.careful:
+            self.line(line)
+            return value
+        with self.block("try:"):
+            self.line(line)
+        with self.block("except Short as s:"):
+            self.line(f"raise Short({self.path(kind.name)}, s.needed, s.had, s.start - o, s.partial) from None")
+        return value
+
     # Structures and arrays.
 
     def structure(self, layer: type[Layer], name: str) -> str:

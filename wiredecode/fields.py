@@ -353,10 +353,7 @@ class Varint(Kind):
         return bytes(out)
 
     def emit(self, em: Emitter) -> str:
-        em.flush()
-        value = em.variable(self.name)
-        em.line(f"{value}, p = {em.constant(self.read)}(b, p, e, None)")
-        return value
+        return em.call(self)
 
 
 # Text and bytes

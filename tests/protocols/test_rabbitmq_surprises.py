@@ -8,6 +8,7 @@ import struct
 import time
 import zlib
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,9 +120,7 @@ def test_a_tracking_chunk_holds_no_messages_and_occupies_one_offset() -> None:
     kinds = [fields(frame)["chunk"]["chunk_type"] for frame in real]
     assert "tracking delta" in kinds
     ids = [(f["chunk_id"], f["num_records"]) for f in (fields(frame)["chunk"] for frame in real)]
-    assert all(
-        first + count == following for (first, count), (following, _) in zip(ids, ids[1:], strict=False)
-    )
+    assert all(first + count == following for (first, count), (following, _) in pairwise(ids))
 
 
 def test_a_tracking_snapshot_has_the_chunk_of_every_sequence() -> None:
@@ -308,6 +307,14 @@ def test_responses_of_rabbitmq_3_10_without_the_response_bit(key: int, name: str
     assert answer.status == "ok"
 
 
+def test_a_real_response_of_rabbitmq_3_10_without_the_response_bit() -> None:
+    run = capture(RABBITMQ / "c310_partitions.pcap")
+    asked, answered = run.of("Partitions"), run.of("PartitionsResponse")
+    assert [frame.code for frame in asked + answered] == [25, 25]
+    assert answered[0].request == asked[0].number
+    assert answered[0].sender == "server"
+
+
 @pytest.mark.parametrize("width", [2, 4])
 def test_sasl_challenge_with_a_length_of_two_or_four_bytes(width: int) -> None:
     asked = b"Please tell me"
@@ -488,8 +495,8 @@ def test_a_deliver_that_overtakes_the_subscribe_response_is_named() -> None:
 
 def test_late_and_repeated_and_zero_credits_are_fine() -> None:
     ended: list[Step] = [(C, rs.Unsubscribe(correlation_id=30, subscription_id=0)), (S, plain(12, 30))]
-    credits: list[Step] = [(C, rs.Credit(subscription_id=0, credit=count)) for count in (0, 1, 1)]
-    run = play((C, "V01"), *subscribe(0, "s", 10), *credits, *ended, *credits)
+    given: list[Step] = [(C, rs.Credit(subscription_id=0, credit=count)) for count in (0, 1, 1)]
+    run = play((C, "V01"), *subscribe(0, "s", 10), *given, *ended, *given)
     assert [codes(frame) for frame in run.of("Credit")] == [[]] * 6
     assert streams(run.of("Credit")) == ["s"] * 6
 

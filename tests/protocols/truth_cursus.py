@@ -170,12 +170,10 @@ def _envelope(frame: Frame, record: dict[str, Any], decode: dict[str, Any], same
     same("payload", record.get("text"), decode["payload"])
 
 
-REPLY_FIELDS = {"class": "error_class", "command": "echoed_command", "type": "control_type", "commands": "command_list"}
-
-
 def _reply_fields(record: dict[str, Any], fields: dict[str, Any], same: Any) -> None:
     for key, wanted in fields.items():
-        name = {**REPLY_FIELDS, "producerId": "producer_id"}.get(key, key)
+        name = names.REPLY_NAMES.get(key, key)
+        name = "offset_count" if key == "offsets" and wanted.isdigit() else name
         got = record.get(name, (record.get("other_fields") or {}).get(key))
         if key == "offsets" and isinstance(got, list):
             got = ",".join(

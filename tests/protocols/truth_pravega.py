@@ -19,7 +19,7 @@ from wiredecode.frame import Frame
 from wiredecode.protocols.pravega import Pravega
 
 NO_VALUE = -(2**63)
-LEFT_OUT = (-1, 0, "", None, False, b"", [], NO_VALUE, {})
+LEFT_OUT: tuple[Any, ...] = (-1, 0, "", None, False, b"", [], NO_VALUE, {})
 """What upstream reports for fields that are not on the wire."""
 ALIASES = {"writer_id": "connection_id", "connection_id": "writer_id", "sorted": "sorted_deprecated"}
 Frames = dict[tuple[int, int], Frame]
@@ -37,7 +37,11 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
             continue
         late = started_late(truth)
         wrong += messages(frames, told, late)
-        wrong += [line for append in told["appends_rebuilt_by_upstream_AppendDecoder"] for line in rebuilt(frames, told, append, late)]
+        wrong += [
+            line
+            for append in told["appends_rebuilt_by_upstream_AppendDecoder"]
+            for line in rebuilt(frames, told, append, late)
+        ]
         wrong += written(frames, told, any(late))
     wrong += segments(run, truth.get("final_segments", {}))
     if not run.totals.closes:

@@ -84,7 +84,8 @@ def one_direction(frames: list[Frame], expected: list[dict[str, Any]]) -> Iterat
     if len(frames) != len(expected):
         names = Counter(name_of(told) for told in expected)
         names.subtract(Counter(str(frame.type) for frame in frames))
-        yield f"{len(frames)} frames, not {len(expected)}: {dict((k, v) for k, v in names.items() if v)}"
+        missing = {name: count for name, count in names.items() if count}
+        yield f"{len(frames)} frames, not {len(expected)}; more or (negative) fewer in the truth: {missing}"
         return
     for frame, told in zip(frames, expected, strict=True):
         where = f"frame {frame.number} {frame.type}"

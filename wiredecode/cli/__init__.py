@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed before the start
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - stays open
     gc.disable()  # until a command has imported what it needs
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = typer.main.get_command(app)(words, prog_name="wiredecode", standalone_mode=False)

@@ -24,23 +24,24 @@ class Output:
         self._parts: list[bytes] = []
         self._texts: list[str] = []
         self._size = 0
+        self._block = 1  # the first line is shown at once
 
     def write(self, data: bytes) -> None:
         self._parts.append(data)
         self._size += len(data)
-        if self._size >= BLOCK_BYTES:
+        if self._size >= self._block:
             self.flush()
 
     def text(self, text: str) -> None:
         """Write text, not mixed with bytes; what the terminal's encoding lacks is escaped."""
         self._texts.append(text)
         self._size += len(text)
-        if self._size >= BLOCK_BYTES:
+        if self._size >= self._block:
             self.flush()
 
     def flush(self) -> None:
         if self._size:
-            self._size = 0
+            self._size, self._block = 0, BLOCK_BYTES
             data = b"".join(self._parts) + "".join(self._texts).encode(self.encoding, "backslashreplace")
             self._parts.clear()
             self._texts.clear()

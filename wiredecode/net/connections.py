@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
 
+import numpy as np
+
+from wiredecode.capture.batch import Int64s
+from wiredecode.net.causality import Waiting
 from wiredecode.net.limits import Limits
 from wiredecode.net.reassembly import Stream
-from wiredecode.net.segments import ACK, IPV6_FLOW
+from wiredecode.net.segments import ACK, IPV6_FLOW, RST
 from wiredecode.net.serial import advance, distance
 from wiredecode.net.types import Connection, Event
 
@@ -30,13 +33,50 @@ def endpoint(high: int, low: int, port: int, ipv6: bool) -> str:
     return f"{socket.inet_ntop(socket.AF_INET, low.to_bytes(4))}:{port}"
 
 
-@dataclass(slots=True, eq=False)
+FOREVER = 1 << 63
+"""A capture time after every other, ns."""
+
+BOTH = 3
+"""Both sides, as bits of `Tracked.ends`."""
+
+
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    connection: Connection
-    streams: tuple[Stream, Stream]
-    key: FlowKey
+    __slots__ = ("connection", "ends", "key", "last", "registry", "streams", "waiting", "waits")
+
+    def __init__(
+        self, connection: Connection, streams: tuple[Stream, Stream], key: FlowKey, registry: dict[Waiting, None]
+    ) -> None:
+        self.connection = connection
+        self.streams = streams
+        self.key = key
+        self.registry = registry
+        """Shared by all: where something waits for the other direction."""
+        self.waiting: Waiting | None = None
+        self.waits = True
+        """Whether segments wait for the bytes that they acknowledge."""
+        self.ends = 0
+        """Sides that have ended, as bits; `BOTH`: the connection is closed."""
+        self.last = 0
+        """Capture time of the last packet, ns; within a batch at least of the first one."""
+
+    def note_end(self, side: int, flags: int) -> None:
+        """``side`` sent a FIN or RST."""
+        if flags & RST:
+            self.ends = BOTH
+            self.connection.closed = "RST"
+        else:
+            self.ends |= 1 << side
+            self.connection.closed = self.connection.closed or "FIN"
+
+    def expire(self, clock: int, out: list[Event]) -> None:
+        """Give up the holes and waits of both sides whose time is over, and flush."""
+        if self.waiting is not None and self.waiting.delayed:
+            self.waiting.expire(clock, out)
+        for stream in self.streams:
+            stream.expire(clock, out)
+            stream.flush(out)
 
 
 class Connections:
@@ -47,8 +87,13 @@ class Connections:
         self._limits_hit = limits_hit
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
+        self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
+        self._clock = self._number = np.empty(0, np.int64)  # of the packets that are looked at
+        self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
         self.holed: dict[Stream, None] = {}
-        """Streams in which something waits for a hole to be filled."""
+        """Streams in which something waits, for a hole to be filled or for the other direction."""
+        self.waiting: dict[Waiting, None] = {}
+        """Where segments wait for the other direction."""
         self.count = 0
         """Connections seen."""
         self.forgotten: list[Connection] = []
@@ -57,18 +102,29 @@ class Connections:
     def __len__(self) -> int:
         return len(self._recent)
 
+    @property
+    def closed(self) -> int:
+        """Closed connections that are remembered."""
+        return len(self._closed)
+
+    def begin(self, clock: Int64s, number: Int64s) -> None:
+        """The next packets come: their capture times and numbers."""
+        self._clock, self._number = clock, number
+
     def find(self, key: FlowKey) -> tuple[Tracked, int] | None:
         """The connection that flow ``key`` belongs to now, and its side."""
         return self._flows.get(key)
 
-    def open(self, key: FlowKey, out: list[Event]) -> tuple[Tracked, int]:
+    def open(self, key: FlowKey, clock: int, number: int, out: list[Event]) -> tuple[Tracked, int]:
         """A new connection whose first packet was sent on flow ``key``, in place of the one before."""
         before = self._flows.get(key)
         if before is not None:
-            self._forget(before[0], out)
+            self._forget(before[0], number, out)
         elif len(self._recent) >= self._limits.connections:
-            self._limits_hit["connections"] += 1
-            self._forget(next(iter(self._recent)), out)
+            self.forget_closed(clock, out)
+            if len(self._recent) >= self._limits.connections:
+                self._limits_hit["connections"] += 1
+                self._forget(next(iter(self._recent)), number, out)
         self.count += 1
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
@@ -77,41 +133,89 @@ class Connections:
         first, second = (
             Stream(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
         )
-        tracked = Tracked(connection, (first, second), key)
+        tracked = Tracked(connection, (first, second), key, self.waiting)
+        tracked.last = clock
         self._flows[reverse(key)] = tracked, 1
         self._flows[key] = tracked, 0
         self._recent[tracked] = None
         return tracked, 0
 
-    def find_or_open(self, key: FlowKey, out: list[Event]) -> tuple[Tracked, int]:
-        """The connection and side of a packet on flow ``key``; packets must come in order."""
+    def find_or_open(self, key: FlowKey, clock: int, number: int, out: list[Event]) -> tuple[Tracked, int]:
+        """The connection and side of packet ``number`` on flow ``key``; packets must come in order."""
         found = self._flows.get(key)
         if found is None:
-            return self.open(key, out)
-        self._recent.move_to_end(found[0])
+            return self.open(key, clock, number, out)
+        tracked = found[0]
+        if tracked.ends == BOTH and clock > tracked.last + self.closed_ns:
+            self._forget(tracked, self._first_after(tracked.last + self.closed_ns), out)
+            return self.open(key, clock, number, out)
+        tracked.last = clock
+        self._recent.move_to_end(tracked)
+        if tracked.ends == BOTH:
+            self._close(tracked)
         return found
 
-    def seen(self, key: FlowKey) -> None:
-        """A packet on flow ``key`` is the latest one."""
-        found = self._flows.get(key)
-        if found is not None:
-            self._recent.move_to_end(found[0])
+    def seen(self, tracked: Tracked, clock: int) -> None:
+        """The latest packet, at capture time ``clock``, is one of ``tracked``, if that is still there."""
+        if tracked in self._recent:
+            tracked.last = clock
+            self._recent.move_to_end(tracked)
+            if tracked.ends == BOTH:
+                self._close(tracked)
+
+    def forget_closed(self, clock: int, out: list[Event]) -> None:
+        """Forget the closed connections whose time is over at ``clock``."""
+        while self._closed:
+            tracked = next(iter(self._closed))
+            if clock <= tracked.last + self.closed_ns:
+                return
+            self._forget(tracked, self._first_after(tracked.last + self.closed_ns), out)
+
+    def bound_closed(self, number: int, out: list[Event]) -> None:
+        """Enforce `Limits.closed_connections` at packet ``number``."""
+        while len(self._closed) > self._limits.closed_connections:
+            self._forget(next(iter(self._closed)), number, out)
+
+    def finish(self, number: int, out: list[Event]) -> None:
+        """Forget all connections; ``number`` is the last packet."""
+        while self._recent:
+            self._forget(next(iter(self._recent)), number, out)
+
+    def _close(self, tracked: Tracked) -> None:
+        self._closed[tracked] = None
+        self._closed.move_to_end(tracked)
+
+    def _first_after(self, clock: int) -> int:
+        """The first packet after capture time ``clock``; it is one of those that are looked at, or the next."""
+        place = int(np.searchsorted(self._clock, clock, "right"))
+        return int(self._number[place]) if place < len(self._number) else int(self._number[-1]) + 1
 
     def synchronize(
-        self, key: FlowKey, tracked: Tracked, side: int, isn: int, flags: int, ack: int, out: list[Event]
+        self,
+        key: FlowKey,
+        tracked: Tracked,
+        side: int,
+        isn: int,
+        flags: int,
+        ack: int,
+        number: int,
+        out: list[Event],
     ) -> tuple[Tracked, int]:
         """A SYN or SYN/ACK on flow ``key``: the connection and side that it belongs to, perhaps a new one."""
         if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
-            tracked, side = self.open(key, out)
+            tracked, side = self.open(key, tracked.last, number, out)
         _learn_from_syn(tracked, side, isn, flags, ack)
         return tracked, side
 
-    def _forget(self, tracked: Tracked, out: list[Event]) -> None:
+    def _forget(self, tracked: Tracked, number: int, out: list[Event]) -> None:
+        tracked.expire(FOREVER, out)
         for stream in tracked.streams:
             stream.finish(out)
         del self._recent[tracked]
+        self._closed.pop(tracked, None)
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
+        tracked.connection.ended = number
         self.forgotten.append(tracked.connection)
 
 

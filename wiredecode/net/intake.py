@@ -3,57 +3,37 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Origin
-from wiredecode.net.connections import Connections, FlowKey, Tracked, reverse
+from wiredecode.net.causality import Segment, arrive, take
+from wiredecode.net.connections import BOTH, Connections, FlowKey, Tracked, reverse
+from wiredecode.net.early import UNKNOWN, early_flows
 from wiredecode.net.flows import group_by_flow
 from wiredecode.net.reassembly import Stream
-from wiredecode.net.segments import FIN, RST, SYN, Row, Segments
+from wiredecode.net.segments import COLUMNS, FIN, RST, SYN, Row, Segments
 from wiredecode.net.serial import MASK
 from wiredecode.net.types import Event
 
 RUN_PAYS_FROM = 8
 """Segments in order from which on taking them as columns is faster than one by one (measured)."""
 
-
-def take_segment(
-    tracked: Tracked,
-    side: int,
-    seq: int,
-    flags: int,
-    data: bytes,
-    length: int,
-    origin: Origin,
-    out: list[Event],
-) -> None:
-    """Put any segment into its stream; ``seq`` is the number of its first payload byte."""
-    stream = tracked.streams[side]
-    if flags & RST:
-        # RFC 9293 section 3.5.3: data in a reset explains its cause, it is not part of the stream.
-        if data:
-            stream.ignore(len(data), origin, "reset-cause", "data inside a reset", out)
-        stream.reset()
-        tracked.connection.closed = "RST"
-        return
-    if length:
-        stream.segment(seq, data, length, origin, out)
-    if flags & FIN:
-        stream.fin((seq + length) & MASK, origin, out)
-        tracked.connection.closed = tracked.connection.closed or "FIN"
+Owner = tuple[Tracked, int]
+"""A connection and a side of it: what a flow belongs to."""
 
 
 def take_rows(
-    rows: list[Row],
+    rows: Iterable[Row],
     extra: list[bytes],
     buffer: bytes,
     clock: list[int],
     connections: Connections,
     out: list[Event],
 ) -> None:
-    """The segments of a small batch, in packet order."""
+    """Segments one by one, in packet order."""
     streams: dict[Stream, None] = {}
     for (
         place,
@@ -72,15 +52,19 @@ def take_rows(
     ) in rows:
         high, low, other_high, other_low = address
         key = high, low, other_high, other_low, ports
-        tracked, side = connections.find_or_open(key, out)
+        tracked, side = connections.find_or_open(key, clock[place], ready, out)
         if flags & (SYN | RST) == SYN:
-            tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, out)
+            tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, out)
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
-            first = seq + 1 & MASK if flags & SYN else seq
-            take_segment(tracked, side, first, flags, data, length, origin, out)
+            segment = Segment(seq + 1 & MASK if flags & SYN else seq, ack, flags, data, length)
+            arrive(tracked, side, segment, origin, out)
             streams[tracked.streams[side]] = None
+            if tracked.waiting is not None:
+                streams[tracked.streams[1 - side]] = None
+            if flags & (FIN | RST):
+                connections.seen(tracked, clock[place])
     for stream in streams:
         stream.flush(out)
 
@@ -120,22 +104,113 @@ class ColumnIntake:
 
     def process(self) -> None:
         """Go through first packets of flows and SYNs in packet order, and take the segments between them."""
-        flows, syn = self._flows, self._segments.flags & (SYN | RST) == SYN
+        s = self._segments
+        if self._outlives():
+            rows = zip(*(getattr(s, name).tolist() for name in COLUMNS), strict=True)
+            take_rows(rows, s.extra, s.buffer, self._clock.tolist(), self._connections, self._out)
+            return
+        flows, syn = self._flows, s.flags & (SYN | RST) == SYN
         events = {row: flow for flow, row in enumerate(flows.first)}
         if syn.any():
             for row in np.flatnonzero(syn).tolist():
                 if row not in events:
                     events[row] = self._flow_of_key[self._key(row)]
-        for row in sorted(events):
+        order = sorted(events)
+        times, numbers = self._clock[s.row[order]].tolist(), s.ready[order].tolist()
+        for row, clock, number in zip(order, times, numbers, strict=True):
             flow = events[row]
             key = flows.keys[flow]
-            tracked, side = self._connections.find_or_open(key, self._out)
+            tracked, side = self._connections.find_or_open(key, clock, number, self._out)
             if syn[row]:
                 self._syn(row, flow, tracked, side)
-        for flow in range(len(flows.keys)):
-            self._take(flow, flows.begin[flow + 1])
-        for flow in np.argsort(flows.last).tolist():
-            self._connections.seen(flows.keys[flow])
+        self._take_all()
+
+    def _outlives(self) -> bool:
+        """Whether a connection goes on for so long after its end, in these packets, that it may be another one."""
+        s, flows, longest = self._segments, self._flows, self._connections.closed_ns
+        if int(self._clock[-1] - self._clock[0]) <= longest:
+            return False
+        places = np.flatnonzero(s.flags[self._rows] & (FIN | RST))
+        since = dict(zip(flows.flow_of[places[::-1]].tolist(), self._rows[places[::-1]].tolist(), strict=True))
+        if self._connections.closed:
+            for flow, key in enumerate(flows.keys):
+                found = self._connections.find(key)
+                if found is not None and found[0].ends == BOTH:
+                    since[flow] = flows.first[flow]
+        for flow, row in since.items():
+            other = self._flow_of_key.get(reverse(flows.keys[flow]), flow)
+            last = max(flows.last[flow], flows.last[other])
+            if int(self._clock[s.row[last]] - self._clock[s.row[row]]) > longest:
+                return True
+        return False
+
+    def _take_all(self) -> None:
+        """Take what is left of all flows: those in which the order of both sides matters in packet order."""
+        flows, connections = self._flows, self._connections
+        owners: list[Owner] = []
+        seats: dict[Tracked, int] = {}
+        opposite = [-1] * len(flows.keys)
+        for flow, key in enumerate(flows.keys):
+            found = connections.find(key)
+            assert found is not None
+            owners.append(found)
+            other = seats.setdefault(found[0], flow)
+            if other != flow:
+                opposite[flow], opposite[other] = other, flow
+        ordered = self._ordered(owners, opposite)
+        for flow, owner in enumerate(owners):
+            if flow in ordered:
+                other = opposite[flow]
+                self._take_ordered(flow, other, flows.begin[flow + 1], flows.begin[other + 1] if other >= 0 else 0)
+            else:
+                self._take(flow, owner)
+        last = np.array(flows.last)
+        times = self._clock[self._segments.row[last]].tolist()
+        for flow in np.argsort(last).tolist():
+            connections.seen(owners[flow][0], times[flow])
+
+    def _ordered(self, owners: list[Owner], opposite: list[int]) -> set[int]:
+        """Flows that must be taken in packet order together with their opposite."""
+        ordered: set[int] = set()
+        expected, others, holed = [], [], []
+        for flow, (tracked, side) in enumerate(owners):
+            stream, other = tracked.streams[side], tracked.streams[1 - side]
+            expected.append(UNKNOWN if stream.base is None else stream.base + stream.reach & MASK)
+            if stream.has_hole:
+                holed.append(flow)
+            known = other.base is not None and tracked.waits and (other.heard or opposite[flow] >= 0)
+            others.append(other.base + other.reach & MASK if known and other.base is not None else UNKNOWN)
+            delayed = tracked.waiting is not None and tracked.waiting.delayed
+            if delayed or self._cursor[flow] != self._flows.begin[flow]:
+                ordered.add(flow)
+        flags = self._segments.flags[self._rows]
+        ack = self._segments.ack[self._rows]
+        columns = np.array(self._seq, np.int64), ack, self._length, flags
+        ordered.update(early_flows(self._flows, *columns, expected, others, opposite, holed))
+        ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
+        return ordered
+
+    def _take_ordered(self, flow: int, other: int, end: int, other_end: int) -> None:
+        """Put the segments of two opposite flows, up to places ``end``, into their streams in packet order."""
+        places = list(range(self._cursor[flow], end))
+        self._cursor[flow] = end
+        if other >= 0:
+            places += range(self._cursor[other], other_end)
+            self._cursor[other] = other_end
+        if not places:
+            return
+        segments, row_list = self._segments, self._row_list
+        found = self._connections.find(self._flows.keys[flow])
+        assert found is not None
+        tracked, side = found
+        for place in sorted(places, key=row_list.__getitem__):
+            row = row_list[place]
+            data, length = segments.payload(row), int(self._length[place])
+            segment = Segment(self._seq[place], int(segments.ack[row]), int(segments.flags[row]), data, length)
+            at = side if self._flows.begin[flow] <= place < end else 1 - side
+            arrive(tracked, at, segment, self._origin(place), self._out)
+        for stream in tracked.streams:
+            stream.flush(self._out)
 
     def _key(self, row: int) -> FlowKey:
         s = self._segments
@@ -145,22 +220,25 @@ class ColumnIntake:
 
     def _syn(self, row: int, flow: int, tracked: Tracked, side: int) -> None:
         """A SYN: what came before belongs to the connection as it is, what follows perhaps to a new one."""
-        for part in (flow, self._flow_of_key.get(reverse(self._flows.keys[flow]), flow)):
-            end = self._flows.begin[part + 1]
-            self._take(part, bisect_left(self._row_list, row, self._cursor[part], end))
+        key, begin = self._flows.keys[flow], self._flows.begin
+        other = self._flow_of_key.get(reverse(key), -1)
+        other = -1 if other == flow else other
+        end, other_end = (
+            bisect_left(self._row_list, row, self._cursor[part], begin[part + 1]) if part >= 0 else 0
+            for part in (flow, other)
+        )
+        self._take_ordered(flow, other, end, other_end)
         s = self._segments
-        isn, flags, ack = int(s.seq[row]), int(s.flags[row]), int(s.ack[row])
-        self._connections.synchronize(self._flows.keys[flow], tracked, side, isn, flags, ack, self._out)
+        isn, flags, ack, number = int(s.seq[row]), int(s.flags[row]), int(s.ack[row]), int(s.ready[row])
+        self._connections.synchronize(key, tracked, side, isn, flags, ack, number, self._out)
 
-    def _take(self, flow: int, end: int) -> None:
-        """Put the segments of ``flow`` up to place ``end`` into the stream that the flow belongs to now."""
-        place = self._cursor[flow]
+    def _take(self, flow: int, owner: Owner) -> None:
+        """Put the segments of ``flow`` into its stream."""
+        place, end = self._cursor[flow], self._flows.begin[flow + 1]
         if place == end:
             return
         self._cursor[flow] = end
-        found = self._connections.find(self._flows.keys[flow])
-        assert found is not None
-        tracked, side = found
+        tracked, side = owner
         stream = tracked.streams[side]
         next_run = bisect_right(self._runs, place)
         while place < end:
@@ -191,9 +269,11 @@ class ColumnIntake:
     def _take_odd(self, tracked: Tracked, side: int, place: int) -> None:
         """A segment that is cut, in fragments, or has FIN or RST."""
         row = self._row_list[place]
-        data = self._segments.payload(row)
-        seq, length, flags = self._seq[place], int(self._length[place]), int(self._segments.flags[row])
-        take_segment(tracked, side, seq, flags, data, length, self._origin(place), self._out)
+        flags = int(self._segments.flags[row])
+        if flags & (FIN | RST):
+            tracked.note_end(side, flags)
+        segment = Segment(self._seq[place], 0, flags, self._segments.payload(row), int(self._length[place]))
+        take(tracked, side, segment, self._origin(place), self._out)
 
     def _origin(self, place: int) -> Origin:
         if self._origins is None:

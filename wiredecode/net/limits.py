@@ -17,13 +17,17 @@ class Limits:
     """Bounds of decoding packets into streams; seconds are capture time, never the wall clock."""
 
     hole_seconds: float = 1.0
-    """A hole may be filled until this long after the first segment behind it; then it is given up."""
+    """A hole may be filled until this long after the first segment behind it; then it is given up.
+
+    As long may a segment wait for bytes of the other side that it acknowledges."""
     buffered_bytes: int = 4 * MIB
-    """Payload bytes kept behind the holes of one direction."""
+    """Payload bytes of one direction kept behind holes, or because they wait for the other direction."""
     buffered_total: int = 64 * MIB
-    """Payload bytes kept behind all holes (looked at every `TOTAL_CHECK_PACKETS` packets)."""
+    """The same of all directions (looked at every `TOTAL_CHECK_PACKETS` packets)."""
     buffered_segments: int = 16 * KIB
-    """Segments kept behind the holes of one direction."""
+    """Segments of one direction kept so."""
+    missed_acks: int = 3
+    """So often may a connection wait in vain for bytes that were acknowledged; then it waits no more."""
     window_bytes: int = GIB
     """A segment further than this from the next expected byte is ignored (RFC 7323: the largest window)."""
     late_syn_bytes: int = MIB
@@ -34,6 +38,11 @@ class Limits:
     """Given-up holes remembered per direction, to tell late bytes from duplicates."""
     connections: int = 16 * KIB
     """Connections remembered; the one whose last packet is the oldest is forgotten first."""
+    closed_seconds: float = 5.0
+    """A connection closed by FINs or RST is forgotten this long after its last packet, at least
+    `hole_seconds`; a packet that comes later belongs to a new connection."""
+    closed_connections: int = KIB
+    """Closed connections remembered (looked at every `CLOSED_CHECK_PACKETS` packets); oldest packet first out."""
     fragmented_datagrams: int = KIB
     """Incomplete IP datagrams kept."""
     fragment_bytes: int = 4 * MIB
@@ -48,3 +57,6 @@ class Limits:
 
 TOTAL_CHECK_PACKETS = 1024
 """`Limits.buffered_total` is enforced at multiples of this packet number: so batch size does not matter."""
+
+CLOSED_CHECK_PACKETS = 8192
+"""`Limits.closed_connections` is enforced at multiples of this packet number."""

@@ -14,12 +14,14 @@ from dataclasses import fields
 
 import numpy as np
 
-from wiredecode.capture.batch import PacketBatch
+from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, take_rows
-from wiredecode.net.limits import TOTAL_CHECK_PACKETS, Limits
+from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
+from wiredecode.net.reassembly import Stream
 from wiredecode.net.types import Connection, Event
 
 COLUMNS_PAY_FROM = 40
@@ -63,19 +65,24 @@ class Network:
     @property
     def watermark(self) -> int:
         """Every event to come has ``ready`` at or after this packet number."""
-        oldest = (stream.oldest() for stream in self._connections.holed)
+        holders: list[Stream | Waiting] = [*self._connections.holed, *self._connections.waiting]
+        oldest = (each.oldest() for each in holders)
         return min((arrival.origin.ready for arrival in oldest if arrival is not None), default=self._last + 1)
 
     def take_forgotten(self) -> list[Connection]:
-        """Connections, since the last call, that nothing will be heard of any more: their state can go."""
+        """Connections, since the last call, that nothing will be heard of any more: their state can go.
+
+        In order of `Connection.ended`. After `finish`, all connections have been among them once.
+        """
         forgotten, self._connections.forgotten = self._connections.forgotten, []
-        return forgotten
+        return sorted(forgotten, key=lambda connection: (connection.ended, connection.number))
 
     def feed(self, batch: PacketBatch) -> list[Event]:
         """Take the next packets."""
         out: list[Event] = []
-        for part in self._parts(batch):
-            clock = self._clock.advance(part.time_ns)
+        whole = self._clock.advance(batch.time_ns) if len(batch) else batch.time_ns
+        for part, clock in self._parts(batch, whole):
+            self._connections.begin(clock, part.number)
             if len(part) < COLUMNS_PAY_FROM:
                 rows, extra = self._headers.read_rows(part, clock)
                 take_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
@@ -83,70 +90,94 @@ class Network:
                 ColumnIntake(segments, clock, self._connections, out).process()
             self.packets += len(part)
             self._last = int(part.number[-1])
-            self._expire(out)
+            self._expire(int(clock[-1]), out)
             if self._last % TOTAL_CHECK_PACKETS == 0:
                 self._bound_total(out)
+            if self._last % CLOSED_CHECK_PACKETS == 0:
+                self._connections.bound_closed(self._last, out)
         return out
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over."""
-        self._clock.advance(np.array([time_ns], np.int64))
+        clock = self._clock.advance(np.array([time_ns], np.int64))
         out: list[Event] = []
-        self._expire(out)
+        self._connections.begin(clock, np.array([self._last + 1], np.int64))
+        self._expire(int(clock[0]), out)
         return out
 
     def finish(self) -> list[Event]:
-        """End of the capture: every hole is given up, what waits behind comes out."""
+        """End of the capture: every hole is given up, what waits comes out, and all connections are forgotten."""
         out: list[Event] = []
-        for stream in list(self._connections.holed):
-            stream.finish(out)
+        self._connections.finish(self._last, out)
         self._headers.finish()
         return out
 
-    def _parts(self, batch: PacketBatch) -> Iterator[PacketBatch]:
+    def _parts(self, batch: PacketBatch, clock: Int64s) -> Iterator[tuple[PacketBatch, Int64s]]:
         """The batch, or pieces of it where a limit could be reached inside: its size must not matter."""
-        begin, count = 0, len(batch)
+        begin, count, limits = 0, len(batch), self.limits
         while begin < count:
             end = count
-            if len(self._connections) + count - begin > self.limits.connections:
-                end = min(end, begin + max(self.limits.connections, 1))
+            if len(self._connections) + count - begin > limits.connections:
+                over = int(np.searchsorted(clock, int(clock[begin]) + self._connections.closed_ns, "right"))
+                end = min(end, begin + max(limits.connections, 1), over)
             buffered = sum(stream.buffered for stream in self._connections.holed)
-            if buffered + int(batch.captured[begin:].sum()) > self.limits.buffered_total:
-                edge = -(-int(batch.number[begin]) // TOTAL_CHECK_PACKETS) * TOTAL_CHECK_PACKETS
-                end = min(end, max(int(np.searchsorted(batch.number, edge, "right")), begin + 1))
-            yield batch if end - begin == count else _slice(batch, begin, end)
+            if buffered + int(batch.captured[begin:].sum()) > limits.buffered_total:
+                end = min(end, _edge(batch, begin, TOTAL_CHECK_PACKETS))
+            if self._connections.closed + count - begin > limits.closed_connections:
+                end = min(end, _edge(batch, begin, CLOSED_CHECK_PACKETS))
+            yield (batch if end - begin == count else _slice(batch, begin, end)), clock[begin:end]
             begin = end
 
-    def _expire(self, out: list[Event]) -> None:
-        if self._clock.now is None:
-            return
+    def _expire(self, clock: int, out: list[Event]) -> None:
+        """End the waits that are over at capture time ``clock``."""
+        for waiting in list(self._connections.waiting):
+            waiting.expire(clock, out)
         for stream in list(self._connections.holed):
-            stream.expire(self._clock.now, out)
+            stream.expire(clock, out)
             stream.flush(out)
+        self._connections.forget_closed(clock, out)
 
     def _bound_total(self, out: list[Event]) -> None:
-        """Give up the oldest holes, wherever they are, while too much waits behind holes."""
-        total = sum(stream.buffered for stream in self._connections.holed)
-        if total <= self.limits.buffered_total:
+        """End the oldest waits, wherever they are, while too much waits."""
+        connections, limit = self._connections, self.limits.buffered_total
+        total = sum(stream.buffered for stream in connections.holed)
+        if total <= limit:
             return
-        queue = [
-            (arrival.origin.ready, arrival.position, index, stream)
-            for index, stream in enumerate(self._connections.holed)
-            if (arrival := stream.oldest()) is not None
-        ]
-        heapq.heapify(queue)
-        while total > self.limits.buffered_total and queue:
-            _, _, index, stream = heapq.heappop(queue)
-            arrival = stream.oldest()
-            assert arrival is not None
-            before = stream.buffered
-            stream.limit_reached("buffered_total", arrival.origin, out)
-            stream.give_up(out)
-            stream.flush(out)
-            total -= before - stream.buffered
-            arrival = stream.oldest()
-            if arrival is not None:
-                heapq.heappush(queue, (arrival.origin.ready, arrival.position, index, stream))
+        waiting = {each.connection: each for each in connections.waiting}
+        queue: list[tuple[int, int, int, Stream | Waiting]] = []
+
+        def enqueue(each: Stream | Waiting) -> None:
+            if (oldest := each.oldest()) is not None:
+                kind = each.direction.side if isinstance(each, Stream) else 2
+                heapq.heappush(queue, (oldest.origin.ready, each.connection.number, kind, each))
+
+        for stream in connections.holed:
+            enqueue(stream)
+        for each in connections.waiting:
+            enqueue(each)
+        while total > limit and queue:
+            ready, _, _, holder = heapq.heappop(queue)
+            oldest = holder.oldest()
+            if oldest is not None and oldest.origin.ready == ready:
+                coupled = waiting.get(holder.connection)
+                streams = holder.streams if isinstance(holder, Waiting) else (holder,)
+                if coupled is not None:
+                    streams = coupled.streams
+                before = sum(stream.buffered for stream in streams)
+                holder.limit_reached("buffered_total", oldest.origin, out)
+                holder.give_up(out)
+                if coupled is not None:
+                    coupled.release(oldest.origin, out)
+                for stream in streams:
+                    stream.flush(out)
+                total -= before - sum(stream.buffered for stream in streams)
+            enqueue(holder)
+
+
+def _edge(batch: PacketBatch, begin: int, step: int) -> int:
+    """The row behind the first packet from row ``begin`` on whose number is a multiple of ``step``."""
+    edge = -(-int(batch.number[begin]) // step) * step
+    return max(int(np.searchsorted(batch.number, edge, "right")), begin + 1)
 
 
 def _slice(batch: PacketBatch, begin: int, end: int) -> PacketBatch:

@@ -15,7 +15,7 @@ from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Arrival, Backlog, Origin
 from wiredecode.net.limits import Limits
 from wiredecode.net.serial import advance, distance
-from wiredecode.net.types import Chunk, Direction, Event, Gap, Note
+from wiredecode.net.types import Chunk, Connection, Direction, Event, Gap, Note
 
 NOT_CAPTURED = "not captured"
 CUT = "cut by snapshot length"
@@ -33,18 +33,17 @@ class Hole:
 class Stream:
     """Reassembly of one direction. Events are appended to the list given to each call, in stream order.
 
-    ``holed`` is shared by all streams: those that wait for a hole to be filled.
+    ``holed`` is shared by all streams: those in which something waits.
     """
 
     __slots__ = (
         "_backlog",
         "_fin",
         "_fin_origin",
+        "_held",
         "_history",
-        "_hole_ns",
         "_holed",
         "_holes",
-        "_limits",
         "_limits_hit",
         "_noted",
         "_part_offset",
@@ -55,7 +54,10 @@ class Stream:
         "_reset",
         "base",
         "direction",
+        "held_segments",
+        "hole_ns",
         "isn",
+        "limits",
         "offset",
     )
 
@@ -69,9 +71,12 @@ class Stream:
         """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
         self.offset = 0
         """Stream offset of the next byte expected."""
-        self._limits = limits
+        self.limits = limits
+        self.hole_ns = int(limits.hole_seconds * 1e9)
+        self.held_segments = 0
+        """Segments of this direction that wait for the other one (see causality.py)."""
+        self._held = 0  # their captured bytes
         self._limits_hit = limits_hit
-        self._hole_ns = int(limits.hole_seconds * 1e9)
         self._holed = holed
         self._ready = self._ready_ns = 0
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
@@ -86,14 +91,34 @@ class Stream:
         self._noted: set[str] | None = None
 
     @property
+    def connection(self) -> Connection:
+        """The connection that it is a direction of."""
+        return self.direction.connection
+
+    @property
     def untouched(self) -> bool:
         """No byte seen yet."""
         return self.offset == 0 and self._backlog is None
 
     @property
+    def heard(self) -> bool:
+        """Whether the sender was ever seen to send anything but a pure ACK."""
+        return self.isn is not None or not self.untouched
+
+    @property
+    def reach(self) -> int:
+        """Position up to which everything is there, the FIN counted as one byte."""
+        return self.offset + (self._fin is not None and self._fin <= self.offset)
+
+    @property
     def buffered(self) -> int:
-        """Payload bytes that wait behind holes."""
-        return self._backlog.size if self._backlog is not None else 0
+        """Payload bytes that wait behind holes or for the other direction."""
+        return self._held + self._backlog.size if self._backlog is not None else self._held
+
+    @property
+    def has_hole(self) -> bool:
+        """Whether something waits behind a hole."""
+        return self._backlog is not None
 
     def oldest(self) -> Arrival | None:
         """What has waited longest behind a hole."""
@@ -126,7 +151,7 @@ class Stream:
             self.expire(origin.clock, out)
         self.direction.captured += len(data)
         ahead = distance(advance(self.base, self.offset), seq)
-        if abs(ahead) > self._limits.window_bytes:
+        if abs(ahead) > self.limits.window_bytes:
             self.direction.ignored += len(data)
             self._note("out-of-window", f"segment {ahead} bytes from the next expected byte ignored", origin, out)
             return
@@ -155,7 +180,7 @@ class Stream:
             self.base = seq
         self.expire(origin.clock, out)
         ahead = distance(advance(self.base, self.offset), seq)
-        if self._fin is not None or not 0 <= ahead <= self._limits.window_bytes:
+        if self._fin is not None or not 0 <= ahead <= self.limits.window_bytes:
             return
         self._fin, self._fin_origin = self.offset + ahead, origin
         if ahead:
@@ -174,7 +199,7 @@ class Stream:
 
     def expire(self, clock: int, out: list[Event]) -> None:
         """Give up the holes whose time is over at capture time ``clock``, ns."""
-        while (oldest := self.oldest()) is not None and clock > oldest.origin.clock + self._hole_ns:
+        while (oldest := self.oldest()) is not None and clock > oldest.origin.clock + self.hole_ns:
             self.give_up(out)
 
     def finish(self, out: list[Event]) -> None:
@@ -193,11 +218,37 @@ class Stream:
         self._gap(target, NOT_CAPTURED, out)
         self._drain(out)
 
-    def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
-        """Say that a hole is given up because limit ``name`` was reached."""
+    def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "hole given up") -> None:
+        """Say what reaching limit ``name`` cost."""
         self._limits_hit[name] += 1
-        limit = getattr(self._limits, name)
-        self._note("limit-reached", f"hole given up: more than {limit} ({name}) behind holes", origin, out)
+        limit = getattr(self.limits, name)
+        self._note("limit-reached", f"{cost}: more than {limit} ({name}) waiting", origin, out)
+
+    def over_budget(self) -> str | None:
+        """The limit of a direction that what waits exceeds."""
+        if self.buffered > self.limits.buffered_bytes:
+            return "buffered_bytes"
+        segments = self.held_segments + (len(self._backlog) if self._backlog is not None else 0)
+        return "buffered_segments" if segments > self.limits.buffered_segments else None
+
+    def hold(self, size: int) -> None:
+        """A segment of ``size`` captured bytes waits for the other direction."""
+        self._held += size
+        self.held_segments += 1
+        self._holed[self] = None
+
+    def unhold(self, size: int) -> None:
+        """It does not any more."""
+        self._held -= size
+        self.held_segments -= 1
+        if not self.held_segments and self._backlog is None:
+            del self._holed[self]
+
+    def follow(self, origin: Origin, cause: Origin) -> Origin:
+        """The origin of a segment of the other side that waited for this stream until ``cause``."""
+        moments = (origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), (self._ready, self._ready_ns)
+        ready, ready_ns = max(moments)
+        return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock))
 
     def flush(self, out: list[Event]) -> None:
         """Make a Chunk of what was delivered since the last one."""
@@ -211,7 +262,7 @@ class Stream:
         self._remember(data)
 
     def _remember(self, data: bytes) -> None:
-        keep = self._limits.history_bytes
+        keep = self.limits.history_bytes
         history = data if len(data) >= keep else self._history + data
         self._history = history[max(len(history) - keep, 0) :]
         self._part_offset = self.offset
@@ -236,7 +287,7 @@ class Stream:
         out.append(Gap(self.direction, self.offset, length, reason, self._ready, self._ready_ns))
         self.direction.missing += length
         if self._holes is None:
-            self._holes = deque(maxlen=self._limits.remembered_gaps)
+            self._holes = deque(maxlen=self.limits.remembered_gaps)
         self._holes.append(Hole(self.offset, target))
         self.offset = self._part_offset = target
         self._history = b""
@@ -265,17 +316,11 @@ class Stream:
             self._deliver(piece.data, piece.end, piece.origin, out)
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
             self._backlog = None
-            del self._holed[self]
+            if not self.held_segments:
+                del self._holed[self]
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
-        limits = self._limits
-        while self._backlog is not None:
-            if self._backlog.size > limits.buffered_bytes:
-                name = "buffered_bytes"
-            elif len(self._backlog) > limits.buffered_segments:
-                name = "buffered_segments"
-            else:
-                break
+        while self._backlog is not None and (name := self.over_budget()) is not None:
             self.limit_reached(name, origin, out)
             self.give_up(out)
 
@@ -298,7 +343,7 @@ class Stream:
         self.direction.duplicate += len(data) - late
         # One byte is a keep-alive or window probe, whose content means nothing (RFC 9293 section 3.8.4).
         if len(data) > 1:
-            recent = self._recent(max(start, self.offset - self._limits.history_bytes))
+            recent = self._recent(max(start, self.offset - self.limits.history_bytes))
             begin = self.offset - len(recent)
             if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
                 self._differs(max(start, begin), origin, out)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from wiredecode.frame import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from wiredecode.layer import Layer, Style
     from wiredecode.net.types import Connection
@@ -72,6 +72,8 @@ class Protocol(ABC):
     ports: ClassVar[tuple[int, ...]] = ()
     tls_ports: ClassVar[tuple[int, ...]] = ()
     dialects: ClassVar[tuple[str, ...]] = ()
+    generated: ClassVar[Mapping[str, str]] = {}
+    """Fields that no layer declares, because other frames tell them or they are worked out: full name to meaning."""
 
     def new_session(self) -> Protocol:
         """The protocol for one capture: itself, unless its connections have to know of each other."""
@@ -91,7 +93,10 @@ class Protocol(ABC):
 
     @abstractmethod
     def search(self, data: bytes, *, final: bool) -> Found:
-        """Find the next frame in bytes after a hole; ``final``: a hole or the end follows."""
+        """Find the next frame in bytes after a hole.
+
+        ``data`` grows segment by segment, and always ends where one ends. ``final``: a hole or the end follows.
+        """
 
     @abstractmethod
     def conversation(self, connection: Connection, dialect: str | None) -> Conversation:

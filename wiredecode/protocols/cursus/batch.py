@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from functools import cache
 from typing import Any
 
@@ -118,19 +117,24 @@ def batch_layer(dialect: str, guarded: bool = False) -> type[Message]:
     element = type(
         f"BatchMessage{suffix}",
         (Layer,),
-        {"fields_desc": message_fields(dialect, guarded), "__doc__": f"A message, {LABELS[dialect]}."},
+        {
+            "__module__": __name__,
+            "__doc__": f"A message, {LABELS[dialect]}.",
+            "fields_desc": message_fields(dialect, guarded),
+        },
     )
     if guarded:
         plain = batch_layer(dialect).fields_desc[-1].element.layer
         element.minimum = classmethod(lambda cls: plain.minimum())  # type: ignore[attr-defined]
-    messages = Array("messages", element, "messages", count=Int32, bulk=True)
+    messages = Array("messages", element, "messages", count=UInt32, bulk=True)
     return type(
         f"Batch{suffix}",
         (Message,),
         {
+            "__module__": __name__,
+            "__doc__": f"Messages of one topic and partition, {LABELS[dialect]}.",
             "fields_desc": [*header(dialect), messages],
             "facts": ("topic", "partition", "acks", "messages"),
-            "__doc__": f"Messages of one topic and partition, {LABELS[dialect]}.",
         },
     )
 
@@ -195,6 +199,3 @@ def choose(data: bytes, start: int, stop: int) -> tuple[str | None, bool]:
         return ("cur" if current else "seed"), False
     historic = (dialect for dialect in LABELS if dialect not in ("cur", "seed") and fits(dialect, data, start, stop))
     return next(historic, None), False
-
-
-HEADER_MINIMUM = struct.calcsize(">IHHiBBQQi")

@@ -7,7 +7,7 @@ from typing import Any
 
 from wiredecode.compression import Decompressed, Status, decompress
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus.batch import LABELS, batch_layer, choose
+from wiredecode.protocols.cursus.batch import LABELS, batch_layer, choose, fits
 from wiredecode.protocols.cursus.kinds import TOKEN
 from wiredecode.protocols.cursus.layers import (
     DISCOVERY_COMMAND,
@@ -206,11 +206,12 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
 
 
 def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | None:
+    """A batch in the layout that the user wants, if it fits, else in the one that the bytes tell."""
     found, ambiguous = choose(data, start, stop)
+    if dialect in LABELS and dialect != found and fits(dialect, data, start, stop):
+        found = dialect
     if found is None:
         return None
-    if ambiguous and dialect in LABELS:
-        found = dialect
     guarded = data.find(TOKEN, start, stop) >= 0
     return Body(batch_layer(found, guarded), found, ambiguous=ambiguous)
 

@@ -64,7 +64,8 @@ class Body(Layer):
 @cache
 def body_of(layer: type[Message], filter_name: str = "cursus") -> type[Body]:
     """The same declaration without the length."""
-    members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "__doc__": layer.__doc__}
+    members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
+    members |= {"__module__": __name__, "__doc__": layer.__doc__}
     return type(f"{layer.__name__}Body", (Body,), members)
 
 
@@ -264,6 +265,7 @@ class Failure(Message):
         Pieces("details", Detail, trimmed, "details in the order of the wire"),
         blanks("end"),
     ]
+    facts = ("error_code",)
 
 
 class StreamControl(Message):
@@ -306,10 +308,21 @@ class Compressed(Message):
     fields_desc = [length(), Rest("data", "the compressed body")]
 
 
+class CompressedSecret(Message):
+    """The same, where what it holds has a token in it."""
+
+    filter_name = "cursus_compressed"
+    fields_desc = [length(), Rest("data", "the compressed body, which holds a token", secret=True)]
+
+
 class Unknown(Message):
     """Nothing that is known: the length still delimits it."""
 
-    fields_desc = [length(), Rest("data", "the body")]
+    fields_desc = [
+        length(),
+        Optional(Rest("secret_data", "the body, which holds a token", secret=True), Tells(REST, True)),
+        Optional(Rest("data", "the body"), Tells(REST, False)),
+    ]
 
 
 def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> Message:
@@ -336,5 +349,5 @@ def _text(key: str, given: str) -> dict[str, str | bytes]:
 
 TEXT_LAYERS: tuple[type[Message], ...] = (
     *(Command, PayloadCommand, PositionalCommand, DiscoveryCommand, Envelope),
-    *(Success, Failure, StreamControl, JsonReply, TextReply, Empty, Compressed, Unknown),
+    *(Success, Failure, StreamControl, JsonReply, TextReply, Empty, Compressed, CompressedSecret, Unknown),
 )

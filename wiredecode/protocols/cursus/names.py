@@ -115,6 +115,7 @@ REPLY_NAMES = {
     "command": "echoed_command",
     "type": "control_type",
     "commands": "command_list",
+    "messages": "message_count",
 }
 """Reply fields whose name in a record is another one."""
 

@@ -170,7 +170,8 @@ def reply_fields(pieces: Pieces, secrets: bool) -> dict[str, Any]:
         elif key in names.REPLY_BOOLEANS:
             named[key] = typed(value, names.BOOLEAN)
         elif key in names.REPLY_TEXTS:
-            named[names.REPLY_NAMES.get(key, key)] = _structured(key, value)
+            value = _structured(key, value)
+            named["offset_count" if key == "offsets" and isinstance(value, int) else names.REPLY_NAMES.get(key, key)] = value
         else:
             other[printable(key)] = value
     if len(words) == 1 and words[0].startswith("["):
@@ -195,13 +196,13 @@ def _assignments(value: str) -> list[int] | str:
     return [int(item) for item in inner] if all(map(ASSIGNMENT.fullmatch, inner)) else value
 
 
-def _partition_offsets(value: str) -> list[dict[str, int]] | str:
-    """``P0:earliest=0:latest=3:leo=3:hwm=3,P1:...``"""
+def _partition_offsets(value: str) -> list[dict[str, int]] | str | int | bool:
+    """``P0:earliest=0:latest=3:leo=3:hwm=3,P1:...``, or how many offsets there are."""
     found = []
     for item in value.split(","):
         match = PARTITION_OFFSETS.match(item)
         if match is None:
-            return value
+            return typed(value, names.INTEGER)
         pairs = (pair.split("=") for pair in match[2].split(":")[1:])
         found.append({"partition": int(match[1]), **{key: int(number) for key, number in pairs}})
     return found

@@ -20,6 +20,7 @@ from wiredecode.protocols.cursus.kinds import TOKEN
 from wiredecode.protocols.cursus.layers import (
     Command,
     Compressed,
+    CompressedSecret,
     DiscoveryCommand,
     Empty,
     Envelope,
@@ -42,9 +43,10 @@ BATCH = "Batch"
 MAX_ACCEPTED_BYTES = 16 * 1024 * 1024
 """Longest body that brokers since 2026-08 accept."""
 
-PIECES = ("pad", "gap", "end", "arguments", "words", "reply_fields", "details", "tail", "outcome", "auth", "json_gap")
-PIECES += ("json_text", "secret_json", "text", "secret_text", "token")
-"""Fields of which a record shows what they say, by name."""
+KEPT = ("length", "envelope_topic", "command_name", "error_code")
+"""Fields of text bodies that a record shows as they are; what the others say it shows by name."""
+
+MARKER = names.MARKER_PREFIX.encode()
 
 PLANS: dict[type[Layer], Plan] = {}
 
@@ -78,7 +80,9 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
     buffer, start, stop = frame.buffer, frame.start, frame.stop
     if not buffer.startswith(names.MAGIC, start + 4) or stop - start < 32 or frame.missing:
         return None
-    if may_be_seed(buffer, start, stop) or buffer.find(TOKEN, start, stop) >= 0:
+    if hints.forced not in (None, "cur") or may_be_seed(buffer, start, stop):
+        return None
+    if buffer.find(TOKEN, start, stop) >= 0:
         return None
     try:
         values, reached = compiler.decoder(Batch, "walk" if style is None else "head")(buffer, start, stop)
@@ -93,7 +97,7 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
     if style is not None:
         frame.layers = {NAME: record}
     frame.layer, frame.values, frame.dialect = Batch, values, "cur"
-    return _batch(frame, style)
+    return _batch(frame)
 
 
 def _cut_body(frame: Frame, hints: Hints) -> Body | None:
@@ -121,22 +125,26 @@ def _plan(layer: type[Layer]) -> Plan:
 
 def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> dict[str, Any]:
     layer = body.layer
-    _plan(layer).read(frame, style)
-    frame.dialect = body.dialect
-    secrets = style is not None and style.secrets
     handler = HANDLERS.get(layer)
+    _plan(layer).read(frame, style if handler is None else None)
+    frame.dialect = body.dialect
     if handler is not None:
-        named = handler(frame, secrets)
-        if frame.layers:
-            record = frame.layers[NAME]
-            for name in PIECES:
-                record.pop(name, None)
-            record.update((name, value) for name, value in named.items() if name not in record)
+        named = handler(frame, style is not None and style.secrets)
+        if style is not None:
+            kept = ((name, frame.values[name]) for name in KEPT if name in frame.values)
+            record = {name: value if isinstance(value, int) else printable(value) for name, value in kept}
+            frame.layers = {NAME: {**named, **record} if named.keys() & record.keys() else {**record, **named}}
+            frame.layers.update(_inner_records(frame, style))
         return named
     if body.dialect is not None:
         _tell_layout(frame, body)
-        return _batch(frame, style)
+        if frame.buffer.find(TOKEN, frame.start, frame.stop) >= 0:
+            message = "a message may hold a token: some clients send it behind message="
+            frame.find("warning", "security", "token-in-message", message, "messages")
+        return _batch(frame)
     frame.type = "Unknown"
+    if style is not None and frame.layers is not None and "secret_data" in frame.layers[NAME]:
+        frame.layers[NAME]["data"] = frame.layers[NAME].pop("secret_data")
     if not frame.missing:
         frame.find("warning", "undecoded", "unknown-body", "the body is none that this protocol has", "data")
     return {}
@@ -144,10 +152,10 @@ def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> d
 
 def _read_compressed(frame: Frame, body: Body, style: Style | None, hints: Hints) -> dict[str, Any]:
     """Decompress, and read what is inside as if it had come alone."""
-    _plan(Compressed).read(frame, style)
-    frame.type = "Compressed"
     codec, inflated = body.codec, body.inflated
     assert codec is not None and inflated is not None
+    _plan(CompressedSecret if TOKEN in inflated.data else Compressed).read(frame, style)
+    frame.type = "Compressed"
     told = {"compression": codec, "inflated_length": len(inflated.data)}
     if frame.layers is not None:
         frame.layers[Compressed.filter_name].update(told)
@@ -162,7 +170,8 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, hints: Hints
     named = _read_body(inner, inside, style, hints)
     _take_inner(frame, inner, inflated.data)
     if frame.type == BATCH:
-        named = {name: inner.values[name] for name in ("topic", "partition", "messages") if name in inner.values}
+        named = {name: inner.values[name] for name in ("topic", "partition") if name in inner.values}
+        named["message_count"] = inner.values.get("messages")
     return {**told, **named}
 
 
@@ -252,10 +261,16 @@ def _internal_batch(frame: Frame, named: dict[str, Any], secrets: bool) -> None:
     frame.inner = [*frame.inner, Inner(layer, data, None)]
     if TOKEN in data and not secrets:
         named["payload"] = f"<redacted {len(named['payload'])} bytes>"
-    if frame.layers is not None:
-        style = Style(secrets=secrets)
-        record = layer.present(compiler.careful(layer, data, 0, len(data)).values, style)
-        frame.layers[INNER_BATCH] = _guarded_record(record)
+
+
+def _inner_records(frame: Frame, style: Style) -> dict[str, Any]:
+    """The record of a batch inside a command."""
+    return {
+        inner.layer.filter_name: _guarded_record(
+            inner.layer.present(compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values, style)
+        )
+        for inner in frame.inner
+    }
 
 
 def _positional(frame: Frame, secrets: bool) -> dict[str, Any]:
@@ -366,23 +381,18 @@ HANDLERS: dict[type[Layer], Callable[[Frame, bool], dict[str, Any]]] = {
 # Batches.
 
 
-def _batch(frame: Frame, style: Style | None) -> dict[str, Any]:
-    """Generated fields of a batch, and what is odd about its content."""
+def _batch(frame: Frame) -> dict[str, Any]:
+    """What is odd about the content of a batch."""
     frame.type = BATCH
     values = frame.values
-    buffer, start, stop = frame.buffer, frame.start, frame.stop
-    named: dict[str, Any] = {}
     record = frame.layers[NAME] if frame.layers else None
     if record is not None and frame.layer is not Batch:
         _guarded_record(record)
     if values.get("acks", "1").lower() not in names.KNOWN_ACKS:
         frame.find("warning", "protocol", "acks", f"acks {printable(values['acks'])} is not known", "acks")
-    if buffer.find(names.MARKER_PREFIX.encode(), start, stop) >= 0:
+    if frame.sender != "client" and frame.buffer.find(MARKER, frame.start, frame.stop) >= 0:
         _tell_markers(frame, record)
-    if buffer.find(TOKEN, start, stop) >= 0:
-        message = "a message may hold a token: some clients send it behind message="
-        frame.find("warning", "security", "token-in-message", message, "messages")
-    return named
+    return {}
 
 
 def _guarded_record(record: dict[str, Any]) -> dict[str, Any]:

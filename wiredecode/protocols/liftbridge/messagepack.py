@@ -24,6 +24,7 @@ MAX_ELEMENTS = 10_000
 
 NIL, FALSE, TRUE = 0xC0, 0xC2, 0xC3
 NUMBERS = {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q", 0xCA: "f", 0xCB: "d"}
+FLOATS = (0xCA, 0xCB)
 SIZED = {0xC4: ("raw", 1), 0xC5: ("raw", 2), 0xC6: ("raw", 4), 0xD9: ("raw", 1), 0xDA: ("raw", 2), 0xDB: ("raw", 4)}
 COUNTED = {0xDC: ("array", 2), 0xDD: ("array", 4), 0xDE: ("map", 2), 0xDF: ("map", 4)}
 EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
@@ -34,14 +35,14 @@ class Item(NamedTuple):
     """One item without its members."""
 
     family: str
-    """``nil``, ``bool``, ``number``, ``raw``, ``extension``, ``array``, ``map``."""
+    """``nil``, ``bool``, ``number``, ``float``, ``raw``, ``extension``, ``array``, ``map``."""
     value: Any
     """Of arrays and maps the count of members, of raws and extensions the bytes (with the type in front)."""
     code: int
     stop: int
 
 
-def read_item(field: str, data: bytes, position: int, end: int) -> Item:
+def read_item(field: str, data: bytes | bytearray, position: int, end: int) -> Item:
     """The item at ``position``; raises :class:`Short`."""
     start = take(field, position, 1, end)
     code = data[position]
@@ -51,7 +52,8 @@ def read_item(field: str, data: bytes, position: int, end: int) -> Item:
         return Item("map" if code < 0x90 else "array", code & 0x0F, code, start)
     if code in NUMBERS:
         stop = take(field, start, struct.calcsize(NUMBERS[code]), end)
-        return Item("number", struct.unpack(">" + NUMBERS[code], data[start:stop])[0], code, stop)
+        family = "float" if code in FLOATS else "number"
+        return Item(family, struct.unpack(">" + NUMBERS[code], data[start:stop])[0], code, stop)
     if code == NIL:
         return Item("nil", None, code, start)
     if code in (FALSE, TRUE):
@@ -75,7 +77,7 @@ def read_item(field: str, data: bytes, position: int, end: int) -> Item:
     raise Invalid(field, position, f"{code:#04x} begins no MessagePack item")
 
 
-def skip(data: bytes, position: int, end: int, count: int) -> tuple[int, int]:
+def skip(data: bytes | bytearray, position: int, end: int, count: int) -> tuple[int, int]:
     """Step over ``count`` items with all their members; return the position and how many are still to come.
 
     Stops in front of the first item that is not whole, so that more bytes can be stepped over from there on.
@@ -172,7 +174,7 @@ class Keyed(Kind):
         super().__init__(*args, **kw)
         self.key = key
 
-    def value_of(self, item: Item, data: bytes, end: int) -> tuple[Any, int]:
+    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[Any, int]:
         """The value of an item and the position after it."""
         return item.value, item.stop
 
@@ -201,7 +203,7 @@ class Truth(Keyed, Boolean):
 class String(Keyed, Text):
     families = ("raw",)
 
-    def value_of(self, item: Item, data: bytes, end: int) -> tuple[str, int]:
+    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[str, int]:
         return text(item.value), item.stop
 
     def written(self, value: str, code: int) -> bytes:
@@ -218,23 +220,23 @@ class Raw(Keyed, Rest):
 
 
 class Maps(Keyed, Array):
-    """An array of maps, or nil."""
+    """An array of maps; Go writes an empty one as nil."""
 
     families = ("array", "nil")
 
     def __init__(self, key: str, name: str, layer: type[MapLayer], doc: str = "") -> None:
         super().__init__(key, name, layer, doc, count=None)
 
-    def value_of(self, item: Item, data: bytes, end: int) -> tuple[Any, int]:
+    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[list[Any], int]:
         if item.family == "nil":
-            return None, item.stop
+            return [], item.stop
         if item.value > MAX_ELEMENTS:
             raise Invalid(self.name, item.stop, f"more than {MAX_ELEMENTS} elements")
         values: list[Any] = []
         position = item.stop
         for index in range(item.value):
             try:
-                value, position = self.element.read(data, position, end, Layer())
+                value, position = self.element.read(data, position, end, layer)
             except Short as short:
                 if short.partial is not None:
                     values.append(short.partial)
@@ -244,11 +246,8 @@ class Maps(Keyed, Array):
             values.append(value)
         return values, position
 
-    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
-        return None if value is None else super().present(value, show)
-
     def written(self, value: Any, code: int) -> bytes:
-        if value is None:
+        if not value and code in (NIL, 0):
             return bytes([NIL])
         return write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
 
@@ -338,12 +337,12 @@ class MapLayer(TailLayer):
             raise Invalid("key", start, "a key is a string")
         name = text(key.value)
         kind = kinds.get(name)
-        if kind is not None and kind.name not in self.fields and data[key.stop : key.stop + 1]:
+        if kind is not None and kind.name not in self.fields:
             item = read_item(kind.name, data, key.stop, end)
             if item.family in kind.families:
                 self.pairs.append(Pair(kind.name, 0, key.code, item.code))
                 try:
-                    self.fields[kind.name], stop = kind.value_of(item, data, end)
+                    self.fields[kind.name], stop = kind.value_of(item, data, end, self)
                 except Short as short:
                     self.fields[kind.name] = short.partial
                     raise

@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 
 import orjson
 
-from wiredecode.fields import EPOCH, Rest, Short, UInt8, UInt32, printable, rfc3339_ns, text
+from wiredecode.fields import Rest, UInt8, UInt32, printable, rfc3339_ns, text
 from wiredecode.layer import Layer, Style
-from wiredecode.protobuf import Embedded, message
 from wiredecode.protobuf import Message as Protobuf
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.messagepack import (
@@ -37,3 +36,302 @@ from wiredecode.protocols.liftbridge.operations import MetadataSnapshot, RaftLog
 NAME = "raft"
 YEAR_ONE_SECONDS = 62_135_596_800
 """Go counts time from the year 1: so many seconds before the Unix epoch."""
+
+
+class Line(Rest):
+    """Text to the end of the message."""
+
+    column = "string"
+
+    def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
+        return None if value is None else printable(text(value))
+
+    def shown(self, em: Any, expression: str) -> str:
+        return f"{em.constant(self.present)}({expression}, None)"
+
+
+class GoTime(Raw):
+    """A time as Go marshals it: version 1, seconds since the year 1, nanoseconds, minutes east of UTC."""
+
+    def present(self, value: bytes | None, show: Callable[[bytes], str]) -> Any:
+        if value is None or len(value) < 15 or value[0] not in (1, 2):
+            return super().present(value, show)
+        seconds = int.from_bytes(value[1:9], "big", signed=True) - YEAR_ONE_SECONDS
+        return rfc3339_ns(seconds * 1_000_000_000 + int.from_bytes(value[9:13], "big"))
+
+
+# Finding each other.
+
+
+def members(data: bytes, show: Callable[[bytes], str], record: dict[str, Any]) -> dict[str, Any] | None:
+    """The JSON object of a dial: the caller's id and inbox, or the callee's inbox."""
+    try:
+        parsed = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    return {name: parsed[name] for name in ("id", "inbox") if isinstance(parsed.get(name), str)}
+
+
+class RaftConnectRequest(Layer):
+    """``{"id": caller, "inbox": where the caller listens}``, sent to ``<namespace>.raft.metadata.<id>.accept``."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("text",)
+    fields_desc = [Line("text", "JSON", inner=members)]
+
+
+class RaftConnectResponse(RaftConnectRequest):
+    """``{"inbox": where the callee listens}``"""
+
+
+class RaftBootstrap(Layer):
+    """A seed server looks for others: its id, in plain text."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("server_id",)
+    fields_desc = [Line("server_id", "server that asks or answers")]
+
+
+class RaftBytes(Layer):
+    """Bytes of a stream that are not a whole RPC: a part of one, or of a snapshot."""
+
+    filter_name = NAME
+    fields_desc = [Rest("data", "bytes of the stream")]
+
+
+# The log.
+
+
+class Server(MapLayer):
+    fields_desc = keyed(
+        Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
+        String("ID", "id", "server"),
+        String("Address", "address", "its address: the id again"),
+    )
+
+
+class Configuration(MapLayer):
+    """The servers of the group."""
+
+    fields_desc = keyed(Maps("Servers", "servers", Server, "all servers"))
+
+
+class LogEntry(MapLayer):
+    """An entry of the replicated log. What it does is told beside its bytes."""
+
+    fields_desc = keyed(
+        Integer("Index", "index", "position in the log"),
+        Integer("Term", "term", "term of the leader that wrote it"),
+        Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
+        Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
+        Raw("Extensions", "extensions", "of the application"),
+        GoTime("AppendedAt", "appended_at", "when the leader wrote it"),
+    )
+
+    @classmethod
+    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+        record = super().present(value, style)
+        fields = value.fields if isinstance(value, Layer) else value
+        meaning = MEANINGS.get(fields.get("log_type", -1))
+        data = fields.get("data")
+        if meaning is not None and data:
+            name, layer = meaning
+            inner = layer(data)
+            if inner.problem is None and inner.stop == len(data):
+                record[name] = layer.present(inner, style)
+        return record
+
+
+MEANINGS: dict[int, tuple[str, type[Layer]]] = {
+    names.LOG_COMMAND: ("raft_log", RaftLog),
+    names.LOG_CONFIGURATION: ("configuration", Configuration),
+}
+
+
+# The RPCs.
+
+
+def header() -> list[Keyed]:
+    return [
+        Integer("ProtocolVersion", "protocol_version", "of Raft"),
+        Raw("ID", "id", "server that sends"),
+        Raw("Addr", "addr", "its address"),
+    ]
+
+
+def term() -> Keyed:
+    return Integer("Term", "term", "current term of the sender")
+
+
+def newest() -> list[Keyed]:
+    return [
+        Integer("LastLogIndex", "last_log_index", "index of the newest entry"),
+        Integer("LastLogTerm", "last_log_term", "term of the newest entry"),
+    ]
+
+
+def granted() -> Keyed:
+    return Truth("Granted", "granted", "whether the vote is given")
+
+
+class Rpc(MapLayer):
+    """Base of all requests."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("term",)
+
+
+def request(rpc_type: int, *kinds: Keyed) -> list[Any]:
+    return keyed(UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type), *header(), *kinds)
+
+
+class AppendEntries(Rpc):
+    """New log entries, or a heartbeat without any."""
+
+    fields_desc = request(
+        0,
+        term(),
+        String("Leader", "leader", "server that leads"),
+        Integer("PrevLogEntry", "prev_log_entry", "index of the entry before"),
+        Integer("PrevLogTerm", "prev_log_term", "term of the entry before"),
+        Maps("Entries", "entries", LogEntry, "entries to append"),
+        Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
+    )
+    facts = ("term", "leader", "prev_log_entry", "leader_commit_index")
+
+
+class RequestVote(Rpc):
+    fields_desc = request(
+        1,
+        term(),
+        String("Candidate", "candidate", "server that wants to lead"),
+        *newest(),
+        Truth("LeadershipTransfer", "leadership_transfer", "the leader asked for it"),
+    )
+    facts = ("term", "candidate", "last_log_index")
+
+
+class InstallSnapshot(Rpc):
+    """Announces ``size`` bytes of snapshot, which follow in the stream."""
+
+    fields_desc = request(
+        2,
+        term(),
+        Integer("SnapshotVersion", "snapshot_version", "of the format"),
+        String("Leader", "leader", "server that leads"),
+        *newest(),
+        Raw("Peers", "peers", "servers, in the old form"),
+        Raw("Configuration", "configuration", "MessagePack of the servers"),
+        Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
+        Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
+    )
+    facts = ("term", "leader", "last_log_index", "snapshot_size")
+
+
+class TimeoutNow(Rpc):
+    """The leader asks the server to start an election."""
+
+    fields_desc = request(3)
+
+
+class RequestPreVote(Rpc):
+    fields_desc = request(4, term(), *newest())
+    facts = ("term", "last_log_index")
+
+
+class UnknownRpc(Rpc):
+    fields_desc = request(0xFF, term())
+
+
+class Answer(MapLayer):
+    """Base of all answers: the error, then the map."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("error", "term")
+    answer = True
+
+
+def response(*kinds: Keyed) -> list[Any]:
+    error = ErrorText("error", "why the RPC failed; empty: it did not")
+    return keyed(error, *header(), *kinds)
+
+
+class AppendEntriesResponse(Answer):
+    fields_desc = response(
+        term(),
+        Integer("LastLog", "last_log", "newest index of the follower"),
+        Truth("Success", "success", "whether the entries fit"),
+        Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
+    )
+    facts = ("error", "term", "last_log", "success")
+
+
+class RequestVoteResponse(Answer):
+    fields_desc = response(term(), Raw("Peers", "peers", "servers, in the old form"), granted())
+    facts = ("error", "term", "granted")
+
+
+class InstallSnapshotResponse(Answer):
+    fields_desc = response(term(), Truth("Success", "success", "whether the snapshot was taken"))
+    facts = ("error", "term", "success")
+
+
+class TimeoutNowResponse(Answer):
+    fields_desc = response()
+    facts = ("error",)
+
+
+class RequestPreVoteResponse(Answer):
+    fields_desc = response(term(), granted())
+    facts = ("error", "term", "granted")
+
+
+class Snapshot(Protobuf):
+    """The bytes after InstallSnapshot: a length, then the metadata."""
+
+    filter_name = "raft_snapshot"
+    fields_desc = [UInt32("size", "bytes that follow", unit="bytes"), *MetadataSnapshot.fields_desc]
+
+
+REQUESTS: dict[int, type[Rpc]] = {
+    0: AppendEntries,
+    1: RequestVote,
+    2: InstallSnapshot,
+    3: TimeoutNow,
+    4: RequestPreVote,
+}
+"""By RPC type."""
+
+ANSWERS: tuple[tuple[str, type[Answer]], ...] = (
+    ("last_log", AppendEntriesResponse),
+    ("peers", RequestVoteResponse),
+    ("granted", RequestPreVoteResponse),
+    ("success", InstallSnapshotResponse),
+)
+"""The field that tells each answer, in the order in which they are asked."""
+
+LAYERS: tuple[type[Layer], ...] = (
+    RaftConnectRequest,
+    RaftConnectResponse,
+    RaftBootstrap,
+    RaftBytes,
+    *REQUESTS.values(),
+    UnknownRpc,
+    *(layer for _, layer in ANSWERS),
+    TimeoutNowResponse,
+    Snapshot,
+)
+
+
+class AnyAnswer(Answer):
+    """All fields of all answers, to tell which one it is."""
+
+    fields_desc = response(*{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values())
+
+
+def answer_layer(data: bytes) -> type[Answer]:
+    """Which answer it is: by the fields that are in its map."""
+    found = AnyAnswer(data).fields
+    return next((layer for name, layer in ANSWERS if name in found), TimeoutNowResponse)

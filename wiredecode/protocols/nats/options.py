@@ -115,5 +115,5 @@ class ConnectOptions(JsonObject):
     )
 
 
-LINK_MARKS = ("server_id", "is_hub", "compress_mode")
+LEAF_MARKS = ("server_id", "is_hub", "compress_mode")
 """Members that only leafs have in CONNECT."""

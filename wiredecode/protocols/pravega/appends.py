@@ -42,7 +42,8 @@ def rebuild(block: bytes, whole: int, rest: bytes) -> Rebuilt:
         return Rebuilt(None, ("block-tail", f"a tail of {left} bytes is too short for a Padding or PartialEvent"))
     kind, length = HEADER.unpack_from(block, whole)
     if kind not in (PADDING, PARTIAL_EVENT):
-        return Rebuilt(None, ("block-tail", f"the block ends with a message of type {kind}, not Padding or PartialEvent"))
+        message = f"the block ends with a message of type {kind}, not Padding or PartialEvent"
+        return Rebuilt(None, ("block-tail", message))
     if length != left - HEADER.size:
         message = f"the tail says {length} bytes, the block has {left - HEADER.size} left"
         return Rebuilt(None, ("block-tail", message))

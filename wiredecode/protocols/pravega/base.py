@@ -49,14 +49,14 @@ class Message(Layer):
         return True
 
 
-def header(code: int, names: Mapping[int, str] = TYPES) -> list[Kind]:
+def header(code: int, names: Mapping[int, str] = TYPES) -> list[Any]:
     return [
         Int32("message_type", "what the message is", names=names, default=code),
         UInt32("message_length", "bytes that follow the header", unit="bytes", default=None),
     ]
 
 
-def control(code: int, *fields: Kind) -> list[Kind]:
+def control(code: int, *fields: Kind) -> list[Any]:
     """A message that begins with its request id."""
     return [*header(code), request_id(), *fields]
 

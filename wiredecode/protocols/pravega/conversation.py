@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from wiredecode import compiler
@@ -16,12 +16,15 @@ from wiredecode.protocols.pravega.kinds import JavaString
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
 from wiredecode.protocols.pravega.proposal import Assignment
 from wiredecode.protocols.pravega.proposed import Proposed
-from wiredecode.protocols.pravega.shipped import Shipped, Shown
+from wiredecode.protocols.pravega.shipped import Shipped
 from wiredecode.protocols.pravega.structure import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.reading import Plan
 
 MAX_EMPTY_EVENTS = 64
 """Empty events in a row at top level: more look like zero-filled bytes."""
+
+AMBIGUOUS = frozenset({4})
+"""Codes of which an old message may by chance fit today's layout: without a Hello the old one goes first."""
 
 NEWER = "written by a newer version, readers skip them"
 
@@ -38,12 +41,13 @@ class PravegaConversation(Conversation):
     ) -> None:
         self.connection, self.client = connection, connection.initiator
         self.assignments = assignments
-        whole = connection.initiator is not None
-        self.shipped, self.proposed = Shipped(whole), Proposed(whole, part_base)
+        self.whole = connection.initiator is not None
+        self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole, part_base)
         self.dialect = dialect
         self.fixed = dialect is not None
         """Whether the dialect is beyond doubt: forced, or told by a Hello."""
-        self.presets = [dialect] if dialect in assignments and dialect != names.PROPOSAL else list(assignments)
+        exact = dialect is not None and dialect in assignments and dialect != names.PROPOSAL
+        self.presets: list[str] = [dialect] if exact and dialect else list(assignments)
         """Assignments of codes that agree with all messages so far; the first is used."""
         self.reached: dict[int, int] = {}
         """Per side, the stream offset after its last frame."""
@@ -151,6 +155,8 @@ class PravegaConversation(Conversation):
         """Read with today's layout; if that does not fit, with the older one that does."""
         layer: type[Message] = CURRENT.get(code, Unknown)
         others = alternatives(code)
+        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.missing:
+            layer = choose(others, frame.buffer, frame.start, frame.stop) or layer
         plan = plan_of(layer)
         before, status = frame.findings, frame.status
         plan.read(frame, style)
@@ -186,7 +192,8 @@ class PravegaConversation(Conversation):
             frame.find("warning", "protocol", "misplaced", message, "message_type", (0, 4))
         self.empty_events = self.empty_events + 1 if name == "Event" and frame.length == HEADER.size else 0
         if self.empty_events == MAX_EMPTY_EVENTS:
-            frame.find("warning", "limit", "empty-events", f"{MAX_EMPTY_EVENTS} empty events in a row: zero-filled bytes?")
+            message = f"{MAX_EMPTY_EVENTS} empty events in a row: zero-filled bytes?"
+            frame.find("warning", "limit", "empty-events", message)
 
     # Records.
 
@@ -195,19 +202,14 @@ class PravegaConversation(Conversation):
         if record is None:
             return
         record.update(frame.generated)
-        if talk.events:
-            record["events"] = shown_events(talk.events, style.show)
+        if talk.events is not None:
+            record["events"] = talk.events.record(style.show)
         if talk.raw is not None:
             record["append" if talk is self.shipped else "whole_data"] = style.show(talk.raw)
         if isinstance(talk, Proposed) and talk.whole_message is not None:
             layer, whole = talk.whole_message
             values = layer.present(compiler.careful(layer, whole, 0, len(whole)).values, style)
             record["whole"] = {"type": layer.type_name, **values}
-
-
-def shown_events(events: list[Shown], show: Callable[[bytes], str]) -> list[dict[str, Any]]:
-    """Events as records: number or offset where it is known, and contents."""
-    return [{"data": show(data)} if number is None else {key: number, "data": show(data)} for key, number, data in events]
 
 
 def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaString]]:

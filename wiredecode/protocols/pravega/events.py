@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from wiredecode.protocols.pravega.base import HEADER
 
@@ -12,7 +14,7 @@ MAX_EVENT_BUFFER = 16 * 1024 * 1024
 MAX_RUNS = 4096
 """Segments (per reader) that are followed on a connection."""
 MAX_BOUNDARIES = 4096
-"""Offsets kept per segment at which an event is known to start."""
+"""Offsets kept per segment at which an event is known to start, give or take those of one piece."""
 MAX_EMPTY_RUN = 1024
 """Empty events in a row: more are taken for zero-filled bytes."""
 
@@ -55,18 +57,32 @@ def walk(data: bytes | bytearray, position: int = 0, stop: int | None = None) ->
 
 
 @dataclass(slots=True)
-class SegmentEvent:
-    """An event, and the offset in its segment at which its header starts."""
+class Events:
+    """Events of one message, not yet cut out of the bytes they are in."""
 
-    offset: int
-    data: bytes
+    source: bytes
+    bounds: list[Bounds]
+    key: str = "event_number"
+    """What records call what ``base`` counts: ``event_number``, or ``offset`` in the segment."""
+    base: int | None = None
+    """Number of the first event, or offset of the first byte of ``source``; None: not known."""
+
+    def record(self, show: Callable[[bytes], str]) -> list[dict[str, Any]]:
+        source, key, base = self.source, self.key, self.base
+        if base is None:
+            return [{"data": show(source[start:stop])} for start, stop in self.bounds]
+        if key == "offset":
+            base -= HEADER.size
+            return [{"offset": base + start, "data": show(source[start:stop])} for start, stop in self.bounds]
+        numbered = enumerate(self.bounds, base)
+        return [{key: number, "data": show(source[start:stop])} for number, (start, stop) in numbered]
 
 
 @dataclass(slots=True)
 class Piece:
     """What one piece of a segment gave."""
 
-    events: list[SegmentEvent] = field(default_factory=list)
+    events: Events | None = None
     note: str | None = None
     """``seen``: nothing new; ``gap``: bytes before it are missing; ``unframed``: no events here; ``too-large``."""
 
@@ -74,7 +90,7 @@ class Piece:
 class Run:
     """One segment as it is read (or written) piece by piece."""
 
-    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "start")
+    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "older", "start")
 
     def __init__(self) -> None:
         self.known = False
@@ -86,7 +102,8 @@ class Run:
         self.buffer = bytearray()
         self.aligned = False
         """Whether the bytes at ``start`` are known to begin an event."""
-        self.boundaries: OrderedDict[int, None] = OrderedDict()
+        self.boundaries: set[int] = set()
+        self.older: set[int] = set()
 
     def feed(self, offset: int, data: bytes, room: int) -> Piece:
         """Take the bytes at ``offset``; ``room`` bounds what may be kept of an unfinished event."""
@@ -110,7 +127,7 @@ class Run:
         return (self.start, len(self.buffer)) if self.aligned and self.buffer else None
 
     def _starts_event(self, offset: int) -> bool:
-        return offset in self.boundaries
+        return offset in self.boundaries or offset in self.older
 
     def _restart(self, offset: int, data: bytes) -> None:
         """Begin anew where an event seems to start."""
@@ -118,7 +135,7 @@ class Run:
         self.buffer = bytearray()
         self.aligned = self._starts_event(offset) or not any(data[:4])
         if self.aligned:
-            self._remember(offset)
+            self._remember([offset])
 
     def _cut(self, data: bytes, room: int) -> Piece:
         skip = min(len(data), max(0, self.start - self.next - len(self.buffer))) if not self.buffer else 0
@@ -130,9 +147,10 @@ class Run:
         source: bytes | bytearray = self.buffer or data
         walked = walk(source)
         base = self.start
-        events = [SegmentEvent(base + first - HEADER.size, bytes(source[first:last])) for first, last in walked.bounds]
-        for _, last in walked.bounds:
-            self._remember(base + last)
+        events = None
+        if walked.bounds:
+            events = Events(bytes(source[: walked.position]), walked.bounds, "offset", base)
+            self._remember([base + last for _, last in walked.bounds])
         self.start = base + walked.position
         if not walked.sound:
             self.aligned, self.buffer = False, bytearray()
@@ -151,10 +169,10 @@ class Run:
             self.buffer = bytearray(data[walked.position :])
         return Piece(events)
 
-    def _remember(self, offset: int) -> None:
-        self.boundaries[offset] = None
-        if len(self.boundaries) > MAX_BOUNDARIES:
-            self.boundaries.popitem(last=False)
+    def _remember(self, offsets: list[int]) -> None:
+        if len(self.boundaries) > MAX_BOUNDARIES // 2:
+            self.older, self.boundaries = self.boundaries, set()
+        self.boundaries.update(offsets)
 
 
 class Runs:

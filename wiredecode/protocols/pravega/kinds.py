@@ -33,8 +33,7 @@ def encode_java(text: str) -> bytes:
         return text.raw
     if text.isascii() and "\0" not in text:
         return text.encode()
-    raw = b"".join(_encode_character(character) for character in text)
-    return raw
+    return b"".join(_encode_character(character) for character in text)
 
 
 def _encode_character(character: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The messages that Pravega's releases speak, in the order of the specification: connection, appends, reads, segments, errors.
+"""The messages that Pravega's releases speak, as in the specification: connection, appends, reads, segments, errors.
 
 Source: Pravega's wire protocol pages and the encoders of its releases; where these disagree, the encoders: see
 docs/protocols/pravega.md. All integers are big-endian; strings are modified UTF-8 with a uint16 length. Newer versions
@@ -87,7 +87,9 @@ class SetupAppend(Message):
 
 
 class AppendSetup(Message):
-    fields_desc = control(2, segment(), writer(), event_number("last_event_number", "newest event of the writer in store"))
+    fields_desc = control(
+        2, segment(), writer(), event_number("last_event_number", "newest event of the writer in store")
+    )
     facts = ("segment", "last_event_number")
 
 
@@ -173,7 +175,8 @@ class DataAppended(Message):
         writer(),
         event_number("event_number", "newest event that is stored"),
         Optional(
-            Meaning("previous_event_number", "event before; wire version 4", meanings=UNKNOWN_WRITER, default=-1), AtLeast(8)
+            Meaning("previous_event_number", "event before; wire version 4", meanings=UNKNOWN_WRITER, default=-1),
+            AtLeast(8),
         ),
         late_request_id(),
         late("current_segment_write_offset", "length of the segment now; wire version 9", unit="bytes"),
@@ -306,7 +309,9 @@ class SegmentAttributeUpdated(Message):
 
 
 class TruncateSegment(Message):
-    fields_desc = control(38, segment(), Int64("truncation_offset", "new start of the segment", unit="bytes"), late_token())
+    fields_desc = control(
+        38, segment(), Int64("truncation_offset", "new start of the segment", unit="bytes"), late_token()
+    )
     facts = ("segment", "truncation_offset")
 
 
@@ -371,7 +376,9 @@ class SegmentsBatchMerged(Message):
 
 def done(code: int, name: str) -> type[Message]:
     """A reply that only repeats the segment."""
-    return type(name, (Message,), {"fields_desc": control(code, segment()), "facts": ("segment",), "__module__": __name__})
+    return type(
+        name, (Message,), {"fields_desc": control(code, segment()), "facts": ("segment",), "__module__": __name__}
+    )
 
 
 SegmentCreated = done(21, "SegmentCreated")

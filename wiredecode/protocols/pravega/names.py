@@ -147,7 +147,9 @@ FAILURES = frozenset(
 )
 """Replies that mean no, whatever was asked."""
 
-CLIENT_TYPES = frozenset(SUCCESSES) | APPENDS | {"AppendBlock", "ReadSegment", "BeginAppendBlock", "EndAppendBlock", "Event"}
+CLIENT_TYPES = (
+    frozenset(SUCCESSES) | APPENDS | {"AppendBlock", "ReadSegment", "BeginAppendBlock", "EndAppendBlock", "Event"}
+)
 SERVER_TYPES = frozenset(SUCCESSES.values()) | FAILURES | {"DataAppended", "SegmentRead"}
 """Messages that only one side sends; Hello, KeepAlive and Partial Message tell nothing."""
 
@@ -157,7 +159,12 @@ AUTH_ERRORS = {-1: "UNSPECIFIED", 0: "TOKEN_CHECK_FAILED", 1: "TOKEN_EXPIRED"}
 ERRORS = {-1: "UNSPECIFIED", 0: "ILLEGAL_ARGUMENT_EXCEPTION"}
 
 PARTS = {0: "Begin", 1: "Middle", 2: "End"}
-SEGMENT_READ_FLAGS = {0x80: "at tail", 0x40: "end of segment", 0x01: "at tail (low bits)", 0x02: "end of segment (low bits)"}
+SEGMENT_READ_FLAGS = {
+    0x80: "at tail",
+    0x40: "end of segment",
+    0x01: "at tail (low bits)",
+    0x02: "end of segment (low bits)",
+}
 
 WIRE = "wire"
 PROPOSAL = "proposal"

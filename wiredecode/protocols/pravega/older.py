@@ -6,6 +6,8 @@ April 2017, without request ids; until May 2017 there was no Hello. Until Novemb
 
 from __future__ import annotations
 
+from typing import Any
+
 from wiredecode.fields import Boolean, Int32, Int64, Kind, Timestamp, Uuid
 from wiredecode.protocols.pravega.base import Message, blob, control, header, segment, stack_trace, token, writer
 from wiredecode.protocols.pravega.kinds import JavaText
@@ -66,7 +68,7 @@ class InvalidEventNumberEarly(Message):
     facts = ("event_number",)
 
 
-def segment_info() -> list[Kind]:
+def segment_info() -> list[Any]:
     return [
         segment("segment_name"),
         Boolean("exists", "whether there is such a segment"),
@@ -77,7 +79,7 @@ def segment_info() -> list[Kind]:
     ]
 
 
-def segment_bytes() -> list[Kind]:
+def segment_bytes() -> list[Any]:
     return [
         segment(),
         Int64("offset", "of the first byte", unit="bytes"),
@@ -97,11 +99,13 @@ def early(code: int, *fields: Kind, suffix: str = "Early") -> type[Message]:
 def transaction(code: int) -> tuple[type[Message], type[Message]]:
     """The two layouts of the commands on transactions: with request id, and before."""
 
-    def fields() -> list[Kind]:
+    def fields() -> list[Any]:
         return [segment(), Uuid("transaction_id", "which transaction")]
 
     current = type(
-        TYPES[code], (Message,), {"fields_desc": control(code, *fields()), "facts": ("segment",), "__module__": __name__}
+        TYPES[code],
+        (Message,),
+        {"fields_desc": control(code, *fields()), "facts": ("segment",), "__module__": __name__},
     )
     return current, early(code, *fields())
 

@@ -27,7 +27,7 @@ def acknowledged() -> Kind:
     return Int64("connection_offset_ack_level", "everything before it is stored", unit="bytes")
 
 
-def body(name: str) -> list[Kind]:
+def body(name: str) -> list[Any]:
     """The fields of a message after the header, as the proposal states them."""
     match name:
         case "PartialMessage":

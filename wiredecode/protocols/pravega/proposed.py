@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from wiredecode import compiler
 from wiredecode.frame import Frame, Inner
 from wiredecode.protocols.pravega.base import HEADER, Message
-from wiredecode.protocols.pravega.events import Piece, Runs, walk
+from wiredecode.protocols.pravega.events import Events, Piece, Runs, walk
 from wiredecode.protocols.pravega.kinds import escape_surrogates
 from wiredecode.protocols.pravega.pairing import MAX_ANSWERED_READS, Outstanding, Request, link
-from wiredecode.protocols.pravega.shipped import MAX_WRITERS, Shown
+from wiredecode.protocols.pravega.shipped import MAX_WRITERS
 from wiredecode.protocols.pravega.structure import MAX_BODY
 
 MAX_WHOLE = MAX_BODY + HEADER.size
@@ -86,14 +86,16 @@ class Proposed:
         self.outstanding = Outstanding()
         self.reads = Runs()
         self.layers: Mapping[int, type[Message]] = {}
-        self.events: list[Shown] = []
+        self.events: Events | None = None
         self.raw: bytes | None = None
         self.whole_message: tuple[type[Message], bytes] | None = None
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
         """Take the next frame; ``lost``: bytes of its direction were lost before it."""
-        self.events, self.raw, self.whole_message = [], None, None
-        if lost:
+        self.events, self.raw, self.whole_message = None, None, None
+        if lost and name == "EndAppendBlock" and self._ends_raw(frame):
+            frame.find("note", "protocol", "block-raw", "bytes of the block have no headers")
+        elif lost:
             self.sides[frame.side].parts = None
             if frame.sender != "server":
                 self.block, self.blind = None, True
@@ -123,7 +125,7 @@ class Proposed:
 
     def _begin_parts(self, frame: Frame, side: Side, data: bytes) -> None:
         if side.parts is not None and not side.parts.tentative:
-            message = f"a message begins in parts before the one of frame {side.parts.frame} is complete, which is dropped"
+            message = f"a message begins before the one begun in frame {side.parts.frame} is complete, which is dropped"
             frame.find("error", "protocol", "parts-not-ended", message, "part")
         side.parts = Parts(frame.number, frame.offset, bytearray(data))
 
@@ -210,7 +212,8 @@ class Proposed:
         if setup is not None:
             frame.generate("segment", escape_surrogates(setup.segment))
         elif number is not None and self.whole:
-            frame.find("warning", "protocol", "not-set-up", "no append was set up with this connection id", "connection_id")
+            message = "no append was set up with this connection id"
+            frame.find("warning", "protocol", "not-set-up", message, "connection_id")
         return setup
 
     def _begin(self, frame: Frame, values: Mapping[str, Any]) -> None:
@@ -229,9 +232,9 @@ class Proposed:
         )
         if block:
             walked = walk(block)
-            self.events = [("event_number", None, block[first:last]) for first, last in walked.bounds]
+            self.events = Events(block, walked.bounds)
             self.block.size = walked.position
-            frame.generate("event_count", len(self.events))
+            frame.generate("event_count", len(walked.bounds))
 
     def _event(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if self.block is None:
@@ -240,6 +243,10 @@ class Proposed:
             return
         self.block.size += frame.length
         self._resolve(frame, self.block.connection)
+
+    def _ends_raw(self, frame: Frame) -> bool:
+        """Whether the block ends just where its begin said, although what is in it was no message."""
+        return self.block is not None and frame.offset - self.block.stop == self.block.announced
 
     def _end(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "block_length" not in values:
@@ -278,7 +285,7 @@ class Proposed:
             message = f"the events of the block are {block.size + open_size} bytes, not {values['block_length']}"
             frame.find("note", "protocol", "block-length", message, "block_length")
         if block.start_offset + values["block_length"] != values["connection_offset"]:
-            message = f"{block.start_offset} and {values['block_length']} bytes do not make {values['connection_offset']}"
+            message = f"{block.start_offset} + {values['block_length']} is not {values['connection_offset']}"
             frame.find("note", "protocol", "block-offset", message, "connection_offset")
 
     def _data_appended(self, frame: Frame, values: Mapping[str, Any]) -> None:
@@ -316,8 +323,8 @@ class Proposed:
             self._tell_piece(frame, piece, run.unfinished())
 
     def _tell_piece(self, frame: Frame, piece: Piece, unfinished: tuple[int, int] | None) -> None:
-        self.events = [("offset", event.offset, event.data) for event in piece.events]
-        frame.generate("event_count", len(piece.events))
+        self.events = piece.events
+        frame.generate("event_count", len(piece.events.bounds) if piece.events else 0)
         if piece.note == "unframed":
             frame.generate("framed", False)
         if unfinished is not None and piece.note != "seen":

@@ -66,7 +66,7 @@ class Chain:
         self.client: bool | None = None
         self.end = position
         self.state = GOOD
-        while self.good < MESSAGES_TO_DECIDE and (self.dialect is None or not self.believed(port=False)):
+        while self.good < MESSAGES_TO_DECIDE and not self._tells():
             judged = judge(data, self.end)
             self.state = judged.state
             if judged.state != GOOD or judged.layer is None:
@@ -75,6 +75,9 @@ class Chain:
                 self.state = BAD  # zeros are everywhere
                 return
             self._add(judged, data)
+
+    def _tells(self) -> bool:
+        return self.dialect is not None and self.believed(port=False)
 
     def _add(self, judged: Judgement, data: bytes) -> None:
         assert judged.layer is not None
@@ -88,8 +91,7 @@ class Chain:
 
     def believed(self, port: bool, started: bool = False) -> bool:
         """Whether this is the protocol; at the start of a connection to one of its ports, one message will do."""
-        enough = port or self.good >= MESSAGES_TO_BELIEVE
-        return self.named or (self.strong and enough) or (port and started and self.good > 0)
+        return self.named or (self.strong and self.good >= MESSAGES_TO_BELIEVE) or (port and started and self.good > 0)
 
 
 class Pravega(Protocol):
@@ -150,7 +152,8 @@ class Pravega(Protocol):
         while position <= last:
             code, length = unpack(data, position)
             if length > MAX_BODY or not -MAX_TYPE <= code <= MAX_TYPE:
-                what = f"a length of {length} is above {MAX_BODY}" if length > MAX_BODY else f"{code} is no message type"
+                long = length > MAX_BODY
+                what = f"a length of {length} is above {MAX_BODY}" if long else f"{code} is no message type"
                 return Split(ends, bad=what)
             stop = position + size + length
             if stop > end:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from wiredecode.frame import Frame
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_name
-from wiredecode.protocols.pravega.events import Piece, Run, Runs, walk
+from wiredecode.protocols.pravega.events import Events, Piece, Run, Runs, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.pairing import MAX_OUTSTANDING, Outstanding, Request, link
 
@@ -21,9 +21,6 @@ MAX_UNFRAMED = 4096
 ECHO_VERSION = 11
 """From this wire version on a server answers KeepAlive."""
 REFUSED_IN_BLOCK = frozenset({"SetupAppend", "AppendBlock", "ConditionalAppend", "ConditionalBlockEnd", "Padding"})
-
-Shown = tuple[str, int | None, bytes]
-"""An event for the record: what its number is called, the number, its contents."""
 
 
 @dataclass(slots=True)
@@ -52,12 +49,12 @@ class Shipped:
         self.hellos: dict[int, tuple[int, int, Request]] = {}
         """Newest and oldest version of each side, and its Hello."""
         self.keepalives: deque[Request] = deque(maxlen=64)
-        self.events: list[Shown] = []
+        self.events: Events | None = None
         self.raw: bytes | None = None
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
         """Take the next frame; ``lost``: bytes of its direction were lost before it."""
-        self.events, self.raw = [], None
+        self.events, self.raw = None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
@@ -138,7 +135,8 @@ class Shipped:
             link(frame, other[2])
         frame.generate("session_version", min(values["high_version"], other[0]))
         if other[1] > values["high_version"] or other[0] < values["low_version"]:
-            message = f"versions {values['low_version']} to {values['high_version']} and {other[1]} to {other[0]} do not meet"
+            ours = f"{values['low_version']} to {values['high_version']}"
+            message = f"versions {ours} and {other[1]} to {other[0]} have none in common"
             frame.find("warning", "protocol", "versions", message)
 
     def _keepalive(self, frame: Frame) -> None:
@@ -218,9 +216,9 @@ class Shipped:
         """A block that will never be ended: what of it looks like events."""
         data = frame.buffer[frame.start + 24 : frame.stop]
         walked = walk(data)
-        self.events = [("event_number", None, data[first:last]) for first, last in walked.bounds]
-        if self.events:
-            frame.generate("event_count", len(self.events))
+        if walked.bounds:
+            self.events = Events(data, walked.bounds)
+            frame.generate("event_count", len(walked.bounds))
 
     def _block_end(self, frame: Frame) -> None:
         writer = self._resolve(frame)
@@ -252,7 +250,8 @@ class Shipped:
             message = f"the block of frame {block.frame} is of another writer"
             return Rebuilt(None, ("block-writer", message))
         if block.data is None:
-            frame.find("note", "reassembly", "block-missing", f"the block of frame {block.frame} was not captured whole")
+            message = f"the block of frame {block.frame} was not captured whole"
+            frame.find("note", "reassembly", "block-missing", message)
             return Rebuilt(None)
         rebuilt = rebuild(block.data, whole, rest)
         tail = tail_name(block.data, whole)
@@ -294,10 +293,7 @@ class Shipped:
         found = len(walked.bounds)
         frame.generate("event_count", found)
         first = last - found + 1 if count in (None, found) else None
-        self.events = [
-            ("event_number", None if first is None else first + index, data[start:stop])
-            for index, (start, stop) in enumerate(walked.bounds)
-        ]
+        self.events = Events(data, walked.bounds, base=first) if found else None
 
     def _conditional(self, frame: Frame) -> None:
         """ConditionalAppend: one event, with its header or, long ago, as a blob that holds both."""
@@ -320,7 +316,7 @@ class Shipped:
         self._await(frame, writer, "ConditionalBlockEnd", values["event_number"])
         data = values["data"] or b""
         frame.generate("append_length", len(data))
-        run, piece = self.slices.feed(values["writer_id"], values["expected_offset"], data)
+        run, piece = self.slices.feed((values["writer_id"], writer and writer.segment), values["expected_offset"], data)
         self._tell_piece(frame, run, piece)
 
     def _data_appended(self, frame: Frame) -> None:
@@ -366,15 +362,16 @@ class Shipped:
 
     def _tell_piece(self, frame: Frame, run: Run, piece: Piece) -> None:
         """What a piece of a segment gave: events that end in it, and one that does not."""
-        self.events = [("offset", event.offset, event.data) for event in piece.events]
-        frame.generate("event_count", len(piece.events))
+        self.events = piece.events
+        frame.generate("event_count", len(piece.events.bounds) if piece.events else 0)
         match piece.note:
             case "seen":
                 frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
             case "gap":
                 frame.find("note", "sequence", "read-gap", "bytes of the segment before these were not read here")
             case "too-large":
-                frame.find("note", "limit", "event-too-large", "an event is larger than what is kept of unfinished ones")
+                message = "an event is larger than what is kept of unfinished ones"
+                frame.find("note", "limit", "event-too-large", message)
         if piece.note == "unframed":
             frame.generate("framed", False)
         unfinished = run.unfinished()

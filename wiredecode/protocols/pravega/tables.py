@@ -79,7 +79,8 @@ def entries(name: str = "entries") -> Kind:
 def table_offset() -> Kind:
     meaning = {-1: "any"}
     return Optional(
-        Meaning("table_segment_offset", "length the table must have; wire version 10", default=-1, meanings=meaning), More()
+        Meaning("table_segment_offset", "length the table must have; wire version 10", default=-1, meanings=meaning),
+        More(),
     )
 
 

@@ -17,7 +17,7 @@ from wiredecode.protocols import proxy
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
-from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 
@@ -126,7 +126,7 @@ class RabbitMQConversation(Conversation):
             self._note_size(frame)
         if plan.handler is not None:
             plan.handler(self, frame)
-        if plan.layer is Unknown:
+        if plan.layer in (Unknown, UnknownSasl):
             tell_unknown(frame, code, version)
         if style is not None:
             self._finish_record(frame)
@@ -400,7 +400,8 @@ PLANS: dict[tuple[int, int], Plan] = {}
 
 def make_plan(code: int, version: int) -> Plan:
     surplus = "some clients write an offset for every type" if code == 0x801A else None
-    layer = LAYERS.get((code, version), Unknown)
+    unknown = UnknownSasl if code & ~names.RESPONSE_BIT == 19 else Unknown
+    layer = LAYERS.get((code, version), unknown)
     return Plan(layer, names.KEYS.get(code), RabbitMQConversation.HANDLERS.get(code), surplus)
 
 

@@ -114,6 +114,13 @@ class Unknown(Command):
     facts = ("key", "version")
 
 
+class UnknownSasl(Command):
+    """SaslAuthenticate of an unknown version: wherever the secret stands, it is not shown."""
+
+    fields_desc = [*header(19), Rest("body", "everything after the header", secret=True)]
+    facts = Unknown.facts
+
+
 class DeclarePublisher(Command):
     fields_desc = request(1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream())
     facts = ("publisher_id", "publisher_reference", "stream")
@@ -434,8 +441,8 @@ class SaslAuthenticateResponse(Response):
 
     fields_desc = response(
         19,
-        Optional(Binary("challenge", "what the server asks", length=UInt16), Spans(UInt16)),
-        Optional(Binary("long_challenge", "the same, as the reference spells it"), Spans(UInt32)),
+        Optional(Binary("challenge", "what the server asks", length=UInt16, secret=True), Spans(UInt16)),
+        Optional(Binary("long_challenge", "the same, as the reference spells it", secret=True), Spans(UInt32)),
     )
 
 

@@ -45,7 +45,7 @@ CORRELATED = frozenset(COMMANDS) - {2, 3, 4, 8, 9, 10, 16, 20, 23}
 """Keys of the requests that carry a correlation id."""
 RESPONSES = frozenset(key | RESPONSE_BIT for key in COMMANDS)
 
-CLIENT_KEYS = frozenset({1, 2, 5, 6, 7, *range(10, 16), 17, 18, 19, 21, *range(27, 32), 0x8016, 0x801A})
+CLIENT_KEYS = frozenset({1, 2, 5, 6, 7, *range(10, 16), 17, 18, 19, 21, *range(27, 32), 0x801A})
 SERVER_KEYS = frozenset({3, 4, 8, 16, 26}) | {key | RESPONSE_BIT for key in COMMANDS if key not in (20, 22, 26)}
 """Keys that only one side sends. Route and Partitions (24, 25) do not tell: RabbitMQ 3.10 answers without the bit."""
 

@@ -13,7 +13,7 @@ from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecide
 from wiredecode.protocols.proxy import ProxyV1, ProxyV2, preface_length
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
-from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -133,6 +133,20 @@ class RabbitMQStream(Protocol):
     title = "RabbitMQ Stream"
     ports = (5552,)
     tls_ports = (5551,)
+    generated = {
+        "rabbitmq_stream.stream": "stream of the publisher or subscription, from its declaration",
+        "rabbitmq_stream.reference": "name of the publisher or consumer, from its declaration",
+        "rabbitmq_stream.publisher_id": "on responses: the id that the request named",
+        "rabbitmq_stream.subscription_id": "on responses: the id that the request named",
+        "rabbitmq_stream.user": "user name in the SASL data",
+        "rabbitmq_stream.negotiated_frame_max": "on the answer to Tune: what holds from now on, in bytes",
+        "rabbitmq_stream.negotiated_heartbeat": "on the answer to Tune: what holds from now on, in s",
+        "rabbitmq_stream.crc_status": "good or bad: CRC-32 of the chunk's data section",
+        "rabbitmq_stream.chunk.entries.offset": "offset of the message in the stream",
+        "rabbitmq_stream.chunk.entries.sub_batch.messages": "messages of the sub-batch, decompressed",
+        "rabbitmq_stream.chunk.entries.sub_batch.messages.offset": "offset of the message in the stream",
+        "rabbitmq_stream.messages.sub_batch.messages": "messages of the sub-batch, decompressed",
+    }
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)
@@ -189,7 +203,7 @@ class RabbitMQStream(Protocol):
         return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A good frame followed by the start of another, a chunk whose header fits, or one that ends at a hole."""
+        """A good frame that ends where a segment ends or another starts, or a chunk whose header fits."""
         for position in self._candidates(data):
             verdict, end, decisive = judge(data, position)
             if decisive:
@@ -197,6 +211,8 @@ class RabbitMQStream(Protocol):
             if end - position > SEARCH_BYTES:
                 continue
             if verdict == GOOD:
+                if end == len(data):
+                    return Found(position, True)
                 following, _, sure = judge(data, end)
                 if sure or following == GOOD or (end + HEADER.size <= len(data) and following == CUT):
                     return Found(position, True)
@@ -210,4 +226,4 @@ class RabbitMQStream(Protocol):
         return RabbitMQConversation(connection)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*LAYERS.values(), Unknown, ProxyV1, ProxyV2]
+        return [*LAYERS.values(), Unknown, UnknownSasl, ProxyV1, ProxyV2]

@@ -15,9 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode import compiler
 from wiredecode.compression import decompress
-from wiredecode.fields import Array, Binary, Is, More, Optional, Rest, Struct, Test, UInt8
+from wiredecode.fields import Array, Binary, More, Optional, Rest, Short, Struct, Test, UInt8
 from wiredecode.layer import Layer
-from wiredecode.protocols.tank.kinds import BitFlags, Bits, Bounded, Milliseconds, Tail, U16, U32, U64, Varint32, shortest
+from wiredecode.protocols.tank.kinds import (
+    HEADER_END,
+    U16,
+    U32,
+    U64,
+    BitFlags,
+    Bits,
+    Bounded,
+    Milliseconds,
+    Tail,
+    Varint32,
+    shortest,
+)
 from wiredecode.protocols.tank.names import (
     CODEC_MASK,
     COUNT_MASK,
@@ -38,6 +50,8 @@ if TYPE_CHECKING:
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""
+FRAME_HEADER, HEADER_LENGTH = 5, 4
+"""Bytes of message id and payload length, and of the header length that follows them."""
 MAX_PROBED_BYTES = 1024 * 1024
 """Most that the message set of a bundle with bit 7 may grow to while its layout is looked for."""
 
@@ -199,6 +213,11 @@ class Bundle(Layer):
     fields_desc = bundle_fields(HasExtra())
 
 
+def produced_bundle() -> Bounded:
+    until_end = ("partial_message", "message_set")
+    return Bounded("bundle", Bundle, "messages produced together", size="bundle_length", until_end=until_end)
+
+
 class DocumentBundle(Layer):
     """A bundle with bit 7 set, as the document has it."""
 
@@ -210,7 +229,7 @@ class BundleEntry(Layer):
 
     fields_desc = [
         Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
-        Bounded("bundle", Bundle, "messages produced together", size="bundle_length"),
+        produced_bundle(),
     ]
 
 
@@ -280,6 +299,16 @@ class Chunk(Layer):
         return 1
 
 
+class CutChunk(Layer):
+    """A chunk whose end was not captured."""
+
+    fields_desc = [Array("bundles", BundleEntry, "whole bundles, and what there is of the next", count=None)]
+
+    @classmethod
+    def minimum(cls) -> int:
+        return 1
+
+
 def chunk_lengths(topics: list[Any]) -> list[int]:
     """The sizes of the chunks of an answer, from the records of its header (structures or their values)."""
     lengths = []
@@ -298,30 +327,56 @@ class Chunks(Array):
     def __init__(self, name: str, doc: str = "") -> None:
         super().__init__(name, Chunk, doc, count=None, bulk=True)
 
+        self.cut = Array(name, CutChunk, count=None)
+
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
-        chunks = []
+        chunks: list[Layer] = []
+        missing = end < layer.start + FRAME_HEADER + layer.fields["payload_length"]
         for length in chunk_lengths(layer.fields["topics"]):
+            if missing and position + length > end:
+                self._read_cut(data, position, end, length, chunks)
             stop = min(end, position + length)
             chunks.append(Chunk.within(data, position, stop))
             position = stop
         return chunks, position
 
+    def _read_cut(self, data: bytes, position: int, end: int, length: int, chunks: list[Layer]) -> None:
+        chunk = CutChunk.within(data, position, end)
+        chunks.append(chunk)
+        name, short = f"{self.name}[{len(chunks) - 1}]", chunk.problem
+        if short is None:
+            raise Short(name, length, end - position, position, chunks)
+        raise Short(f"{name}.{short.field}", short.needed, short.had, short.start, chunks)
+
     def emit(self, em: Emitter) -> str:
-        topics = em.reference("topics")
+        topics, payload, header = (em.reference(name) for name in ("topics", "payload_length", "header_length"))
         em.flush()
-        lengths, index, elements, limit = (em.variable(name) for name in ("c", "n", "l", "z"))
+        lengths, index, elements, limit, whole = (em.variable(name) for name in ("c", "n", "l", "z", "w"))
         em.line(f"{lengths} = {em.constant(chunk_lengths)}({topics})")
         if em.mode == "head":
             em.ended = True
             return f"len({lengths})"
+        end_of_header = em.scopes[-1].variables[HEADER_END]
+        em.line(f"{whole} = {end_of_header} - {header} - {HEADER_LENGTH} + {payload}")
         em.line(f"{elements}, {limit} = [], e")
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         with em.block(f"for {index} in range(len({lengths})):"):
+            with em.block(f"if {limit} < {whole} and p + {lengths}[{index}] > {limit}:"):
+                self._emit_cut(em, f"{lengths}[{index}]", elements, index)
             em.line(f"e = min({limit}, p + {lengths}[{index}])")
             em._element(self, elements, index)
         em.line(f"e = {limit}")
         return elements
+
+    def _emit_cut(self, em: Emitter, length: str, elements: str, index: str) -> None:
+        if not em.careful:
+            em.line("raise Cut")
+            return
+        start = em.variable("t")
+        em.line(f"{start} = p")
+        em._element(self.cut, elements, index)
+        em.line(f'raise Short({em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]", {length}, e - {start}, {start} - o)')
 
 
 # What the fields of a bundle mean together.

@@ -6,17 +6,19 @@ from typing import Any
 
 from wiredecode import compiler
 from wiredecode.compression import Status, decompress
-from wiredecode.frame import OK, Frame
+from wiredecode.frame import MALFORMED, OK, Frame
 from wiredecode.layer import Style
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
 from wiredecode.protocols.tank.kinds import rfc3339, varint_size
-from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, EXTRA, SPARSE
+from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SPARSE
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Most that the message sets of one frame may grow to together."""
 MAX_TOLD = 16
 """Findings about bundles told of one frame; of more only the number."""
 MASK64 = 2**64 - 1
+GROUPS = {Status.LIMIT: "limit", Status.MISSING: "limit"}
+"""Of findings about decompression that is no fault of the data."""
 NO_TIME = rfc3339(0)
 """What "same timestamp" means on the first message of a bundle."""
 
@@ -25,40 +27,36 @@ class Contents:
     """Goes through the bundles of one frame in order.
 
     With a ``style`` the bundles are records, which are completed; without, they are the values of the walk, whose
-    messages are only counted.
+    messages are only counted. ``path`` is where bundle k of element i stands.
     """
 
-    def __init__(self, frame: Frame, style: Style | None) -> None:
-        self.frame, self.style = frame, style
+    def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
+        self.frame, self.style, self.path = frame, style, path
         self.messages = 0
         self.first: int | None = None
         self.last: int | None = None
-        """Sequence numbers of the first and last message of the frame, where they are known."""
+        """Lowest and highest sequence number of the frame, where they are known."""
         self._budget = MAX_DECOMPRESSED_BYTES
         self._told = 0
 
-    def bundle(self, bundle: dict[str, Any], raw: dict[str, Any] | None, number: int | None, path: str) -> int | None:
+    def bundle(self, bundle: dict[str, Any], raw: dict[str, Any] | None, number: int | None, i: int, k: int) -> int | None:
         """Complete a whole bundle whose first message has that number, unless it is sparse; return the next number.
 
-        ``raw`` holds its values as they were on the wire.
+        ``raw`` holds its values as they were on the wire, if it is compressed.
         """
-        flags = bundle.get("flags")
-        if flags is None:
-            return None
-        count, codec = message_count(bundle), flags & CODEC_MASK
+        flags = bundle["flags"]
+        count = flags >> COUNT_SHIFT & 15 or bundle.get("message_count", 0)
         messages = bundle.get("messages")
-        if flags & EXTRA:
-            self._tell_extra(bundle, path)
-        if codec:
-            messages = self._compressed(bundle, raw, path)
-        elif "partial_message" in bundle:
-            self._tell_rest(messages, path)
-        if self.style is not None:
-            bundle["codec"], bundle["sparse"] = CODECS.get(codec, f"codec {codec}"), bool(flags & SPARSE)
-            bundle["message_count"] = count
+        if flags & (EXTRA | CODEC_MASK) or "partial_message" in bundle:
+            messages = self._unusual(bundle, raw, messages, self.path.format(i, k))
         found = messages if isinstance(messages, int) else count if messages is None else len(messages)
         if found != count and "partial_message" not in bundle:
-            self.tell("warning", "malformed", "message-count", f"{found} messages, the header says {count}", path)
+            message = f"{found} messages, the header says {count}"
+            self.tell("warning", "malformed", "message-count", message, self.path.format(i, k))
+        if self.style is not None:
+            describe(bundle, flags)
+            bundle["message_count"] = count
+        self.messages += found
         return self._number(bundle, messages, count, number)
 
     def partial(self, bundle: dict[str, Any], number: int | None) -> None:
@@ -67,10 +65,10 @@ class Contents:
         if flags is None:
             return
         if self.style is not None and not flags & EXTRA:
-            codec = flags & CODEC_MASK
-            bundle["codec"], bundle["sparse"] = CODECS.get(codec, f"codec {codec}"), bool(flags & SPARSE)
-        messages = bundle.get("messages", 0)
+            describe(bundle, flags)
+        messages = bundle.get("messages")
         if messages:
+            self.messages += messages if isinstance(messages, int) else len(messages)
             self._number(bundle, messages, message_count(bundle), number)
 
     def tell(self, severity: str, group: str, code: str, message: str, path: str) -> None:
@@ -78,53 +76,69 @@ class Contents:
         if self._told <= MAX_TOLD:
             self.frame.find(severity, group, code, f"{path}: {message}", path)
 
-    def close(self) -> None:
-        """After the last bundle."""
+    def close(self, *, one_partition: bool) -> dict[str, Any]:
+        """After the last bundle: return what the frame holds; sequence numbers only if they are of ``one_partition``."""
         if self._told > MAX_TOLD:
             message = f"{self._told - MAX_TOLD} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
+        told: dict[str, Any] = {}
+        if self.messages or self.frame.status == OK:
+            told["messages"] = self.messages
+        if self.first is not None and one_partition:
+            told["first_sequence_number"], told["last_sequence_number"] = self.first, self.last
+        return told
 
     def _number(self, bundle: dict[str, Any], messages: Any, count: int, number: int | None) -> int | None:
-        """Give the messages of a bundle their sequence numbers and timestamps; return the number after its last."""
-        sparse = "first_sequence_number" in bundle
-        if sparse:
-            number = bundle["first_sequence_number"]
-            last = number if count == 1 else number + bundle.get("last_delta", 0) + 1 & MASK64
-        else:
-            last = None if number is None else number + count - 1
+        """Give the messages of a bundle their timestamps and sequence numbers; return the number after its last."""
         if isinstance(messages, list):
             inherit_timestamps(messages)
-            if sparse:
+        if "first_sequence_number" in bundle:
+            number = bundle["first_sequence_number"]
+            last = number if count == 1 else number + bundle.get("last_delta", 0) + 1 & MASK64
+            if isinstance(messages, list):
                 number_sparse(messages, count, number, last)
-            elif number is not None:
-                for each, message in enumerate(messages, number):
-                    message["sequence_number"] = each
-            self.messages += len(messages)
-        else:
-            self.messages += count if messages is None else messages
-        if last is None or number is None:
+        elif number is None:
             return None
-        self.first, self.last = number if self.first is None else self.first, last
+        else:
+            last = number + count - 1
+            if isinstance(messages, list):
+                for message in messages:
+                    message["sequence_number"] = number
+                    number += 1
+                number = last - count + 1
+        self.first = number if self.first is None else min(number, self.first)
+        self.last = last if self.last is None else max(last, self.last)
         return last + 1
 
+    def _unusual(self, bundle: dict[str, Any], raw: dict[str, Any] | None, messages: Any, path: str) -> Any:
+        """Extra flags, compression, messages that do not fit; return the messages."""
+        flags = bundle["flags"]
+        if flags & EXTRA:
+            reading = "read as the document has it" if "extra" in bundle else "ignored: the document's layout does not fit"
+            self.tell("note", "protocol", "extra-flags", f"bit 7 of the bundle's flags is set; {reading}", path)
+        if flags & CODEC_MASK:
+            return self._compressed(bundle, raw, path)
+        if "partial_message" in bundle:
+            self._tell_rest(messages, path)
+        return messages
+
     def _compressed(self, bundle: dict[str, Any], raw: dict[str, Any] | None, path: str) -> list[Any] | None:
-        codec = CODECS.get(bundle["flags"] & CODEC_MASK)
-        if codec is None:
-            message = f"codec {bundle['flags'] & CODEC_MASK} is not assigned: the messages are not decoded"
+        codec = bundle["flags"] & CODEC_MASK
+        if codec not in CODECS:
+            message = f"codec {codec} is not assigned: the messages are not decoded"
             self.tell("warning", "protocol", "unknown-codec", message, path)
             return None
         if self.style is None or raw is None:
             return None
-        record, size, problem = inflate(raw, self.style, self._budget)
-        self._budget -= size
-        if problem is not None:
-            bundle["problem"] = problem
-            group = "limit" if size == 0 and "more than" in problem else "malformed"
-            self.tell("warning", group, "snappy", problem, path)
-        if record is None:
+        inflated = decompress("snappy-raw", raw["message_set"], self._budget)
+        self._budget -= len(inflated.data)
+        if inflated.status is not Status.OK:
+            bundle["problem"] = f"{CODECS[codec]}: {inflated.message}"
+            self.tell("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
             return None
-        bundle["uncompressed_length"] = size
-        bundle["messages"] = record["messages"]
+        plain = plain_header(raw) + inflated.data
+        record = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
+        bundle["uncompressed_length"], bundle["messages"] = len(inflated.data), record["messages"]
         if "partial_message" in record:
             bundle["partial_message"] = record["partial_message"]
             self._tell_rest(record["messages"], path)
@@ -132,24 +146,19 @@ class Contents:
         return messages
 
     def _tell_rest(self, messages: Any, path: str) -> None:
-        found = messages if isinstance(messages, int) else len(messages or ())
+        found = messages if isinstance(messages, int) else len(messages)
         if found == MAX_MESSAGES:
             self.tell("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
         else:
+            self.frame.status = MALFORMED
             self.tell("error", "malformed", "message-cut", f"message {found} does not fit into its bundle", path)
 
-    def _tell_extra(self, bundle: dict[str, Any], path: str) -> None:
-        reading = "read as the document has it" if "extra" in bundle else "ignored: what follows does not fit the document"
-        self.tell("note", "protocol", "extra-flags", f"bit 7 of the bundle's flags is set; {reading}", path)
 
-
-def inflate(raw: dict[str, Any], style: Style, limit: int) -> tuple[dict[str, Any] | None, int, str | None]:
-    """The record of a compressed bundle's messages, the size of its message set, and what is wrong with it, if anything."""
-    inflated = decompress("snappy-raw", raw["message_set"], limit)
-    if inflated.status is not Status.OK:
-        return None, len(inflated.data), f"snappy: {inflated.message}"
-    plain = plain_header(raw) + inflated.data
-    return compiler.record(Bundle, plain, 0, len(plain), style)[0], len(inflated.data), None
+def describe(bundle: dict[str, Any], flags: int) -> None:
+    """What the flags of a bundle mean."""
+    codec = flags & CODEC_MASK
+    bundle["codec"] = CODECS.get(codec) or f"codec {codec}"
+    bundle["sparse"] = flags & SPARSE != 0
 
 
 def inherit_timestamps(messages: list[dict[str, Any]]) -> None:
@@ -179,7 +188,7 @@ def number_sparse(messages: list[dict[str, Any]], count: int, first: int, last: 
 
 def mark_dropped(chunk: dict[str, Any], requested: int, high_water_mark: int) -> None:
     """Mark the messages that the client drops: below what it asked for, above the high water mark."""
-    bundles = [entry["bundle"] for entry in chunk.get("bundles", ())]
+    bundles = [entry.get("bundle", {}) for entry in chunk.get("bundles", ())]
     for bundle in [*bundles, chunk.get("partial_bundle", {})]:
         messages = bundle.get("messages")
         if not messages or "sequence_number" not in messages[-1]:
@@ -195,7 +204,8 @@ def mark_dropped(chunk: dict[str, Any], requested: int, high_water_mark: int) ->
 
 def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
     """The chunks as they were on the wire, if any bundle in them is compressed."""
-    if not any(each["bundle"]["flags"] & CODEC_MASK for chunk in chunks for each in chunk.get("bundles", ())):
+    bundles = (each.get("bundle", {}) for chunk in chunks for each in chunk.get("bundles", ()))
+    if not any(bundle.get("flags", 0) & CODEC_MASK for bundle in bundles):
         return None
     values = frame.values
     if not isinstance(values.get("chunks"), list) and frame.layer is not None:

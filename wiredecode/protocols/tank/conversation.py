@@ -21,7 +21,7 @@ from wiredecode.protocols.tank.targets import (
     MAX_NAMED,
     Targets,
     entries_of,
-    name_targets,
+    named_targets,
     outcome,
     record_of,
     result_places,
@@ -163,37 +163,29 @@ class TankConversation(Conversation):
     # Produce.
 
     def _produce(self, frame: Frame, style: Style | None) -> None:
-        topics = whole(frame.values.get("topics"), "topic")
-        targets = tuple(
-            (topic["topic"], tuple(entry["partition"] for entry in whole(topic.get("partitions"), "partition")))
-            for topic in topics
-        )
-        if "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], targets)
-        name_targets(frame, ((topic, partition) for topic, partitions in targets for partition in partitions))
-        contents = Contents(frame, style)
-        shown = whole(record_of(frame, style).get("topics"), "topic")
+        topics = frame.values.get("topics") or []
+        shown = record_of(frame, style).get("topics") or []
+        cut = frame.status != OK
+        if cut:
+            topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
+        contents = Contents(frame, style, "topics[{}].partitions[{}].bundle")
+        targets = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
-            entries = zip(topic.get("partitions", ()), raw_topic.get("partitions", ()), strict=True)
-            for k, (entry, raw) in enumerate(entries):
-                bundle, length = entry.get("bundle"), raw.get("bundle_length")
-                if bundle is None or length is None:
-                    continue
-                last = i == len(topics) - 1 and k == len(raw_topic["partitions"]) - 1
-                if last and frame.status != OK:  # this is what is cut
-                    contents.partial(bundle, entry.get("base_sequence_number"))
-                    continue
-                path = f"topics[{i}].partitions[{k}].bundle"
-                contents.bundle(bundle, raw["bundle"], entry.get("base_sequence_number"), path)
-        self._sum_up(frame, contents)
-
-    def _sum_up(self, frame: Frame, contents: Contents) -> None:
-        contents.close()
-        if contents.messages or frame.status == OK:
-            frame.generate("messages", contents.messages)
-        if contents.first is not None:
-            frame.generate("first_sequence_number", contents.first)
-            frame.generate("last_sequence_number", contents.last)
+            entries, raw_entries = topic["partitions"], raw_topic["partitions"]
+            if cut:
+                entries, raw_entries = whole(entries, "partition"), whole(raw_entries, "partition")
+            targets.append((raw_topic["topic"], tuple([entry["partition"] for entry in raw_entries])))
+            for k, (entry, raw) in enumerate(zip(entries, raw_entries, strict=True)):
+                number = entry.get("base_sequence_number")
+                if not cut or i < len(topics) - 1 or k < len(entries) - 1:
+                    contents.bundle(entry["bundle"], raw["bundle"], number, i, k)
+                elif "bundle" in entry:
+                    contents.partial(entry["bundle"], number)
+        if "request_id" in frame.values:
+            self._remember(frame, frame.values["request_id"], tuple(targets))
+        pairs = ((topic, partition) for topic, partitions in targets for partition in partitions)
+        named = named_targets(pairs)
+        frame.generated = named | contents.close(one_partition="partition" in named)
 
     def _produced(self, frame: Frame, style: Style | None) -> None:
         """Give every result the topic and partition it belongs to."""
@@ -210,7 +202,7 @@ class TankConversation(Conversation):
         for (topic, partitions), record in zip(places, shown, strict=False):
             record["topic"] = printable(topic)
             record.update({"partition": partitions[0]} if len(partitions) == 1 else {"partitions": partitions})
-        name_targets(frame, ((topic, partition) for topic, partitions in places for partition in partitions))
+        frame.generated = named_targets((topic, partition) for topic, partitions in places for partition in partitions)
         refused = [result for result in results if result.get("result")]
         if refused:
             told = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
@@ -231,7 +223,7 @@ class TankConversation(Conversation):
             )
             for topic in topics
         )
-        name_targets(frame, ((topic, entry[0]) for topic, entries in targets for entry in entries))
+        frame.generated = named_targets((topic, entry[0]) for topic, entries in targets for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
             self.peer.append(Request(frame.number, frame.time_ns, targets))
             frame.expects_response = True
@@ -256,7 +248,7 @@ class TankConversation(Conversation):
         record = record_of(frame, style)
         topics = whole(record.get("topics"), "topic")
         self._tell_faults(frame, topics)
-        name_targets(frame, ((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics)))
+        frame.generated = named_targets((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics))
         if "header_rest" in frame.values:
             frame.find("warning", "malformed", "header-rest", "bytes of the header after the last topic", "header_rest")
         for topic, entry in entries_of(topics):
@@ -286,7 +278,7 @@ class TankConversation(Conversation):
     def _read_chunks(self, frame: Frame, record: Any, asked: Asked, style: Style | None) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
-        contents = Contents(frame, style)
+        contents = Contents(frame, style, "chunks[{}].bundles[{}].bundle")
         raw = raw_chunks(frame, chunks) if style is not None else None
         position = HEADER.size + 4 + record.get("header_length", 0)
         announced = [(topic["topic"], entry) for topic, entry in entries_of(record["topics"]) if entry.get("chunk_length")]
@@ -295,9 +287,13 @@ class TankConversation(Conversation):
             number = entry.get("base_sequence_number") if code != names.SPARSE_FIRST else None
             if style is not None:
                 chunk["topic"], chunk["partition"] = topic, entry["partition"]
-            for k, bundle in enumerate(chunk.get("bundles", ())):
+            bundles = [each["bundle"] for each in chunk.get("bundles", ()) if "bundle" in each]
+            cut = bundles.pop() if bundles and i == len(chunks) - 1 and frame.status != OK else None
+            for k, bundle in enumerate(bundles):
                 raw_bundle = raw[i]["bundles"][k]["bundle"] if raw else None
-                number = contents.bundle(bundle["bundle"], raw_bundle, number, f"chunks[{i}].bundles[{k}].bundle")
+                number = contents.bundle(bundle, raw_bundle, number, i, k)
+            if cut is not None:
+                contents.partial(cut, number)
             there = min(entry["chunk_length"], frame.stop - frame.start - position)
             if "partial_bundle" in chunk:
                 contents.partial(chunk["partial_bundle"], number)
@@ -309,7 +305,7 @@ class TankConversation(Conversation):
         if announced and frame.status == OK and position > frame.length:
             message = f"the chunks need {position - frame.length} bytes more than the payload has"
             frame.find("warning", "malformed", "chunks-cut", message, "chunks")
-        self._sum_up(frame, contents)
+        frame.generated = {**frame.generated, **contents.close(one_partition=len(announced) == 1)}
 
     # The rest.
 
@@ -330,6 +326,9 @@ class TankConversation(Conversation):
         if len(records) > values.get("partition_count", 0):
             message = f"{len(records)} records for {values['partition_count']} partitions"
             frame.find("warning", "malformed", "records", message, "partitions")
+        if request is None and records:
+            message = "without the request it is not known which partitions these records belong to"
+            frame.find("note", "protocol", "records-unnamed", message, "partitions")
         explicit = [partition for _, partitions in request.targets for partition in partitions] if request else []
         if request is None or (not explicit and len(records) < values.get("partition_count", 0)):
             return  # which ones, is not known: disabled partitions are left out

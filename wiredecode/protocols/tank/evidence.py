@@ -18,11 +18,14 @@ from wiredecode.protocols.tank.names import (
     CONSUME_AS_PEER,
     CONSUME_RESULTS,
     CREATE_RESULTS,
+    CREATE_TOPIC,
+    DISCOVER_PARTITIONS,
     PING,
     PRODUCE,
     PRODUCE_RESULTS,
     PRODUCE_WITH_BASE,
     REGISTER_REPLICA,
+    RELOAD_CONFIGURATION,
     RELOAD_RESULTS,
     STAND_ALONE,
     STATUS,
@@ -36,6 +39,7 @@ NEWEST_VERSION = 16
 """Highest client version believed; 0, 2 and 3 are known."""
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RESULTS = {CREATE_TOPIC: CREATE_RESULTS, RELOAD_CONFIGURATION: RELOAD_RESULTS}
 PROGRAM = re.compile(r"[ -~]*")
 
 
@@ -73,9 +77,17 @@ def judge(data: bytes, position: int) -> Judgement:
             return UNDECIDED
         return BAD
     told = None if request is not None and response is not None else request is not None
-    if code == PING:
+    if code == PING or (told is None and whole and _counts_records(data, position, end)):
         told = False
     return Judgement(True if whole else None, end, bool(request or response), told)
+
+
+def _counts_records(data: bytes, start: int, end: int) -> bool:
+    """Of a DiscoverPartitions that could be either side's: it counts its records, so it is the response."""
+    if data[start] != DISCOVER_PARTITIONS:
+        return False
+    values = compiler.head(RESPONSES[DISCOVER_PARTITIONS], data, start, end)
+    return len(values["partitions"]) == values["partition_count"] > 0
 
 
 def _may_begin(code: int, length: int) -> bool:
@@ -130,7 +142,7 @@ def _plausible(values: Mapping[str, Any], answer: bool, *, complete: bool) -> bo
     if values.get("client_version", 0) > NEWEST_VERSION or not PROGRAM.fullmatch(values.get("client_id", "")):
         return None
     if "topic" in values:
-        known = RESULTS.get(values["message_id"], RELOAD_RESULTS) if answer else {}
+        known = RESULTS.get(values["message_id"], {})
         sound = TOPIC.fullmatch(values["topic"]) and ("result" not in values or values["result"] in known)
         return True if sound else None
     if "topics" in values:
@@ -142,9 +154,6 @@ def _plausible(values: Mapping[str, Any], answer: bool, *, complete: bool) -> bo
     if "node_count" in values:
         return True if values["node_count"] == STAND_ALONE or values.get("nodes") else None
     return False
-
-
-RESULTS = {7: CREATE_RESULTS, 8: RELOAD_RESULTS}
 
 
 def _plausible_topics(values: Mapping[str, Any], answer: bool, complete: bool) -> bool | None:

@@ -343,16 +343,24 @@ class Stray(Test):
 
 
 class Bounded(Struct):
-    """A structure that has exactly as many bytes as an earlier field says."""
+    """A structure that has exactly as many bytes as an earlier field says.
 
-    def __init__(self, name: str, layer: type[Layer], doc: str = "", *, size: str, **kw: Any) -> None:
+    ``until_end`` names its fields that reach to its end, whatever they hold: where it is cut, they are left out.
+    """
+
+    def __init__(
+        self, name: str, layer: type[Layer], doc: str = "", *, size: str, until_end: tuple[str, ...] = (), **kw: Any
+    ) -> None:
         super().__init__(name, layer, doc, **kw)
-        self.size = size
+        self.size, self.until_end = size, until_end
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
         stop = position + layer.fields[self.size]
         inner, reached = super().read(data, position, min(stop, end), layer)
         if stop > end:
+            for name in self.until_end:
+                inner.fields.pop(name, None)
+                inner.ranges.pop(name, None)
             raise Short(self.name, stop - position, end - position, position, inner)
         return inner, reached
 
@@ -368,6 +376,8 @@ class Bounded(Struct):
         em.line(f"e = {outer}")
         if em.careful:
             with em.block(f"if {stop} > e:"):
+                for name in self.until_end:
+                    em.line(f"{value}.pop({name!r}, None); r.pop({em.path(f'{self.name}.{name}')}, None)")
                 em.line(f"raise Short({em.path(self.name)}, {size}, e - {start}, {start} - o)")
         return value
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import Array, Boolean, Is, Kind, More, Optional, Rest, Test, Text, UInt8
 from wiredecode.layer import Layer
-from wiredecode.protocols.tank.bundle import Bundle, Chunks
+from wiredecode.protocols.tank.bundle import Chunks, produced_bundle
 from wiredecode.protocols.tank.kinds import (
     U16,
     U32,
     U64,
     BitFlags,
     Bits,
-    Bounded,
     Endpoint,
     HeaderArray,
     HeaderLength,
@@ -141,7 +140,7 @@ class ProducedBundle(Layer):
     fields_desc = [
         partition(),
         Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
-        Bounded("bundle", Bundle, "messages produced together", size="bundle_length"),
+        produced_bundle(),
     ]
 
 
@@ -152,7 +151,7 @@ class NumberedBundle(Layer):
         partition(),
         Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
         U64("base_sequence_number", "number of the first message; the one of a sparse bundle wins"),
-        Bounded("bundle", Bundle, "messages produced together", size="bundle_length"),
+        produced_bundle(),
     ]
 
 

@@ -15,6 +15,9 @@ from wiredecode.protocols.tank.names import WHOLE_TOPIC
 MAX_NAMED = 8
 """Partitions named in the summary of a frame."""
 
+MAX_LOOKED_AT = 64
+"""Partitions looked at for that."""
+
 Targets = tuple[tuple[str, tuple[Any, ...]], ...]
 """Topics of a request with their partitions: of Produce the number, of Consume (number, sequence number, fetch size)."""
 
@@ -37,15 +40,15 @@ def entries_of(topics: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
                 yield topic, entry
 
 
-def name_targets(frame: Frame, pairs: Iterable[tuple[str, int]]) -> None:
-    """Tell topic and partition where a frame is about one, else the first few."""
-    named = list(islice(dict.fromkeys(pairs), MAX_NAMED + 1))
+def named_targets(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """Topic and partition, where a frame is about one; else the first few of them."""
+    named = list(islice(dict.fromkeys(islice(pairs, MAX_LOOKED_AT)), MAX_NAMED + 1))
     if len(named) == 1:
-        frame.generate("topic", printable(named[0][0]))
-        frame.generate("partition", named[0][1])
-    elif named:
-        shown = " ".join(f"{printable(topic)}/{partition}" for topic, partition in named[:MAX_NAMED])
-        frame.generate("targets", shown + (" ..." if len(named) > MAX_NAMED else ""))
+        return {"topic": printable(named[0][0]), "partition": named[0][1]}
+    if not named:
+        return {}
+    shown = " ".join(f"{printable(topic)}/{partition}" for topic, partition in named[:MAX_NAMED])
+    return {"targets": shown + (" ..." if len(named) > MAX_NAMED else "")}
 
 
 def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -> str:

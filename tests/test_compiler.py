@@ -1,0 +1,227 @@
+"""The generated decoders: straight-line, readable, and what each of the four reads."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.protocols.rabbitmq_vectors import BY_NAME
+from wiredecode import compiler
+from wiredecode.fields import Array, Binary, Is, Kind, Optional, Struct, Text, UInt8, UInt16, UInt32, UInt64
+from wiredecode.layer import Layer, Style
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Deliver, Publish, StoreOffset
+
+
+class Item(Layer):
+    fields_desc: ClassVar[list[Kind]] = [UInt32("number"), Binary("data", length=UInt8)]
+
+
+class Batch(Layer):
+    filter_name: ClassVar[str] = "batch"
+    fields_desc: ClassVar[list[Kind]] = [
+        UInt8("kind"),
+        Array("items", Item, count=UInt16, bulk=True),
+        UInt8("end"),
+    ]
+
+
+RAW = bytes.fromhex("05 0002 00000001 02 aabb 00000002 00 09")
+
+
+def test_head_stops_at_the_bulk_array() -> None:
+    assert compiler.head(Batch, RAW, 0, len(RAW)) == {"kind": 5, "items": 2}
+    assert compiler.decoder(Batch, "head")(RAW, 0, len(RAW))[1] == 3
+
+
+def test_walk_steps_over_the_bulk_array_and_reads_what_follows() -> None:
+    assert compiler.walk(Batch, RAW, 0, len(RAW)) == ({"kind": 5, "items": 2, "end": 9}, len(RAW))
+
+
+def test_walk_notices_a_cut_inside_the_bulk_array() -> None:
+    for length in range(3, len(RAW)):
+        with pytest.raises(compiler.FAILED):
+            compiler.walk(Batch, RAW[:length], 0, length)
+
+
+def test_record_reads_all_of_it() -> None:
+    record, stop = compiler.record(Batch, RAW, 0, len(RAW), Style())
+    assert stop == len(RAW)
+    assert record == {
+        "kind": 5,
+        "items": [{"number": 1, "data": "aabb"}, {"number": 2, "data": ""}],
+        "end": 9,
+    }
+
+
+def test_careful_reads_what_is_there_and_says_what_is_not() -> None:
+    cut = RAW[:9]
+    decoded = compiler.careful(Batch, cut, 0, len(cut))
+    assert decoded.values == {"kind": 5, "items": [{"number": 1}]}
+    assert decoded.problem is not None
+    assert decoded.problem.args == ("items[0].data", 2, 1, 8)
+    assert decoded.ranges["items[0].number"] == (3, 7)
+    assert "items[0]" not in decoded.ranges
+
+
+@pytest.mark.parametrize("place", [0, 1, 100])
+def test_ranges_count_from_the_start_of_the_frame(place: int) -> None:
+    buffer = bytes(place) + RAW + bytes(7)
+    decoded = compiler.careful(Batch, buffer, place, place + len(RAW))
+    assert decoded.ranges == compiler.careful(Batch, RAW, 0, len(RAW)).ranges
+    assert decoded.stop == len(RAW)
+
+
+def test_nothing_is_read_beyond_the_end_of_the_frame() -> None:
+    """The bytes of the next frame are right behind it in the buffer."""
+    buffer = RAW + RAW
+    for length in range(1, len(RAW)):
+        for mode in ("walk", "record"):
+            with pytest.raises(compiler.FAILED):
+                compiler.decoder(Batch, mode, Style() if mode == "record" else None)(buffer, 0, length)
+        problem = compiler.careful(Batch, buffer, 0, length).problem
+        assert problem is not None
+        assert problem.start + problem.had == length
+
+
+def test_fixed_fields_become_one_unpack() -> None:
+    class Fixed(Layer):
+        fields_desc: ClassVar[list[Kind]] = [UInt8("a"), UInt16("b"), UInt64("c"), UInt32("d")]
+
+    for mode in ("head", "walk", "record"):
+        assert compiler.source(Fixed, mode).count("(b, p)") == 1
+        assert "for" not in compiler.source(Fixed, mode)
+
+
+def test_byte_orders_are_not_mixed_in_one_unpack() -> None:
+    class Mixed(Layer):
+        fields_desc: ClassVar[list[Kind]] = [
+            UInt16("a"),
+            UInt16("b", little=True),
+            UInt8("c"),
+            UInt32("d", little=True),
+            UInt16("e"),
+        ]
+
+    raw = bytes.fromhex("0001 0100 07 01000000 0002")
+    expected = {"a": 1, "b": 1, "c": 7, "d": 1, "e": 2}
+    assert compiler.walk(Mixed, raw, 0, len(raw)) == (expected, len(raw))
+    assert Mixed(raw).values() == expected
+
+
+@pytest.mark.parametrize("mode", ["head", "walk", "record", "careful"])
+def test_every_source_is_python_that_can_be_read(mode: str) -> None:
+    for layer in LAYERS.values():
+        text = compiler.source(layer, mode)
+        ast.parse(text)
+        assert text.startswith("def decode(b, p, e")
+        assert max(map(len, text.splitlines())) < 700
+
+
+def test_decoders_are_made_once() -> None:
+    style = Style()
+    assert compiler.decoder(Publish, "walk") is compiler.decoder(Publish, "walk")
+    assert compiler.decoder(Publish, "record", style) is compiler.decoder(Publish, "record", style)
+
+
+def test_styles_have_decoders_of_their_own() -> None:
+    raw = BY_NAME["V05"].raw
+    layer = LAYERS[19, 1]
+    hidden, _ = compiler.record(layer, raw, 0, len(raw), Style())
+    shown, _ = compiler.record(
+        layer, raw, 0, len(raw), Style(lambda data: data.decode("latin-1"), secrets=True)
+    )
+    assert hidden["data"] == "<redacted 12 bytes>"
+    assert shown["data"] == "\0guest\0guest"
+
+
+def test_a_field_may_be_called_like_a_variable_of_the_generated_code() -> None:
+    class Odd(Layer):
+        fields_desc: ClassVar[list[Kind]] = [
+            UInt8("b"),
+            UInt8("p"),
+            UInt8("e"),
+            UInt8("q"),
+            UInt8("d0"),
+            UInt8("o"),
+            UInt8("r"),
+        ]
+
+    raw = bytes(range(7))
+    expected = dict(zip(("b", "p", "e", "q", "d0", "o", "r"), range(7), strict=True))
+    assert compiler.walk(Odd, raw, 0, 7)[0] == expected
+    assert compiler.record(Odd, raw, 0, 7, Style())[0] == expected
+    assert compiler.careful(Odd, raw, 0, 7).values == expected
+
+
+def test_structures_inside_structures_inside_arrays() -> None:
+    class Inner(Layer):
+        fields_desc: ClassVar[list[Kind]] = [
+            UInt8("kind"),
+            Optional(Text("note", length=UInt8), Is("kind", 1)),
+        ]
+
+    class Middle(Layer):
+        fields_desc: ClassVar[list[Kind]] = [Struct("inner", Inner), Array("more", Inner, count=UInt8)]
+
+    class Outer(Layer):
+        filter_name: ClassVar[str] = "outer"
+        fields_desc: ClassVar[list[Kind]] = [Array("middles", Middle, count=UInt8), UInt8("last")]
+
+    raw = bytes.fromhex("02 01 01 61 00  00 02 00 01 01 62  ff")
+    expected: dict[str, Any] = {
+        "middles": [
+            {"inner": {"kind": 1, "note": "a"}, "more": []},
+            {"inner": {"kind": 0}, "more": [{"kind": 0}, {"kind": 1, "note": "b"}]},
+        ],
+        "last": 255,
+    }
+    assert Outer(raw).values() == expected
+    decoded = compiler.careful(Outer, raw, 0, len(raw))
+    assert decoded.values == expected
+    assert decoded.ranges == dict(Outer(raw).flat_ranges())
+    assert decoded.ranges["middles[1].more[1].note"] == (9, 11)
+    assert compiler.record(Outer, raw, 0, len(raw), Style())[0] == expected
+    assert bytes(Outer(raw)) == raw
+
+
+def test_inner_decoders_see_what_was_read_before_and_add_their_keys() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def inner(data: bytes, show: Any, before: dict[str, Any]) -> dict[str, Any] | None:
+        seen.append(dict(before))
+        return {"upper": data.decode().upper()} if data else None
+
+    class Carrier(Layer):
+        filter_name: ClassVar[str] = "carrier"
+        fields_desc: ClassVar[list[Kind]] = [
+            UInt8("kind"),
+            Binary("data", length=UInt8, inner=inner),
+            UInt8("after"),
+        ]
+
+    record, _ = compiler.record(Carrier, b"\x01\x02ab\x09", 0, 5, Style())
+    assert record == {"kind": 1, "data": "6162", "upper": "AB", "after": 9}
+    assert Carrier.present(Carrier(b"\x01\x02ab\x09"), Style()) == record
+    assert all(before["kind"] == 1 and before["data"] == "6162" for before in seen)
+    assert "upper" not in compiler.record(Carrier, b"\x01\x00\x09", 0, 3, Style())[0]
+
+
+def test_a_count_of_billions_fails_at_once() -> None:
+    for layer, raw in (
+        (LAYERS[3, 1], "000000ff 0003 0001 00 ffffffff"),
+        (LAYERS[2, 1], "000000ff 0002 0001 00 ffffffff"),
+    ):
+        data = bytes.fromhex(raw) + bytes(20)
+        with pytest.raises(compiler.FAILED):
+            compiler.walk(layer, data, 0, len(data))
+        problem = compiler.careful(layer, data, 0, len(data)).problem
+        assert problem is not None
+
+
+def test_careful_is_only_needed_for_the_broken_ones() -> None:
+    for name in ("V25", "V37", "V44"):
+        vector = BY_NAME[name]
+        assert vector.layer in (Publish, Deliver, StoreOffset)
+        compiler.walk(vector.layer, vector.raw, 0, len(vector.raw))

@@ -1,0 +1,228 @@
+"""What was acknowledged came first: a segment waits for the bytes of the other side that its ACK covers.
+
+Capture queues reorder packets of the two directions. The acknowledgment number (RFC 9293 section 3.4) tells what
+the sender had received, whatever the order in the file: such bytes precede the segment. A segment that
+acknowledges bytes not yet captured is kept aside, as if it had not arrived, until they are there; or, when they
+were never captured, for `Limits.hole_seconds`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from wiredecode.net.backlog import Arrival, Origin
+from wiredecode.net.reassembly import Stream
+from wiredecode.net.segments import ACK, FIN, RST
+from wiredecode.net.serial import MASK, advance, distance
+from wiredecode.net.types import Connection, Event
+
+if TYPE_CHECKING:
+    from wiredecode.net.connections import Tracked
+
+NO_LONGER = "acknowledged bytes no longer waited for"
+
+
+class Segment(NamedTuple):
+    """A TCP segment; ``seq`` is the number of its first payload byte, ``length`` that of the wire."""
+
+    seq: int
+    ack: int
+    flags: int
+    data: bytes
+    length: int
+
+
+class Delayed:
+    """A segment of ``side`` that waits until the other stream has reached position ``wanted``."""
+
+    __slots__ = ("order", "origin", "segment", "side", "taken", "wanted")
+
+    def __init__(self, wanted: int, order: int, side: int, segment: Segment, origin: Origin) -> None:
+        self.wanted = wanted
+        self.order = order
+        self.side = side
+        self.segment = segment
+        self.origin = origin
+        self.taken = False
+
+    def __lt__(self, other: Delayed) -> bool:
+        return (self.wanted, self.order) < (other.wanted, other.order)
+
+
+def take(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
+    """Put any segment into its stream."""
+    stream = tracked.streams[side]
+    seq, _, flags, data, length = segment
+    if flags & RST:
+        # RFC 9293 section 3.5.3: data in a reset explains its cause, it is not part of the stream.
+        if data:
+            stream.ignore(len(data), origin, "reset-cause", "data inside a reset", out)
+        stream.reset()
+        return
+    if length:
+        stream.segment(seq, data, length, origin, out)
+    if flags & FIN:
+        stream.fin((seq + length) & MASK, origin, out)
+
+
+def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
+    """Take a segment, or let it wait; segments of both sides must come in packet order.
+
+    Both streams may have something to `Stream.flush` afterwards.
+    """
+    if segment.flags & (FIN | RST):
+        tracked.note_end(side, segment.flags)
+    waiting, other = tracked.waiting, tracked.streams[1 - side]
+    if waiting is not None and waiting.delayed:
+        waiting.expire(origin.clock, out)
+    wanted = _wanted(other, segment) if tracked.waits else 0
+    if wanted > other.reach:
+        other.expire(origin.clock, out)
+    if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
+        wanted = max(wanted, waiting.last_wanted(side))  # an end stays behind the data it follows
+    if wanted > (other.reach if waiting is None else waiting.reach(1 - side)):
+        if waiting is None:
+            waiting = tracked.waiting = Waiting(tracked)
+        waiting.delay(wanted, side, segment, origin, out)
+        return
+    take(tracked, side, segment, origin, out)
+    if waiting is not None and waiting.delayed:
+        waiting.release(origin, out)
+
+
+def _wanted(other: Stream, segment: Segment) -> int:
+    """The position in the ``other`` stream that a segment waits for; 0 when it does not wait.
+
+    A reset never waits for its own sake: its acknowledgment number need not mean anything.
+    """
+    if segment.flags & (ACK | RST) != ACK or other.base is None or not other.heard:
+        return 0
+    ahead = distance(advance(other.base, other.offset), segment.ack)
+    return other.offset + ahead if 0 < ahead <= other.limits.window_bytes else 0
+
+
+class Waiting:
+    """The segments of one connection, of both sides, that wait for what they acknowledge."""
+
+    __slots__ = ("_arrivals", "_heaps", "_misses", "_order", "_tracked", "delayed", "missed")
+
+    def __init__(self, tracked: Tracked) -> None:
+        self.delayed = 0
+        """Segments that wait."""
+        self.missed = [0, 0]
+        """Position in each stream that is no longer waited for, for the time is over."""
+        self._tracked = tracked
+        self._arrivals: deque[Delayed] = deque()  # in packet order
+        self._heaps: tuple[list[Delayed], list[Delayed]] = ([], [])  # by position waited for
+        self._order = 0
+        self._misses = 0
+
+    @property
+    def streams(self) -> tuple[Stream, Stream]:
+        """Both directions."""
+        return self._tracked.streams
+
+    @property
+    def connection(self) -> Connection:
+        """The connection."""
+        return self._tracked.connection
+
+    def reach(self, side: int) -> int:
+        """Up to which position the stream of ``side`` is there, or no longer waited for."""
+        return max(self.streams[side].reach, self.missed[side])
+
+    def oldest(self) -> Arrival | None:
+        """What has waited longest."""
+        arrivals = self._arrivals
+        while arrivals and arrivals[0].taken:
+            arrivals.popleft()
+        return Arrival(arrivals[0].wanted, arrivals[0].origin) if arrivals else None
+
+    def last_wanted(self, side: int) -> int:
+        """The furthest position that segments of ``side`` wait for."""
+        return max((delayed.wanted for delayed in self._heaps[side] if not delayed.taken), default=0)
+
+    def delay(self, wanted: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
+        """Keep a segment aside, within the budgets of its direction."""
+        stream = self.streams[side]
+        delayed = Delayed(wanted, self._order, side, segment, origin)
+        self._order += 1
+        self._arrivals.append(delayed)
+        heappush(self._heaps[side], delayed)
+        stream.hold(len(segment.data))
+        self.delayed += 1
+        self._tracked.registry[self] = None
+        while stream.held_segments and (name := stream.over_budget()) is not None:
+            first = next(each for each in self._arrivals if each.side == side and not each.taken)
+            stream.limit_reached(name, origin, out, NO_LONGER)
+            self._miss(first, out)
+
+    def release(self, cause: Origin, out: list[Event]) -> None:
+        """Take what ``cause`` made possible: each segment once the other stream has what it acknowledges."""
+        while self.delayed:
+            for side, heap in enumerate(self._heaps):
+                while heap and heap[0].taken:
+                    heappop(heap)
+                if heap and heap[0].wanted <= self.reach(1 - side):
+                    self._take(heappop(heap), cause, out)
+                    break
+            else:
+                return
+
+    def expire(self, clock: int, out: list[Event]) -> None:
+        """Give up, in order of time, the holes and the waits of both sides that are over at ``clock``, ns.
+
+        In order, for one may end another: so it does not matter how often this is called.
+        """
+        while self.delayed:
+            first = self.oldest()
+            assert first is not None
+            chosen: Stream | None = None
+            for stream in self.streams:
+                hole = stream.oldest()
+                if hole is not None and hole.origin.clock < first.origin.clock:
+                    first, chosen = hole, stream
+            if clock <= first.origin.clock + self.streams[0].hole_ns:
+                break
+            if chosen is None:
+                self._miss(self._arrivals[0], out)
+            else:
+                chosen.give_up(out)
+                self.release(first.origin, out)
+        for stream in self.streams:
+            stream.expire(clock, out)
+            stream.flush(out)
+
+    def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
+        """Say that the oldest waits no longer because limit ``name`` was reached."""
+        self.streams[self._arrivals[0].side].limit_reached(name, origin, out, NO_LONGER)
+
+    def give_up(self, out: list[Event]) -> None:
+        """The oldest (there must be one: `oldest`) waits no longer."""
+        self._miss(self._arrivals[0], out)
+
+    def _miss(self, delayed: Delayed, out: list[Event]) -> None:
+        """What ``delayed`` waited for is not in this capture."""
+        other = 1 - delayed.side
+        self.missed[other] = max(self.missed[other], delayed.wanted)
+        self._misses += 1
+        self._take(delayed, delayed.origin, out)
+        if self._misses >= self.streams[0].limits.missed_acks:
+            self._tracked.waits = False
+            while self.oldest() is not None:
+                self._take(self._arrivals[0], self._arrivals[0].origin, out)
+        else:
+            self.release(delayed.origin, out)
+
+    def _take(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
+        """Put a segment into its stream: ready when ``cause`` and the other stream as far as it goes are."""
+        stream, other = self.streams[delayed.side], self.streams[1 - delayed.side]
+        delayed.taken = True
+        self.delayed -= 1
+        if not self.delayed:
+            del self._tracked.registry[self]
+        stream.unhold(len(delayed.segment.data))
+        other.flush(out)  # what is ready with the same packet comes after what it acknowledges
+        take(self._tracked, delayed.side, delayed.segment, other.follow(delayed.origin, cause), out)

@@ -1,0 +1,145 @@
+"""What is told about an envelope beyond its fields: near misses, checksums, refusals."""
+
+from __future__ import annotations
+
+import crc32c
+
+from wiredecode.fields import printable
+from wiredecode.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.layer import Style
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.inner import Reading, generate
+from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
+from wiredecode.protocols.liftbridge.layers import NAME
+from wiredecode.protocols.liftbridge.replication import MESSAGE_MAGIC, checksums
+
+MAX_BAD_MESSAGES = 8
+"""Stored messages with a bad CRC that one frame names; the rest is counted."""
+
+REPLICATION_HEADER = 16
+"""Epoch and high watermark, in front of the entries."""
+MAGIC_BYTE_AT = 32
+"""In an entry."""
+
+OP_FIELDS = {
+    0: "create_stream_op",
+    1: "shrink_isr_op",
+    2: "report_leader_op",
+    4: "expand_isr_op",
+    5: "delete_stream_op",
+    6: "pause_stream_op",
+    7: "resume_stream_op",
+    9: "set_stream_readonly_op",
+    11: "join_consumer_group_op",
+    12: "leave_consumer_group_op",
+    13: "report_consumer_group_coordinator_op",
+}
+"""The field of a PropagatedRequest that goes with its operation."""
+
+
+def check_header(frame: Frame, data: bytes, start: int) -> None:
+    """Tell what upstream's servers would reject or ignore; ``data`` has a whole header."""
+    version, header_length, flags, message_type = data[4:SHORT_HEADER]
+    if version != 0:
+        message = f"version {version} is not known: the payload is not decoded"
+        frame.find("warning", "protocol", "unknown-version", message, f"{NAME}.version", (start + 4, start + 5))
+    elif message_type not in names.MESSAGE_TYPES:
+        message = f"message type {message_type} is not known: the payload is not decoded"
+        where = (start + 7, start + 8)
+        frame.find("warning", "protocol", "unknown-type", message, f"{NAME}.message_type", where)
+    if flags & ~CRC_FLAG:
+        message = f"flags {flags & ~CRC_FLAG:#04x} are not assigned: servers ignore them"
+        frame.find("note", "protocol", "unknown-flags", message, f"{NAME}.flags", (start + 6, start + 7))
+    if header_length in (SHORT_HEADER, LONG_HEADER) and (header_length == LONG_HEADER) == bool(flags & CRC_FLAG):
+        return
+    where = (start + 5, start + 6)
+    if header_length < SHORT_HEADER:
+        message = f"header length {header_length} is below {SHORT_HEADER}: decoded as if it were {SHORT_HEADER}"
+        frame.find("warning", "malformed", "header-length", message, f"{NAME}.header_length", where)
+    elif header_length > len(data):
+        message = f"header length {header_length} reaches beyond the {len(data)} bytes of the payload"
+        frame.find("error", "malformed", "header-length", message, f"{NAME}.header_length", where)
+    elif flags & CRC_FLAG:
+        message = f"the CRC flag goes with header length {LONG_HEADER}, not {header_length}: servers reject it"
+        frame.find("warning", "malformed", "header-length", message, f"{NAME}.header_length", where)
+    else:
+        message = f"{header_length - SHORT_HEADER} header bytes of unknown meaning: servers ignore them"
+        severity = "note" if header_length == LONG_HEADER else "warning"
+        frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", (start + 8, start + header_length))
+
+
+def check_crc(frame: Frame, reading: Reading, data: bytes, start: int, style: Style | None) -> None:
+    """Verify the CRC-32C of the envelope, which covers the payload."""
+    stored = reading.fields.get("crc")
+    if stored is None or frame.status == PARTIAL:
+        return
+    actual = crc32c.crc32c(memoryview(data)[data[5] :])
+    generate(frame, reading, style, "crc_status", "good" if actual == stored else "bad")
+    if actual != stored:
+        message = f"CRC-32C of the payload is {actual:#010x}, the header says {stored:#010x}: servers reject it"
+        frame.find("error", "checksum", "envelope-crc", message, f"{NAME}.crc", (start + 8, start + 12))
+
+
+def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style: Style | None) -> None:
+    """Verify the CRC-32C and the format of each stored message of a ReplicationResponse."""
+    shown = reading.fields.get("entries") if style is not None else None
+    first = max(data[5], SHORT_HEADER) + REPLICATION_HEADER
+    bad = count = 0
+    for at, stored, actual in checksums(data, first, len(data)):
+        good = stored == actual
+        if shown is not None and count < len(shown):
+            shown[count]["crc_status"] = "good" if good else "bad"
+        if not good:
+            bad += 1
+            if bad <= MAX_BAD_MESSAGES:
+                message = f"CRC-32C of stored message {count} is {actual:#010x}, it says {stored:#010x}"
+                where = (start + at + 28, start + at + 32)
+                frame.find("error", "checksum", "message-crc", message, f"{NAME}.entries[{count}].crc", where)
+        if data[at + MAGIC_BYTE_AT : at + MAGIC_BYTE_AT + 1] != bytes([MESSAGE_MAGIC]):
+            message = f"stored message {count} is of another format than {MESSAGE_MAGIC}"
+            where = (start + at + MAGIC_BYTE_AT, start + at + MAGIC_BYTE_AT + 1)
+            frame.find("warning", "malformed", "message-magic", message, f"{NAME}.entries[{count}].magic_byte", where)
+        count += 1
+    if count:
+        generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
+    if bad > MAX_BAD_MESSAGES:
+        frame.find("error", "checksum", "message-crc", f"{bad} of {count} stored messages have a bad CRC", None)
+    if "surplus" in reading.fields:
+        message = "bytes after the last entry are too few for another one: followers ignore them"
+        frame.find("note", "protocol", "surplus-bytes", message, f"{NAME}.surplus")
+
+
+def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
+    """Tell refusals, operations without their message, and text that is not UTF-8."""
+    fields = reading.fields
+    if message_type == names.ACK and reading.number("ack_error"):
+        name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")
+        frame.find("note", "response", "refused", f"the message was refused: {name}", f"{NAME}.ack_error")
+    elif message_type == 5 and fields.get("error"):
+        message = f"the server may not join: {printable(fields['error'])}"
+        frame.find("note", "response", "refused", message, f"{NAME}.error")
+    elif message_type == 9 and "error" in fields:
+        error = Reading(reading.layer, fields["error"])
+        code = names.GRPC_CODES.get(error.number("code"), error.number("code"))
+        message = f"the operation was refused: {code}: {printable(error.fields.get('msg', ''))}"
+        frame.find("note", "response", "refused", message, f"{NAME}.error")
+    elif message_type == 8 and reading.problem is None:
+        op = reading.number("op")
+        expected = OP_FIELDS.get(op)
+        if expected not in fields:
+            name = names.OPS.get(op, f"operation {op}")
+            frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
+    if reading.unusual and reading.problem is None and frame.status not in (MALFORMED, PARTIAL):
+        _tell_unusual(frame, fields)
+
+
+def _tell_unusual(frame: Frame, fields: object) -> None:
+    if _holds_unknown(fields):
+        message = "fields that are not known, repeated, or of another type"
+        frame.find("note", "protocol", "unknown-fields", message, f"{NAME}.unknown_fields")
+
+
+def _holds_unknown(value: object) -> bool:
+    if isinstance(value, dict):
+        return "unknown_fields" in value or any(_holds_unknown(inner) for inner in value.values())
+    return isinstance(value, list) and any(_holds_unknown(inner) for inner in value)

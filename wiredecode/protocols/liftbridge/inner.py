@@ -1,0 +1,73 @@
+"""Reading a layer that a frame carries: fast, and carefully where that fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.fields import Short
+from wiredecode.frame import MALFORMED, PARTIAL, Frame, Inner
+from wiredecode.layer import Layer, Style
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read of a layer: its values, or with a style its record (a number of an enumeration has ``_code``)."""
+
+    layer: type[Layer]
+    fields: dict[str, Any]
+    problem: Short | None = None
+    unusual: bool = False
+    """The fast decoder had to pass."""
+
+    def number(self, name: str) -> Any:
+        """The number of an enumeration; 0 where it was left out."""
+        return self.fields.get(f"{name}_code", self.fields.get(name, 0))
+
+
+def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = False) -> Reading:
+    """Read ``data`` from its first byte on; ``cut``: its end was not captured."""
+    try:
+        if cut:
+            raise compiler.Cut
+        if style is None:
+            return Reading(layer, compiler.walk(layer, data, 0, len(data))[0])
+        return Reading(layer, compiler.record(layer, data, 0, len(data), style)[0])
+    except compiler.FAILED:
+        decoded = compiler.careful(layer, data, 0, len(data))
+        fields = decoded.values if style is None else layer.present(decoded.values, style)
+        return Reading(layer, fields, decoded.problem, unusual=True)
+
+
+def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style: Style | None) -> None:
+    """Add the layer to the frame, and to its record; of several of one name the later ones stand in ``further``."""
+    frame.inner = [*frame.inner, Inner(reading.layer, data, start)]
+    if style is None:
+        return
+    frame.layers = frame.layers if frame.layers is not None else {}
+    name = reading.layer.filter_name
+    if name in frame.layers:
+        frame.layers[name].setdefault("further", []).append(reading.fields)
+    else:
+        frame.layers[name] = reading.fields
+
+
+def tell_problem(frame: Frame, reading: Reading, start: int | None, length: int) -> None:
+    """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
+    problem = reading.problem
+    if problem is None or frame.status == PARTIAL:
+        return
+    frame.status = MALFORMED
+    message = getattr(problem, "reason", None)
+    if message is None:
+        message = f"{problem.field} needs {problem.needed} bytes, there are {problem.had} left"
+    where = None if start is None else (start + problem.start, start + length)
+    frame.find("error", "malformed", "field-cut", message, f"{reading.layer.filter_name}.{problem.field}", where)
+
+
+def generate(frame: Frame, reading: Reading, style: Style | None, name: str, value: Any) -> None:
+    """A generated field of the layer."""
+    frame.generate(name, value)
+    if style is not None:
+        reading.fields[name] = value

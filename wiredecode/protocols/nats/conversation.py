@@ -1,0 +1,476 @@
+"""The state of one NATS connection: what kind of link it is, which sid means which subject, what is outstanding."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar
+
+from wiredecode.fields import printable, redacted
+from wiredecode.frame import NOTHING, Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.net.types import Connection
+from wiredecode.protocols import proxy
+from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.nats import names, transport
+from wiredecode.protocols.nats.carried import CarriedStreams
+from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
+from wiredecode.protocols.nats.layers import DEDICATED, GRAMMARS, WITH_ORIGIN, Unknown
+from wiredecode.protocols.nats.memory import Memory
+from wiredecode.protocols.nats.options import LEAF_MARKS
+from wiredecode.protocols.reading import Plan
+
+NAME_OF_PROTOCOL = "nats"
+MAX_SUBSCRIPTIONS = 65_536
+"""Subscriptions remembered per connection; beyond it the oldest is forgotten."""
+MAX_ENDED = 1_024
+"""Of these, ended ones that late messages may still name."""
+MAX_WAITING = 1_024
+"""PINGs and, on verbose connections, operations that wait for their answer."""
+DEFAULT_MAX_PAYLOAD = 1024 * 1024
+
+Attach = Callable[[Frame, str | None, bytes, int, Style | None, Any], None]
+
+
+@cache
+def attach_inner() -> Attach | None:
+    """What decodes payloads: Liftbridge, if it is there."""
+    try:
+        return importlib.import_module("wiredecode.protocols.liftbridge").attach  # type: ignore[no-any-return]
+    except (ImportError, AttributeError):
+        return None
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What a sid stands for; ``told`` are the generated fields of its messages."""
+
+    subject: str
+    queue: str | None
+    told: dict[str, Any]
+    most: int = 0
+    """Ends after so many deliveries; 0: never."""
+    delivered: int = 0
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An operation that will be answered in its turn."""
+
+    frame: int
+    time_ns: int
+
+
+@dataclass(slots=True)
+class Side:
+    """What one end said."""
+
+    pings: deque[Waiting] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
+    info: dict[str, Any] = field(default_factory=dict)
+    connect: dict[str, Any] | None = None
+
+
+class NatsConversation(Conversation):
+    """Decodes the frames of one connection in the order in which they were complete."""
+
+    def __init__(self, connection: Connection, link: str | None, memory: Memory) -> None:
+        self.connection, self.memory = connection, memory
+        self.client = connection.initiator
+        self.whole = connection.initiator is not None
+        """Seen from the start: what was not subscribed was never subscribed."""
+        self.forced = link is not None
+        self.link = link
+        self.sides = Side(), Side()
+        self.account: str | None = None
+        """The one account of a dedicated route."""
+        self.plans: dict[bytes, Plan] = {}
+        self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
+        self.ended: OrderedDict[str, None] = OrderedDict()
+        self.verbose: deque[Waiting] | None = None
+        self.max_payload = 0
+        self.carried = CarriedStreams(self)
+        self.tls_told = False
+        self._choose_grammar()
+
+    # Reading.
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
+        plan = self.plans.get(frame.buffer[frame.start : frame.start + 4]) or self._plan(frame)
+        if plan is None:
+            self._transport(frame, style)
+            return
+        client = self.client
+        if client is None:
+            client = self._learn_sides(frame, plan.type)
+        frame.sender = None if client is None else "client" if frame.side == client else "server"
+        plan.read(frame, style)
+        values = frame.values
+        subject = values.get("subject")
+        if subject is not None and subject[:5] == "$SYS." and names.is_secret_subject(subject):
+            secret_plan(plan).read(frame, style)
+        if plan.handler is not None:
+            plan.handler(self, frame)
+        if style is not None and frame.layers is not None:
+            if frame.generated is not NOTHING:
+                frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
+            if "headers" in values:
+                hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
+        if "data" in values:
+            attach = attach_inner()
+            if attach is not None and not frame.missing:
+                start = frame.length - len(values["data"]) - 2
+                attach(frame, subject, values["data"], start, style, self.memory.inner)
+
+    def _plan(self, frame: Frame) -> Plan | None:
+        """The plan of an operation in any spelling; None: it is no operation."""
+        buffer, start, stop = frame.buffer, frame.start, frame.stop
+        if start == stop:
+            return self._plan_of(None)
+        if transport.layer_at(buffer, start) is not None or proxy.layer_of(frame) is not None:
+            return None
+        found = NAME.match(buffer, start, stop)
+        plan = self._plan_of(found[0].upper().decode() if found else None)
+        if found and buffer[start : start + 4] == found[0][:4].upper():
+            start_of_name = buffer[start : start + 4]
+            if len(found[0]) >= 4 or start_of_name[3:] in (b" ", b"\r"):
+                self.plans[start_of_name] = plan
+        return plan
+
+    def _plan_of(self, name: str | None) -> Plan:
+        layer: type[Layer] = Unknown
+        if name is not None:
+            layer = GRAMMARS[self.link or names.CLIENT][name]
+            if self.account is not None:
+                layer = DEDICATED.get(name, layer)
+            if name == "LS-" and self.link == names.ROUTE and self._both_say("lnocu"):
+                layer = WITH_ORIGIN[self.account is not None]
+        return plan_for(layer, name)
+
+    def _both_say(self, member: str) -> bool:
+        return all(side.info.get(member) or (side.connect or {}).get(member) for side in self.sides)
+
+    def _choose_grammar(self) -> None:
+        """The plans depend on the kind of link."""
+        self.plans.clear()
+
+    # Transports.
+
+    def _transport(self, frame: Frame, style: Style | None) -> None:
+        layer = proxy.layer_of(frame) or transport.layer_at(frame.buffer, frame.start)
+        assert layer is not None
+        frame.sender = self._sender(frame)
+        title = TRANSPORT_TITLES.get(layer, "PROXY")
+        if layer.filter_name == proxy.NAME:
+            frame.protocol = proxy.NAME
+        elif layer is transport.TlsRecord:
+            frame.protocol = layer.filter_name
+            title = names.TLS_RECORDS[frame.buffer[frame.start]]
+            if not self.tls_told:
+                self.tls_told = True
+                frame.find("note", "protocol", "tls", "the connection goes on in TLS: what follows is encrypted")
+        plan_for(layer, title).read(frame, style)
+        if layer.filter_name not in (proxy.NAME, "tls"):
+            self.carried.take(frame, layer, style)
+
+    # Who is who, and what kind of link.
+
+    def _sender(self, frame: Frame) -> str | None:
+        if self.client is None:
+            return None
+        return "client" if frame.side == self.client else "server"
+
+    def _learn_sides(self, frame: Frame, name: str | None) -> int | None:
+        if self.link in (None, names.CLIENT):
+            if name in names.CLIENT_SENDS or name == "CONNECT":
+                self.client = frame.side
+            elif name in names.SERVER_SENDS or name == "-ERR" or (name == "HMSG" and self.link == names.CLIENT):
+                self.client = 1 - frame.side
+        elif name == "CONNECT":
+            self.client = frame.side
+        return self.client
+
+    def _is_link(self, link: str) -> None:
+        if link != self.link and not self.forced:
+            self.link = link
+            self._choose_grammar()
+
+    def _info(self, frame: Frame) -> None:
+        options = frame.values.get("options") or {}
+        if options.get("server_id") or not self.sides[frame.side].info:
+            self.sides[frame.side].info = options
+        if self.sides[1 - frame.side].connect is None:
+            link = link_of_info(options)
+            if link is not None:
+                self._is_link(link)
+        frame.dialect = self.link
+        if options.get("max_payload"):
+            self.max_payload = options["max_payload"]
+        account = options.get("route_account")
+        if account:
+            self.account = account
+            self._is_link(names.ROUTE)
+        self.plans.clear()
+        command = options.get("gateway_cmd")
+        if command:
+            frame.generate("gateway_command", names.GATEWAY_COMMANDS.get(command, str(command)))
+        if options.get("ldm"):
+            frame.find("note", "protocol", "lame-duck", "lame duck mode: the server will close the connection soon")
+
+    def _connect(self, frame: Frame) -> None:
+        options = frame.values.get("options")
+        if options is None:
+            return
+        self.sides[frame.side].connect = options
+        self._is_link(link_of_connect(options))
+        self.plans.clear()
+        frame.dialect = self.link
+        if self.link == names.CLIENT:
+            verbose = options.get("verbose", True) is not False
+            self.verbose = deque(maxlen=MAX_WAITING) if verbose else None
+            self._await_ok(frame)
+
+    # Answers in turn.
+
+    def _ping(self, frame: Frame) -> None:
+        self.sides[frame.side].pings.append(Waiting(frame.number, frame.time_ns))
+        frame.expects_response = True
+
+    def _pong(self, frame: Frame) -> None:
+        pings = self.sides[1 - frame.side].pings
+        if pings:
+            self._link(frame, pings.popleft())
+
+    def _await_ok(self, frame: Frame) -> None:
+        if self.verbose is not None:
+            self.verbose.append(Waiting(frame.number, frame.time_ns))
+            frame.expects_response = True
+
+    def _ok(self, frame: Frame) -> None:
+        if self.verbose:
+            self._link(frame, self.verbose.popleft())
+
+    def _err(self, frame: Frame) -> None:
+        text = frame.values.get("error", "")
+        if self.verbose:
+            self.verbose = None  # whether it stands for a +OK is not known: what follows cannot be counted
+        harmless = text.lower().startswith(tuple(prefix.lower() for prefix in names.HARMLESS_ERRORS))
+        severity = "warning" if harmless else "error"
+        closing = "" if harmless else "; the connection is closed"
+        frame.find(severity, "response", "server-error", f"the server says: {printable(text)}{closing}", "error")
+
+    def _link(self, frame: Frame, asked: Waiting) -> None:
+        frame.request = asked.frame
+        frame.latency_ns = frame.time_ns - asked.time_ns
+
+    # Subscriptions.
+
+    def _sub(self, frame: Frame) -> None:
+        values = frame.values
+        self._await_ok(frame)
+        if "sid" not in values:
+            return
+        subject, queue = values["subject"], values.get("queue")
+        told = {"subscription": printable(subject)}
+        if queue is not None:
+            told["queue"] = printable(queue)
+        self.subscriptions[values["sid"]] = Subscription(subject, queue, told)
+        self.ended.pop(values["sid"], None)
+        if len(self.subscriptions) > MAX_SUBSCRIPTIONS:
+            self.subscriptions.popitem(last=False)
+            message = f"more than {MAX_SUBSCRIPTIONS} subscriptions: the oldest is forgotten"
+            frame.find("note", "limit", "subscriptions", message)
+
+    def _unsub(self, frame: Frame) -> None:
+        self._await_ok(frame)
+        subscription = self.subscriptions.get(frame.values.get("sid", ""))
+        if subscription is None:
+            return
+        frame.generate("subscription", printable(subscription.subject))
+        most = frame.values.get("max_messages", 0)
+        if most > subscription.delivered:
+            subscription.most = most
+        else:
+            self._end(frame.values["sid"], subscription)
+
+    def _end(self, sid: str, subscription: Subscription) -> None:
+        """Messages on their way may still come: an ended subscription is remembered for a while."""
+        subscription.ended = True
+        self.ended[sid] = None
+        if len(self.ended) > MAX_ENDED:
+            self.subscriptions.pop(self.ended.popitem(last=False)[0], None)
+
+    # Messages.
+
+    def _publish(self, frame: Frame) -> None:
+        values = frame.values
+        if self.verbose is not None:
+            self._await_ok(frame)
+        if "size" not in values:
+            return
+        if values["size"] > (self.max_payload or MAX_BODY_BYTES):
+            self._tell_size(frame, values["size"])
+        if "reply" in values:
+            self.memory.ask(frame, values, first=True)
+        if values["subject"] in self.memory.requests:
+            self.memory.answered(frame, values, first=True)
+        self._block(frame)
+
+    def _deliver(self, frame: Frame) -> None:
+        values = frame.values
+        sid = values.get("sid")
+        if sid is None:
+            return
+        subscription = self.subscriptions.get(sid)
+        if subscription is not None:
+            frame.generated = subscription.told
+            subscription.delivered += 1
+            if subscription.delivered == subscription.most:
+                self._end(sid, subscription)
+        elif self.whole and self.verdict_on_sids(frame):
+            frame.find("note", "protocol", "not-subscribed", f"sid {printable(sid)} was not subscribed here", "sid")
+        self._exchange(frame)
+
+    def verdict_on_sids(self, frame: Frame) -> bool:
+        """Whether all subscriptions of this connection can be known."""
+        return not self.connection.directions[1 - frame.side].missing
+
+    def _forward(self, frame: Frame) -> None:
+        """A message between servers."""
+        if "size" not in frame.values:
+            return
+        if self.account is not None:
+            frame.generate("account", printable(self.account))
+        self._exchange(frame)
+
+    def _exchange(self, frame: Frame) -> None:
+        values, memory = frame.values, self.memory
+        if "size" not in values:
+            return
+        if "reply" in values:
+            memory.ask(frame, values, first=False)
+        requests = memory.requests
+        if requests:
+            subject = values["subject"]
+            if subject in requests or subject[:4] in ("_GR_", "$GR."):
+                memory.answered(frame, values, first=False)
+        if "header_size" in values:
+            self._block(frame)
+
+    def _block(self, frame: Frame) -> None:
+        """What is worth telling about headers."""
+        values = frame.values
+        status = values.get("status", 0)
+        if status == names.NO_RESPONDERS and "description" not in values:
+            frame.find("note", "response", "no-responders", "503: nobody listens on the subject", "status")
+        elif status >= names.FIRST_ERROR:
+            text = f"status {status} {printable(values.get('description', ''))}".rstrip()
+            frame.find("note", "response", "status", text, "status")
+        if "header_block" in values:
+            message = "the header block has another form than NATS/1.0 and lines of name: value"
+            frame.find("warning", "malformed", "header-block", message, "header_block")
+
+    def _route_sub(self, frame: Frame) -> None:
+        if self.account is not None and "account" not in frame.values:
+            frame.generate("account", printable(self.account))
+
+    def _tell_size(self, frame: Frame, size: int) -> None:
+        most = self.max_payload or MAX_BODY_BYTES
+        message = f"a payload of {size} bytes, the server takes {most}"
+        frame.find("warning", "protocol", "max-payload", message, "size")
+
+    def _unknown(self, frame: Frame) -> None:
+        frame.status = "malformed"
+        message = "no operation of the protocol: the server closes the connection"
+        frame.find("error", "malformed", "unknown-operation", message, "line")
+
+    HANDLERS: ClassVar[dict[str | None, Callable[[NatsConversation, Frame], None]]] = {
+        "INFO": _info,
+        "CONNECT": _connect,
+        "PING": _ping,
+        "PONG": _pong,
+        "+OK": _ok,
+        "-ERR": _err,
+        "SUB": _sub,
+        "UNSUB": _unsub,
+        "PUB": _publish,
+        "HPUB": _publish,
+        "MSG": _deliver,
+        "RMSG": _forward,
+        "LMSG": _forward,
+        "RS+": _route_sub,
+        "RS-": _route_sub,
+        "LS+": _route_sub,
+        "LS-": _route_sub,
+        None: _unknown,
+    }
+
+
+TRANSPORT_TITLES: dict[type[Layer], str] = {
+    transport.S2Chunk: "S2 chunk",
+    transport.HttpHead: "HTTP",
+    transport.WebSocketFrame: "WebSocket frame",
+}
+
+
+@cache
+def plan_for(layer: type[Layer], name: str | None) -> Plan:
+    handler = NatsConversation.HANDLERS.get(name)
+    if name == "HMSG":
+        deliver = any(kind.name == "sid" for kind in layer.fields_desc)
+        handler = NatsConversation._deliver if deliver else NatsConversation._forward
+    return Plan(layer, name, handler)
+
+
+@cache
+def secret_layer(layer: type[Layer]) -> type[Layer]:
+    """The same operation with a payload that is a secret."""
+    kinds = []
+    for kind in layer.fields_desc:
+        if kind.name == "data":
+            kind = copy.copy(kind)
+            kind.secret = True
+        kinds.append(kind)
+    return type(f"Secret{layer.__name__}", (layer,), {"fields_desc": kinds, "__doc__": layer.__doc__})
+
+
+@cache
+def secret_plan(plan: Plan) -> Plan:
+    return Plan(secret_layer(plan.layer), plan.type, plan.handler)
+
+
+def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
+    """Hide the values of headers that carry credentials."""
+    if style.secrets:
+        return
+    for header in headers:
+        key = header["key"].lower()
+        if key in names.SECRET_HEADERS or key.endswith("-token"):
+            header["value"] = redacted(header["value"].encode())
+
+
+def link_of_info(options: dict[str, Any]) -> str | None:
+    """The kind of link that INFO tells, if it does."""
+    if options.get("gateway"):
+        return names.GATEWAY
+    if options.get("leafnode_urls") or options.get("info_on_connect"):
+        return names.LEAF
+    if options.get("route_pool_size") or options.get("lnoc"):
+        return names.ROUTE
+    return names.CLIENT if options.get("client_id") else None
+
+
+def link_of_connect(options: dict[str, Any]) -> str:
+    """The kind of link that CONNECT tells: only clients say their language."""
+    if "lang" in options:
+        return names.CLIENT
+    if options.get("gateway"):
+        return names.GATEWAY
+    if any(mark in options for mark in LEAF_MARKS):
+        return names.LEAF
+    return names.ROUTE if "lnoc" in options or "cluster" in options else names.CLIENT

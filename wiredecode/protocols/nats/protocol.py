@@ -1,0 +1,144 @@
+"""Recognising NATS, cutting it into operations, and finding the next operation after a hole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from wiredecode.jsonfields import parse
+from wiredecode.layer import Layer
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.nats import cutting, transport
+from wiredecode.protocols.nats.conversation import NatsConversation
+from wiredecode.protocols.nats.layers import LAYERS
+from wiredecode.protocols.nats.memory import Memory
+from wiredecode.protocols.nats.names import LINKS
+from wiredecode.protocols.proxy import ProxyV1, ProxyV2, preface_length
+
+IDENTIFY_BYTES = 256 * 1024
+"""A direction that starts late and has not shown an operation in so many bytes is something else."""
+GREETING = re.compile(rb"(INFO|CONNECT)[ \t]*\{", re.IGNORECASE)
+GREETINGS = (b"INFO", b"CONNECT")
+MARKS = {
+    b"INFO": frozenset({"server_id", "max_payload", "version", "proto"}),
+    b"CONNECT": frozenset({"verbose", "pedantic", "lang", "server_id", "auth_token", "headers"}),
+}
+"""Members that tell NATS, and how many of them it takes."""
+NEEDED = {b"INFO": 2, b"CONNECT": 1}
+WEBSOCKET_INFO = re.compile(rb"\x82(?:[\x00-\x7d]|\x7e..|\x7f.{8})INFO[ \t]*\{", re.DOTALL)
+"""The first frame of a server: INFO, neither masked nor compressed."""
+
+Answer = Verdict | Undecided | Rejected
+
+
+class Nats(Protocol):
+    """The protocol of NATS clients, and of the links between NATS servers."""
+
+    name = "nats"
+    title = "NATS"
+    ports = (4222, 6222, 7222, 7422)
+    dialects = LINKS
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+
+    def new_session(self) -> Nats:
+        """The protocol for one capture: its connections know of each other's requests."""
+        return Nats()
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
+        preface = preface_length(data) if started else 0
+        if preface is None:
+            return Undecided()
+        if preface == len(data) and not final:
+            return Undecided()
+        if started:
+            return self._started(data, preface, final, port)
+        return self._late(data, final, port)
+
+    def _started(self, data: bytes, start: int, final: bool, port: bool) -> Answer:
+        """The first bytes of the connection in their direction."""
+        greeting = GREETING.match(data, start)
+        if greeting is not None:
+            line = data.find(b"\n", start, start + cutting.MAX_JSON_LINE)
+            if line < 0:
+                long = len(data) - start > cutting.MAX_JSON_LINE
+                return Rejected() if long or (final and not port) else self._cut_short(final)
+            if tells(greeting[1].upper(), data[greeting.end() - 1 : line]) or port:
+                return Verdict(0, client=greeting[1].upper() == b"CONNECT")
+            return Rejected()
+        if transport.is_http(data, start):
+            return self._websocket(data, start, final)
+        names, ends, cut = cutting.chain(data, start)
+        names = [name for name in names if name in cutting.NAMES]
+        if believed(names, ends, port, final):
+            return Verdict(0, client=cutting.role(names))
+        begun = any(word.startswith(data[start : start + 8].upper()) for word in GREETINGS)
+        waits = ends == cutting.CUT and (begun or cut or not names or ends == cutting.CUT)
+        if waits and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
+            return Undecided()
+        return Rejected()
+
+    def _cut_short(self, final: bool) -> Answer:
+        return Verdict(0) if final else Undecided()
+
+    def _websocket(self, data: bytes, start: int, final: bool) -> Answer:
+        """NATS in a WebSocket: only the first frame of the server tells."""
+        head = data.find(b"\r\n\r\n", start, start + transport.MAX_HTTP_HEAD)
+        if head < 0:
+            return Undecided() if not final and len(data) < transport.MAX_HTTP_HEAD else Rejected()
+        if transport.UPGRADE.search(data, start, head + 2) is None or not data.startswith(b"HTTP/1.1 101 ", start):
+            return Rejected()
+        if WEBSOCKET_INFO.match(data, head + 4):
+            return Verdict(0, client=False)
+        return Undecided() if not final and len(data) < head + 32 else Rejected()
+
+    def _late(self, data: bytes, final: bool, port: bool) -> Answer:
+        """The first bytes seen of a direction that began before."""
+        for match in cutting.CANDIDATE.finditer(data):
+            position = match.start()
+            names, ends, cut = cutting.chain(data, position)
+            if any(name not in cutting.NAMES for name in names):
+                continue
+            if believed(names, ends, port, final):
+                return Verdict(position, client=cutting.role(names))
+            if ends == cutting.CUT and cut and not final and len(data) - position < cutting.SEARCH_BYTES:
+                return Undecided()
+        return Rejected() if final or len(data) >= IDENTIFY_BYTES else Undecided()
+
+    def split(self, data: bytes) -> Split:
+        return cutting.split(data)
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        return cutting.search(data, final=final)
+
+    def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
+        return NatsConversation(connection, dialect, self.memory)
+
+    def layers(self) -> Iterable[type[Layer]]:
+        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2]
+
+
+def tells(word: bytes, line: bytes) -> bool:
+    """Whether the JSON object of a greeting has members that only NATS has."""
+    try:
+        options = parse(line)
+    except ValueError:
+        return False
+    return isinstance(options, dict) and len(MARKS[word] & options.keys()) >= NEEDED[word]
+
+
+def transport_free(data: bytes, start: int) -> bool:
+    """Whether the bytes do not begin as TLS and the like do: that tells nothing about NATS."""
+    return start >= len(data) or transport.layer_at(data, start) is None
+
+
+def believed(names: list[str], ends: str, port: bool, final: bool) -> bool:
+    """Whether a chain of operations is NATS: on an unknown port two, of which one is not of other protocols too."""
+    strong = [name for name in names if name in cutting.STRONG]
+    if port:
+        return bool(strong) or len(names) > 1 or bool(names and final and ends != cutting.BAD)
+    if ends == cutting.BAD:
+        return False
+    return (len(names) > 1 and bool(strong)) or len([name for name in names if name not in cutting.WEAK]) > 2

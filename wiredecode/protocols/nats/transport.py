@@ -1,0 +1,173 @@
+"""What NATS connections turn into: S2 streams, TLS, WebSocket. Only as much as is needed to cut and name them.
+
+Their first bytes tell them from operations, which begin with a letter, ``+`` or ``-``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from wiredecode.fields import Binary, Is, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64
+from wiredecode.layer import Layer
+from wiredecode.protocols.nats import s2
+from wiredecode.protocols.nats.names import S2_CHUNKS, TLS_RECORDS
+from wiredecode.textfields import TextLayer, Token, Until
+
+TLS_HEADER = 5
+MAX_TLS_RECORD = 16384 + 2048
+"""RFC 8446 section 5.2, RFC 5246 section 6.2.3."""
+MAX_HTTP_HEAD = 64 * 1024
+MAX_WEBSOCKET_FRAME = 64 * 1024 * 1024
+WEBSOCKET_STARTS = frozenset(b"\x81\x82\x88\x89\x8a\xc1\xc2")
+"""First bytes of unfragmented frames, compressed ones included."""
+MASKED, COMPRESSED = 0x80, 0x40
+HTTP = re.compile(rb"(?:GET /|HTTP/1\.[01] )")
+HTTP_PREFIXES = (b"GET /", b"HTTP/1.")
+UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
+
+
+class S2Chunk(Layer):
+    """``type uint8 | length uint24 | [crc uint32] | data``, little-endian."""
+
+    filter_name = "nats_s2"
+    fields_desc = [
+        UInt8("chunk_type", "what the chunk holds", names=S2_CHUNKS),
+        UInt24("length", "bytes that follow", little=True, unit="bytes"),
+        Optional(UInt32("crc", "masked CRC-32C of the plain bytes", little=True), Is("chunk_type", 0, 1)),
+        Rest("data", "the block, or plain bytes", secret=True),
+    ]
+    facts = ("chunk_type", "length")
+
+
+class TlsRecord(Layer):
+    """``type uint8 | version uint16 | length uint16 | data`` (RFC 8446 section 5.1)."""
+
+    filter_name = "tls"
+    fields_desc = [
+        UInt8("content_type", "kind of record", names=TLS_RECORDS, default=23),
+        UInt16("version", "legacy version of the record", default=0x0303),
+        UInt16("length", "bytes that follow", unit="bytes"),
+        Rest("data", "the record, encrypted after the handshake"),
+    ]
+    facts = ("content_type", "length")
+
+
+class Target(Token):
+    """Path of a request, without its query, or status of an answer."""
+
+    before = b""
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        found = re.compile(rb"[^ ?\r\n]*").match(data, position, end)
+        stop = found.end() if found is not None else position
+        return position, stop, stop
+
+
+class HttpHead(TextLayer):
+    """A request or an answer that turns the connection into a WebSocket; cookies and queries carry secrets."""
+
+    filter_name = "http"
+    fields_desc = [
+        Until("opening", "method, or version of an answer", stop=b" "),
+        Target("target", "path, or status"),
+        Rest("rest", "query, version and header lines", secret=True),
+    ]
+    facts = ("opening", "target")
+
+
+class WebSocketFrame(Layer):
+    """``FIN, RSV, opcode | MASK, length | [length] | [masking key] | payload`` (RFC 6455 section 5.2)."""
+
+    filter_name = "websocket"
+    fields_desc = [
+        UInt8("flags_opcode", "FIN 0x80, compressed 0x40, opcode in the low four bits", default=0x82),
+        UInt8("mask_length", "MASK 0x80; length, 126: 16 bits follow, 127: 64 bits"),
+        Optional(UInt16("length16", "length", unit="bytes"), Is("mask_length", 126, 254)),
+        Optional(UInt64("length64", "length", unit="bytes"), Is("mask_length", 127, 255)),
+        Optional(Binary("masking_key", "the payload is XORed with it", length=4), Is("mask_length", *range(128, 256))),
+        Rest("data", "the payload", secret=True),
+    ]
+    facts = ("flags_opcode",)
+
+
+LAYERS: tuple[type[Layer], ...] = (S2Chunk, TlsRecord, HttpHead, WebSocketFrame)
+
+
+def layer_at(data: bytes, position: int) -> type[Layer] | None:
+    """The transport whose unit begins at ``position``; None: it is no transport."""
+    first = data[position]
+    if 0x14 <= first <= 0x17 and data[position + 1 : position + 2] in (b"\x03", b""):
+        return TlsRecord
+    if first in WEBSOCKET_STARTS:
+        return WebSocketFrame
+    if first in (s2.COMPRESSED, s2.UNCOMPRESSED) or first >= 0x80:
+        return S2Chunk
+    return HttpHead if is_http(data, position) else None
+
+
+def is_http(data: bytes, position: int) -> bool:
+    """Whether an HTTP head begins here, as far as can be seen."""
+    start = data[position : position + 8]
+    if len(start) < 5:
+        return False
+    return HTTP.match(start) is not None
+
+
+def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
+    """Where the unit ends; None: more bytes tell; a text: why it cannot be one."""
+    if layer is HttpHead:
+        found = data.find(b"\r\n\r\n", position, position + MAX_HTTP_HEAD)
+        if found >= 0:
+            return found + 4
+        return None if len(data) - position < MAX_HTTP_HEAD else "an HTTP head without end"
+    if layer is WebSocketFrame:
+        return websocket_stop(data, position)
+    head = data[position : position + TLS_HEADER]
+    if layer is TlsRecord:
+        if len(head) < TLS_HEADER:
+            return None
+        length = int.from_bytes(head[3:5], "big")
+        return position + TLS_HEADER + length if length <= MAX_TLS_RECORD else "a TLS record is too long"
+    if len(head) < s2.HEADER:
+        return None
+    length = int.from_bytes(head[1:4], "little")
+    if head[0] == s2.STREAM and length != len(s2.IDENTIFIER) - s2.HEADER:
+        return "not the identifier of an S2 stream"
+    if head[0] <= s2.UNCOMPRESSED and length < s2.CRC:
+        return "an S2 chunk without room for its CRC"
+    return position + s2.HEADER + length if length <= s2.MAX_CHUNK else "an S2 chunk is too long"
+
+
+def crc_is_good(data: bytes, position: int) -> bool:
+    """Whether the S2 chunk here, which is whole, stands for bytes that have its CRC."""
+    kind = data[position]
+    if kind > s2.UNCOMPRESSED:
+        return True
+    body = position + s2.HEADER + s2.CRC
+    stop = position + s2.HEADER + int.from_bytes(data[position + 1 : position + 4], "little")
+    crc = int.from_bytes(data[body - s2.CRC : body], "little")
+    return s2.plain(kind, data[body:stop], crc).crc_good
+
+
+def websocket_stop(data: bytes, position: int) -> int | str | None:
+    """Where a WebSocket frame ends, as :func:`stop_of` says it."""
+    if position + 2 > len(data):
+        return None
+    size = data[position + 1]
+    width = {126: 2, 127: 8}.get(size & 0x7F, 0)
+    body = position + 2 + width
+    if body > len(data):
+        return None
+    length = int.from_bytes(data[position + 2 : body], "big") if width else size & 0x7F
+    if length > MAX_WEBSOCKET_FRAME:
+        return "a WebSocket frame is too long"
+    return body + (4 if size & MASKED else 0) + length
+
+
+def unmask(data: bytes, key: bytes) -> bytes:
+    """The payload of a masked frame."""
+    if not data:
+        return b""
+    whole = (key * (len(data) // 4 + 1))[: len(data)]
+    return (int.from_bytes(data, "big") ^ int.from_bytes(whole, "big")).to_bytes(len(data), "big")
