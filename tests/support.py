@@ -146,9 +146,7 @@ Segments = list[tuple[int, bytes]]
 Cutting = Callable[[bytes], Segments]
 
 
-def craft(
-    parts: Iterable[Part], cut: Cutting, server_port: int = 5552, handshake: bool = True
-) -> list[bytes]:
+def craft(parts: Iterable[Part], cut: Cutting, server_port: int = 5552, handshake: bool = True) -> list[bytes]:
     """Packets that carry the parts, each cut by ``cut``."""
     talks: dict[int, Talk] = {}
     packets: list[bytes] = []
@@ -248,6 +246,15 @@ class Segment:
     sent: int
     syn: bool
     packet: int
+
+
+def is_plain(batch: PacketBatch) -> bool:
+    """Whether all packets are TCP in IPv4 in Ethernet without tags or fragments: what `segments` reads."""
+    data = batch.buffer
+    return all(
+        kind == 1 and data[at + 12 : at + 14] == b"\x08\0" and data[at + 23] == 6 and not data[at + 20] & 0x3F
+        for at, kind in zip(batch.start.tolist(), batch.linktype.tolist(), strict=True)
+    )
 
 
 def segments(source: Iterable[PacketBatch]) -> Iterator[Segment]:
@@ -359,9 +366,7 @@ def disagreements(true: Frame, frame: Frame, whole: bool) -> list[str]:
 def is_part(value: Any, of: Any) -> bool:
     """Whether a value occurs in the true one: fewer keys, fewer elements, nothing else."""
     if isinstance(value, dict):
-        return isinstance(of, dict) and all(
-            key in of and is_part(inner, of[key]) for key, inner in value.items()
-        )
+        return isinstance(of, dict) and all(key in of and is_part(inner, of[key]) for key, inner in value.items())
     if isinstance(value, list):
         short = isinstance(of, list) and len(value) <= len(of)
         return short and all(is_part(a, b) for a, b in zip(value, of, strict=False))

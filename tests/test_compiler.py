@@ -129,9 +129,7 @@ def test_styles_have_decoders_of_their_own() -> None:
     raw = BY_NAME["V05"].raw
     layer = LAYERS[19, 1]
     hidden, _ = compiler.record(layer, raw, 0, len(raw), Style())
-    shown, _ = compiler.record(
-        layer, raw, 0, len(raw), Style(lambda data: data.decode("latin-1"), secrets=True)
-    )
+    shown, _ = compiler.record(layer, raw, 0, len(raw), Style(lambda data: data.decode("latin-1"), secrets=True))
     assert hidden["data"] == "<redacted 12 bytes>"
     assert shown["data"] == "\0guest\0guest"
 

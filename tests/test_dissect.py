@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +34,7 @@ from tests.support import (
     without,
 )
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.dissect import DecodeAs
+from wiredecode.identify import DecodeAs
 from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
 
 MOVED = 7000
@@ -62,8 +63,8 @@ def some(batch: PacketBatch, keep: Callable[[int], bool]) -> PacketBatch:
 
 
 @pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.name)
-def test_accounting_closes(path: object) -> None:
-    run = capture(path)  # type: ignore[arg-type]
+def test_accounting_closes(path: Path) -> None:
+    run = capture(path)
     totals = run.totals
     assert totals.closes
     decoded = [frame for frame in run.frames if frame.status != "undecoded"]
@@ -74,15 +75,16 @@ def test_accounting_closes(path: object) -> None:
 
 
 @pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.name)
-def test_nothing_is_undecoded_in_an_undamaged_capture(path: object) -> None:
-    name = path.name.split(".")[0]  # type: ignore[attr-defined]
-    totals = capture(path).totals  # type: ignore[arg-type]
+def test_nothing_is_undecoded_in_an_undamaged_capture(path: Path) -> None:
+    name = path.name.split(".")[0]
+    totals = capture(path).totals
     if name in ("d_snap96", "d_drop1pct"):
         assert totals.missing > 0
         return
     assert (totals.undecoded, totals.missing, totals.late, totals.ignored) == (0, 0, 0, 0)
     assert {looks for looks, _ in totals.other} == ({"TLS"} if name == "c43_tls" else set())
-    assert (totals.duplicate > 0) == (name == "d_shuffled_dups")
+    if not name.startswith("c310"):  # where TCP itself sent something twice
+        assert (totals.duplicate > 0) == (name == "d_shuffled_dups")
     if name == "d_drop1pct":
         assert totals.missing == 10_205
 
@@ -180,6 +182,35 @@ def test_a_hole_inside_a_known_frame_costs_only_that_frame() -> None:
     assert (run.totals.framed, run.totals.missing, run.totals.undecoded) == (len(raw) - 300 + 16, 300, 0)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_changed_bytes_never_raise_and_spoil_nothing_before_them(seed: int) -> None:
+    """Bytes of the streams themselves are wrong: lengths, keys, counts, codecs, AMQP, whatever they hit."""
+    base = capture(RABBITMQ / f"{['c43_codecs_py', 'c43_amqp', 'c43_multi', 'c43_superstream'][seed % 4]}.pcap")
+    chance = random.Random(seed)
+    parts = dialogue(base)
+    first: dict[tuple[int, int], int] = {}
+    reached: dict[tuple[int, int], int] = {}
+    for part in parts:
+        way = part.connection, part.side
+        if chance.random() < 0.3:
+            data = bytearray(part.data)
+            place = chance.randrange(len(data))
+            data[place] ^= 1 << chance.randrange(8)
+            part.data = bytes(data)
+            first.setdefault(way, reached.get(way, 0) + place)
+        reached[way] = reached.get(way, 0) + len(part.data)
+    run = dissect(batches(craft(parts, random_cuts(seed))))
+    assert run.totals.closes
+    ours = {(*frame.connection.ports, frame.side, frame.offset): careful_values(frame) for frame in run.frames}
+    kept = 0
+    for frame in base.frames:
+        number, side = frame.connection.number, frame.side
+        if frame.offset + frame.length <= first.get((number, side), 1 << 60):
+            assert ours.get((40_000 + number, 5552, side, frame.offset)) == careful_values(frame)
+            kept += 1
+    assert 0 < kept < len(base.frames)
+
+
 # Late starts and one direction.
 
 
@@ -209,23 +240,15 @@ def test_one_direction_only(name: str, side: str, syn: bool) -> None:
     path = RABBITMQ / f"{name}.pcap"
     port = struct.pack("!H", 5552)
     index = 1 if side == "client" else 0
-    keep = [
-        s.packet - 1
-        for s in segments(open_capture([path]))
-        if s.flow[index].endswith(port) and (syn or not s.syn)
-    ]
+    keep = [s.packet - 1 for s in segments(open_capture([path])) if s.flow[index].endswith(port) and (syn or not s.syn)]
     batch = without(path, set(range(len(packets(path)))) - set(keep))
     run = dissect([batch])
     expected = [frame for frame in capture(path).frames if frame.sender == side]
     assert run.totals.closes
     assert run.totals.undecoded == 0
     assert {frame.sender for frame in run.frames} == {side}
-    ours = {
-        (flow(frame), frame.offset): (frame.type, frame.status, careful_values(frame)) for frame in run.frames
-    }
-    theirs = {
-        (flow(frame), frame.offset): (frame.type, frame.status, careful_values(frame)) for frame in expected
-    }
+    ours = {(flow(frame), frame.offset): (frame.type, frame.status, careful_values(frame)) for frame in run.frames}
+    theirs = {(flow(frame), frame.offset): (frame.type, frame.status, careful_values(frame)) for frame in expected}
     assert ours == theirs
 
 
@@ -293,9 +316,7 @@ def kafka(seed: int, version: int) -> bytes:
     for correlation in range(1, 120):
         client = chance.choice([b"rdkafka", b"consumer-group-1-0", b"x"])
         body = (
-            chance.randbytes(chance.choice([4, 16, 40]))
-            if correlation % 2
-            else struct.pack(">iih", 1, 0, 3) + b"abc"
+            chance.randbytes(chance.choice([4, 16, 40])) if correlation % 2 else struct.pack(">iih", 1, 0, 3) + b"abc"
         )
         key = chance.randint(0, 31)
         request = struct.pack(">hhih", key, version, correlation, len(client)) + client + body

@@ -19,7 +19,7 @@ from wiredecode.export.records import BYTES, dumps, record, rfc3339, totals_reco
 from wiredecode.layer import Style
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 
-KEYS = {
+KEYS: dict[str, Any] = {
     "frame": int,
     "time": str,
     "time_ns": int,
@@ -74,9 +74,7 @@ def test_addresses_times_and_packets() -> None:
 
 
 def test_requests_and_responses_point_at_each_other() -> None:
-    rows = {
-        row["frame"]: row for row in (record(frame) for frame in capture(RABBITMQ / "c43_basic.pcap").frames)
-    }
+    rows = {row["frame"]: row for row in (record(frame) for frame in capture(RABBITMQ / "c43_basic.pcap").frames)}
     linked = 0
     for number, row in rows.items():
         if row["request"] is not None:
@@ -151,9 +149,9 @@ def test_bytes_in_every_style(style: str, expected: str) -> None:
 def test_bytes_of_sub_batches_and_amqp_are_in_the_style_asked_for() -> None:
     body = b"\x00\x53\x75\xa0\x03abc"
     inner = struct.pack(">I", len(body)) + body
-    raw = struct.pack(
-        ">HHBIQBHII", 2, 1, 1, 1, 5, 0x90, 1, len(inner), len(gzip.compress(inner))
-    ) + gzip.compress(inner)
+    raw = struct.pack(">HHBIQBHII", 2, 1, 1, 1, 5, 0x90, 1, len(inner), len(gzip.compress(inner))) + gzip.compress(
+        inner
+    )
     run = play(struct.pack(">I", len(raw)) + raw, style=Style(BYTES["sha256"]))
     message = record(run.frames[-1])["layers"]["rabbitmq_stream"]["messages"][0]["sub_batch"]["messages"][0]
     assert message["data"] == hashlib.sha256(body).hexdigest()

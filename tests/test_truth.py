@@ -18,9 +18,7 @@ PAIRS = list(truth.pairs(RABBITMQ))
 
 def test_every_capture_has_its_truth() -> None:
     """But those of RabbitMQ 3.10, whose client told nothing."""
-    assert [path for path, _ in PAIRS] == [
-        path for path in capture_files() if not path.name.startswith("c310")
-    ]
+    assert [path for path, _ in PAIRS] == [path for path in capture_files() if not path.name.startswith("c310")]
 
 
 @pytest.mark.parametrize(("path", "truth_path"), PAIRS, ids=[path.name for path, _ in PAIRS])
@@ -30,7 +28,7 @@ def test_rabbitmq_capture(path: Path, truth_path: Path) -> None:
 
 def spoiled(kind: str) -> dict[str, Any]:
     """The truth of c43_basic with one lie in it."""
-    told = json.loads((RABBITMQ / "c43_basic.truth.json").read_text())
+    told: dict[str, Any] = json.loads((RABBITMQ / "c43_basic.truth.json").read_text())
     frames = told["connections"][0]["frames"]
     if kind == "field":
         frames[0]["fields"]["correlation_id"] += 1

@@ -22,6 +22,8 @@ from wiredecode.protocols.base import Conversation, Protocol
 from wiredecode.protocols.registry import protocols
 from wiredecode.streams import Stream
 
+ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
+
 LOOKAHEAD_FRAMES = 1000
 """A request waits at most for so many frames to be told its response before it is handed on."""
 LOOKAHEAD_BYTES = 8 * 1024 * 1024
@@ -133,7 +135,7 @@ class Dialogue:
         for event in identifier.waiting:
             self._feed(self.streams[event.direction.side], event)
         # None of these was known before the protocol was: they follow that packet, in the order in which they came.
-        self.out[before:] = sorted(self.out[before:], key=lambda frame: (frame.ready, frame.side))
+        self.out[before:] = sorted(self.out[before:], key=attrgetter("ready"))
         for frame in self.out[before:]:
             frame.ready = max(frame.ready, known.ready)
 
@@ -216,16 +218,13 @@ class Dissector:
             totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
             totals.last_ns = max(totals.last_ns, last)
         self._events(self.network.feed(batch))
-        for connection in self.network.take_forgotten():
-            self._forget(connection, "the connection ended")
+        self._forget_ended("another connection took its place")
         yield from self._release(self.network.watermark)
 
     def finish(self) -> Iterator[Frame]:
         """The capture is over: yield everything that is left and close the accounts."""
         self._events(self.network.finish())
-        for connection in [dialogue.connection for dialogue in self._dialogues.values()]:
-            ended = {"FIN": "the connection was closed", "RST": "the connection was reset"}
-            self._forget(connection, ended.get(connection.closed or "", "the capture ends"))
+        self._forget_ended("the capture ends")
         yield from self._release(None)
         while self._lookahead:
             yield self._lookahead.popleft()
@@ -253,6 +252,11 @@ class Dissector:
         for dialogue, waiting in unknown.items():
             dialogue.identify(waiting)
 
+    def _forget_ended(self, reason: str) -> None:
+        """Close the accounts of connections that are over; ``reason`` holds for those that did not say so."""
+        for connection in self.network.take_forgotten():
+            self._forget(connection, ENDINGS.get(connection.closed or "", reason))
+
     def _forget(self, connection: Connection, reason: str) -> None:
         totals = self.totals
         for direction in connection.directions:
@@ -264,7 +268,7 @@ class Dissector:
         dialogue = self._dialogues.get(connection.number)
         if dialogue is None:
             return
-        dialogue.end(reason, connection.ended or self.network.packets)
+        dialogue.end(reason, connection.ended)
         if dialogue.streams is None:
             server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
             key = dialogue.other or "unknown", server

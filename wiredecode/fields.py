@@ -56,7 +56,7 @@ class Short(Exception):
 
 def take(field: str, position: int, length: int, end: int) -> int:
     """Return the end of ``length`` bytes at ``position``, or raise :class:`Short`."""
-    if position + length > end:
+    if length < 0 or position + length > end:
         raise Short(field, length, end - position, position)
     return position + length
 
@@ -419,7 +419,10 @@ class Sized(Kind):
         return value
 
     def emit_value(self, em: Emitter, value: str, count: str) -> None:
-        em.line(f"q = p + {count}")
+        if isinstance(self.length, Number) and self.length.signed:  # a negative length leads nowhere
+            em.line(f"q = p + {count} if {count} >= 0 else e + 1")
+        else:
+            em.line(f"q = p + {count}")
         em.require("q", self.name, count)
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")

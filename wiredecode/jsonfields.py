@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import Kind, Short, plain, redacted, text
 from wiredecode.layer import Layer, Range, Style
-from wiredecode.textfields import TextLayer, Unfit, line_stop
+from wiredecode.textlines import TextLayer, Unfit, line_stop
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -142,7 +142,7 @@ class Others(Member):
     """The members that are not declared, as one mapping; records show them beside the declared ones."""
 
 
-def members(*declared: Member) -> list[Kind]:
+def members(*declared: Member) -> list[Any]:
     """The ``fields_desc`` of a JSON object."""
     return [*declared, Others("other", "struct", "members that are not known")]
 

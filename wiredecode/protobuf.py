@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from wiredecode import compiler, fields
 from wiredecode.fields import Array, Binary, Kind, Number, Rest, Short, Struct, Text, rfc3339_ns, take
 from wiredecode.layer import Layer
-from wiredecode.tails import Invalid, TailLayer, moved
+from wiredecode.tails import TailLayer, moved
+from wiredecode.textlines import Unfit
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -48,7 +49,7 @@ def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, 
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return value, position + index + 1
-    raise Invalid(field, position, f"a varint of more than {MAX_VARINT_BYTES} bytes")
+    raise Unfit(field, f"a varint of more than {MAX_VARINT_BYTES} bytes", position)
 
 
 def write_varint(value: int, width: int = 0) -> bytes:
@@ -414,7 +415,7 @@ class Message(TailLayer):
                 position = self._occurrence(data, position, end)
                 if self.members > MAX_MEMBERS:
                     reason = f"more than {MAX_MEMBERS} members: the rest is not decoded"
-                    raise Invalid("unknown_fields", position, reason)
+                    raise Unfit("unknown_fields", reason, position)
         except Short as short:
             self.problem = short
         return position
@@ -423,7 +424,7 @@ class Message(TailLayer):
         tag, position = read_varint("tag", data, start, end)
         number, wire = tag >> 3, tag & 7
         if wire not in WIRE_TYPES or not 0 < number <= MAX_NUMBER:
-            raise Invalid("tag", start, f"field number {number} with wire type {wire} cannot be")
+            raise Unfit("tag", f"field number {number} with wire type {wire} cannot be", start)
         kind = self.by_number.get(number)
         if kind is None or not kind.accepts(wire):
             return self._unknown(data, start, end, len(self.shape))

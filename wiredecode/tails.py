@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
 
 
-class Invalid(Short):
-    """Bytes that cannot be what they should be, whatever follows; ``reason`` says why."""
-
-    def __init__(self, field: str, start: int, reason: str, partial: Any = None) -> None:
-        super().__init__(field, 0, 0, start, partial)
-        self.reason = reason
-
-
 def moved(problem: Short, field: str, start: int) -> Short:
     """The same problem, of another field and place."""
     problem = copy.copy(problem)

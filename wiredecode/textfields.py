@@ -11,13 +11,12 @@ Tokens stand on a line: up to LF, or to the end of the frame for protocols that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import Kind, Optional, Short, Test, plain, printable, text
+from wiredecode.fields import Kind, Short, printable, text
 from wiredecode.layer import Layer
+from wiredecode.textlines import TextLayer, Unfit, begin_line, line_stop, token_line, token_pattern
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -26,123 +25,6 @@ MAX_DIGITS = 9
 """Longest decimal number, as text protocols bound it; a declaration may say otherwise."""
 SHOWN_CHARACTERS = 40
 """Of a value that does not fit its field, in a finding."""
-STRAY = (b"\r", b"\v", b"\f")
-"""Blanks to ``bytes.split`` that need a closer look: they separate tokens in some places only, or never."""
-
-
-class Unfit(Short):
-    """Bytes that cannot be the field, whatever follows."""
-
-    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
-        super().__init__(field, 0, 0, start, partial)
-        self.reason = reason
-
-
-class TextLayer(Layer):
-    """Base of text messages. ``blanks`` are the bytes that separate tokens."""
-
-    __slots__ = ("spelling",)
-    blanks: ClassVar[bytes] = b" \t\r"
-
-    def __init__(self, *args: Any, **kw: Any) -> None:
-        self.spelling: dict[str, tuple[bytes, bytes, bytes]] = {}
-        super().__init__(*args, **kw)
-
-
-@cache
-def token_pattern(blanks: bytes) -> re.Pattern[bytes]:
-    """Blanks, then a token as the group; a CR that is no blank is a byte of the token unless the line ends there."""
-    stray = rb"" if b"\r" in blanks else rb"|\r(?!\n|\Z)"
-    characters = re.escape(blanks) + rb"\r\n"
-    return re.compile(rb"[%s]*((?:[^%s]%s)*)" % (re.escape(blanks), characters, stray))
-
-
-def line_stop(data: bytes, position: int, end: int) -> int:
-    """Where the line at ``position`` ends: at its LF, or where the frame ends."""
-    stop = data.find(b"\n", position, end)
-    return end if stop < 0 else stop
-
-
-def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
-    """How many tokens follow on the line."""
-    stop, count, match = line_stop(data, position, end), 0, token_pattern(blanks).match
-    while (found := match(data, position, stop)) and found[1]:
-        position, count = found.end(), count + 1
-    return count
-
-
-# How the compiled decoder reads a line of tokens.
-
-
-class Line:
-    """A line while the code that reads it is generated: in ``tokens``, of which ``index`` is the next.
-
-    The index is a number as long as it is the same for every frame, then the name of a variable.
-    """
-
-    def __init__(self, tokens: str, count: str, stop: str) -> None:
-        self.tokens, self.count, self.stop = tokens, count, stop
-        self.index: int | str = 1
-        self.sure = 1
-        """Tokens known to be there."""
-
-    def variable(self, em: Emitter) -> str:
-        """The index as a variable: from here on it depends on the frame."""
-        if isinstance(self.index, int):
-            name = em.variable("k")
-            em.line(f"{name} = {self.index}")
-            self.index = name
-        return self.index
-
-    def left(self, em: Emitter) -> str:
-        """The expression for the number of tokens left."""
-        return f"{self.count} - {self.variable(em)}"
-
-    def take(self, em: Emitter) -> str:
-        """The expression of the next token."""
-        if isinstance(self.index, int):
-            self.index += 1
-            if self.index > self.sure:
-                em.line(f"if {self.count} < {self.index}: raise Cut")
-            return f"{self.tokens}[{self.index - 1}]"
-        em.line(f"if {self.index} >= {self.count}: raise Cut")
-        em.line(f"{self.index} += 1")
-        return f"{self.tokens}[{self.index} - 1]"
-
-
-def token_line(em: Emitter) -> Line | None:
-    """The line of tokens being read in one go, if the decoder being generated does that here."""
-    return em.scopes[-1].line
-
-
-def begin_line(em: Emitter, word: Word) -> bool:
-    """Generate the splitting of a line, if it holds tokens only; tell whether it was done."""
-    layer = em.scopes[-1].layer
-    kinds = [plain(kind) for kind in layer.fields_desc]
-    rest = kinds[next(index for index, kind in enumerate(kinds) if kind.name == word.name) + 1 :]
-    end = next((index for index, kind in enumerate(rest) if isinstance(kind, LineEnd)), None)
-    if em.careful or end is None or not all(isinstance(kind, Token) for kind in rest[:end]):
-        return False
-    required = 1
-    for kind in layer.fields_desc[len(kinds) - len(rest) : len(kinds) - len(rest) + end]:
-        if isinstance(kind, Optional):
-            break
-        required += 1
-    tokens, count, stop, line = (em.variable(name) for name in ("t", "n", "stop", "line"))
-    em.line(f"{stop} = b.find(b'\\n', p, e)")
-    em.line(f"{line} = b[p:{stop}]")
-    strays = " or ".join(f"{stray!r} in {line}" for stray in STRAY[1:])
-    em.line(f"if {stop} < 0 or {line}.find(b'\\r') != len({line}) - 1 or {strays}: raise Cut")
-    em.line(f"{tokens} = {line}.split()")
-    em.line(f"{count} = len({tokens})")
-    em.line(f"if {count} < {required} or {tokens}[0] != {word.word!r}: raise Cut")
-    em.line(f"if {line}[-2] in b' \\t': raise Cut")
-    em.scopes[-1].line = found = Line(tokens, count, stop)
-    found.sure = required
-    return True
-
-
-# Kinds.
 
 
 class Piece(Kind):
@@ -233,13 +115,14 @@ class Word(Piece):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        return repr(self.word.decode()) if begin_line(em, self) else super().emit(em)
+        return repr(self.word.decode()) if begin_line(em, self.name, self.word) else super().emit(em)
 
 
 class Token(Piece):
     """A run of bytes without blanks; blanks before it."""
 
     before = b" "
+    on_line: ClassVar[str] = "token"
 
     def minimum(self) -> int:
         return 1
@@ -264,7 +147,10 @@ class Token(Piece):
 
 
 class Decimal(Token):
-    """A token of 1 to ``digits`` decimal digits. ``measure`` computes the number that a layer built from values says."""
+    """A token of 1 to ``digits`` decimal digits.
+
+    ``measure`` computes the number that a layer built from values says.
+    """
 
     column = "uint64"
 
@@ -376,9 +262,11 @@ class LineText(Piece):
 
 
 class Until(Piece):
-    """Text up to a delimiter, which belongs to the field but not to the value; ``skip`` are bytes left out before it."""
+    """Text up to a delimiter, which is no part of the value; ``skip`` are bytes left out before it."""
 
-    def __init__(self, name: str, doc: str = "", *, stop: bytes, skip: bytes = b"", before: bytes = b"", **kw: Any):
+    def __init__(
+        self, name: str, doc: str = "", *, stop: bytes, skip: bytes = b"", before: bytes = b"", **kw: Any
+    ) -> None:
         super().__init__(name, doc, **kw)
         self.after, self.skip, self.before = stop, skip, before
 
@@ -411,6 +299,8 @@ class Hidden(Piece):
 
 class LineEnd(Hidden):
     """Blanks, an optional CR, and LF."""
+
+    on_line: ClassVar[str] = "end"
 
     def __init__(self, name: str = "line_end", doc: str = "end of the line", **kw: Any) -> None:
         kw.setdefault("default", b"\r\n")
@@ -468,65 +358,3 @@ class Mark(Hidden):
         em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise Cut")
         em.line(f"p = {stop}")
         return repr(self.mark)
-
-
-# Presence.
-
-
-class TokensLeft(Test):
-    """One of the given numbers of tokens is left on the line."""
-
-    def __init__(self, *counts: int) -> None:
-        self.counts = counts
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        return tokens_left(data, position, end, getattr(layer, "blanks", TextLayer.blanks)) in self.counts
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        if line is not None:
-            count = line.left(em)
-            return f"{count} == {self.counts[0]}" if len(self.counts) == 1 else f"{count} in {self.counts!r}"
-        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
-
-
-class NextToken(Test):
-    """The next token is one of the given ones."""
-
-    def __init__(self, *tokens: bytes) -> None:
-        self.tokens = tokens
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        blanks = getattr(layer, "blanks", TextLayer.blanks)
-        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
-        return found is not None and found[1] in self.tokens
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        if line is not None:
-            index = line.variable(em)
-            return f"{index} < {line.count} and {line.tokens}[{index}] in {self.tokens!r}"
-        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
-
-
-class MoreOnLine(Test):
-    """Something other than blanks is left on the line."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        return bool(data[position : line_stop(data, position, end)].strip(b" \t\r"))
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.constant(self.holds)}(b, p, e, None)"
-
-
-class Present(Test):
-    """An earlier optional field is there."""
-
-    def __init__(self, field: str) -> None:
-        self.field = field
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return self.field in layer.fields
-
-    def emit(self, em: Emitter) -> str:
-        return em.presence(self.field)

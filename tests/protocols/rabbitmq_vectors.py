@@ -59,9 +59,7 @@ def properties(**pairs: str) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in pairs.items()]
 
 
-def chunk(
-    chunk_id: int, crc: int, data_length: int, entries: list[Any] | None, **other: Any
-) -> dict[str, Any]:
+def chunk(chunk_id: int, crc: int, data_length: int, entries: list[Any] | None, **other: Any) -> dict[str, Any]:
     """A chunk of epoch 1 at the time of all vectors; one record per entry unless told otherwise."""
     count = 1 if entries is None else len(entries)
     header = {
@@ -132,8 +130,7 @@ VECTORS = [
             "response_code": 1,
             "properties": properties(product="RabbitMQ", version="4.3.6"),
         },
-        "000000318011000100000001000100000002000770726f6475637400085261626269744d51000776657273696f"
-        "6e0005342e332e36",
+        "000000318011000100000001000100000002000770726f6475637400085261626269744d51000776657273696f6e0005342e332e36",
         record={
             "key": "PeerPropertiesResponse",
             "key_code": 0x8011,
@@ -523,9 +520,7 @@ VECTORS = [
         {
             "subscription_id": 1,
             "committed_chunk_id": 9,
-            "chunk": chunk(
-                7, 0xBEAF0989, 13, [{"data": b"hello"}, {"data": b""}], bloom_size=16, trailer_length=15
-            ),
+            "chunk": chunk(7, 0xBEAF0989, 13, [{"data": b"hello"}, {"data": b""}], bloom_size=16, trailer_length=15),
         },
         "0000004a0008000201000000000000000950000002000000020000018bcfe5687b000000000000000100000000"
         "00000007beaf09890000000d0000000f100000000000000568656c6c6f00000000",
@@ -587,9 +582,7 @@ VECTORS = [
                 17,
                 None,
                 chunk_type=1,
-                tracking=[
-                    {"entry_length": 13, "records": [{"tracking_type": 1, "reference": "trk", "value": 3}]}
-                ],
+                tracking=[{"entry_length": 13, "records": [{"tracking_type": 1, "reference": "trk", "value": 3}]}],
             ),
         },
         "00000046000800010750010001000000010000018bcfe5687b000000000000000100000000000000052f65b084"
@@ -908,8 +901,7 @@ VECTORS = [
                 0xC0,
                 5,
                 380,
-                "28b52ffd607c003d0100a800000048005375a0435a7374642"
-                "d302d78313233340600029220400f01ca105079820c42024b",
+                "28b52ffd607c003d0100a800000048005375a0435a7374642d302d78313233340600029220400f01ca105079820c42024b",
             ),
         ),
         "0000004d0002000100000000010000000000000019c000050000017c0000003128b52ffd607c003d0100a80000"

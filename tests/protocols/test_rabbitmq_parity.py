@@ -103,13 +103,13 @@ def truncation(raw: bytes, chance: random.Random) -> bytes:
 
 def tampered_length(raw: bytes, chance: random.Random) -> bytes:
     """Some two or four bytes become a length that is near to the truth, or far from it."""
-    width = chance.choice([2, 4])
+    width: int = chance.choice([2, 4])
     place = chance.randrange(4, max(5, len(raw) - width))
     left = len(raw) - place - width
-    value = chance.choice(
-        [0, 1, left, left + 1, max(0, left - 1), 2 ** (8 * width) - 1, 2 ** (8 * width - 1)]
+    value: int = chance.choice(
+        [0, 1, max(0, left), max(0, left + 1), max(0, left - 1), 256**width - 1, 256**width // 2]
     )
-    return raw[:place] + (value % 2 ** (8 * width)).to_bytes(width, "big") + raw[place + width :]
+    return raw[:place] + value.to_bytes(width, "big", signed=False) + raw[place + width :]
 
 
 def insertion(raw: bytes, chance: random.Random) -> bytes:
@@ -161,7 +161,8 @@ def test_on_mutations(mutate: Any) -> None:
 
 def test_any_bytes_as_any_layer() -> None:
     chance = random.Random(5)
-    for layer in (*LAYERS.values(), Unknown):
+    layers: list[type[Layer]] = [*LAYERS.values(), Unknown]
+    for layer in layers:
         for size in (1, 7, 8, 20, 60, 200):
             agrees(layer, chance.randbytes(size))
             agrees(layer, bytes(size))
@@ -208,9 +209,7 @@ def test_offsets_of_a_chunk_go_up_by_one_for_every_message() -> None:
                 continue
             chunk = frame.layers["rabbitmq_stream"]["chunk"]
             messages = [
-                one
-                for entry in chunk.get("entries", ())
-                for one in entry.get("sub_batch", {}).get("messages", [entry])
+                one for entry in chunk.get("entries", ()) for one in entry.get("sub_batch", {}).get("messages", [entry])
             ]
             offsets = [message["offset"] for message in messages]
             assert offsets == list(range(chunk["chunk_id"], chunk["chunk_id"] + len(offsets)))

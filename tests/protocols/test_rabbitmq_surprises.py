@@ -29,9 +29,7 @@ Step = tuple[int, bytes | Layer | str]
 
 def play(*steps: Step, handshake: bool = True, port: int = 5552, **options: Any) -> Run:
     """A connection, step by step: (side, a layer, bytes, or the name of a vector)."""
-    parts = [
-        Part(1, side, BY_NAME[what].raw if isinstance(what, str) else bytes(what)) for side, what in steps
-    ]
+    parts = [Part(1, side, BY_NAME[what].raw if isinstance(what, str) else bytes(what)) for side, what in steps]
     run = dissect(batches(craft(parts, every(1460), port, handshake)), **options)
     assert run.totals.closes
     return run
@@ -323,7 +321,7 @@ def test_sasl_challenge_with_a_length_of_two_or_four_bytes(width: int) -> None:
     answer = run.frames[-1]
     assert (answer.status, codes(answer)) == ("ok", [])
     assert answer.request == 2
-    assert asked.hex() in [fields(answer).get("challenge"), fields(answer).get("long_challenge")]
+    assert careful_values(answer)["challenge" if width == 2 else "long_challenge"] == asked
 
 
 def test_unknown_command_answered_with_close() -> None:
@@ -437,9 +435,7 @@ def test_null_in_a_string_that_cannot_be_null_is_malformed() -> None:
 def test_publisher_id_reused_after_delete() -> None:
     deleted: list[Step] = [(C, rs.DeletePublisher(correlation_id=30, publisher_id=1)), (S, plain(6, 30))]
     again = declare(1, "second", 31)
-    run = play(
-        (C, "V01"), *declare(1, "first", 10), (C, publish(1, b"a")), *deleted, *again, (C, publish(1, b"b"))
-    )
+    run = play((C, "V01"), *declare(1, "first", 10), (C, publish(1, b"a")), *deleted, *again, (C, publish(1, b"b")))
     assert streams(run.of("Publish")) == ["first", "second"]
     assert all(not frame.findings for frame in run.of("Publish"))
 
@@ -502,9 +498,7 @@ def test_late_and_repeated_and_zero_credits_are_fine() -> None:
 
 
 def test_the_answer_names_what_was_asked() -> None:
-    run = play(
-        (C, "V01"), *declare(7, "orders", 10, "app"), *subscribe(3, "orders", 11), (C, publish(7, b"x"))
-    )
+    run = play((C, "V01"), *declare(7, "orders", 10, "app"), *subscribe(3, "orders", 11), (C, publish(7, b"x")))
     assert run.of("DeclarePublisherResponse")[0].generated == {"publisher_id": 7, "stream": "orders"}
     assert run.of("SubscribeResponse")[0].generated == {"subscription_id": 3, "stream": "orders"}
     assert fields(run.of("Publish")[0])["reference"] == "app"
@@ -529,9 +523,7 @@ def test_an_end_without_close() -> None:
     talk = Talk()
     packed = [*talk.handshake(), *talk.send(C, BY_NAME["V01"].raw), talk.packet(S, flags=RST)]
     run = dissect(batches(packed))
-    assert [(frame.type, frame.status, codes(frame)) for frame in run.frames] == [
-        ("PeerProperties", "ok", [])
-    ]
+    assert [(frame.type, frame.status, codes(frame)) for frame in run.frames] == [("PeerProperties", "ok", [])]
 
 
 # Who is who.
@@ -553,9 +545,7 @@ def test_an_end_without_close() -> None:
         ([(C, "V12"), (C, "V12"), (C, "V12")], False),
     ],
 )
-def test_sides_without_a_handshake_are_told_by_what_only_one_side_sends(
-    steps: list[Step], told: bool
-) -> None:
+def test_sides_without_a_handshake_are_told_by_what_only_one_side_sends(steps: list[Step], told: bool) -> None:
     run = play(*steps, handshake=False)
     assert len(run.frames) == len(steps)
     for frame in run.frames:
@@ -658,9 +648,7 @@ def test_many_frames_in_one_segment_and_a_size_split_over_segments() -> None:
 # PROXY prefaces.
 
 PROXY_V1 = b"PROXY TCP4 192.0.2.7 192.0.2.9 56324 5552\r\n"
-PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + bytes(
-    [192, 0, 2, 7, 192, 0, 2, 9, 0xDC, 4, 0x15, 0xB0]
-)
+PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + bytes([192, 0, 2, 7, 192, 0, 2, 9, 0xDC, 4, 0x15, 0xB0])
 PREFACES = {"v1": PROXY_V1, "v2": PROXY_V2, "v2_local": b"\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"}
 
 
@@ -740,9 +728,7 @@ GZIP = bytes.fromhex("1f8b08000000000002ff6360601049c4021880e249580000f25e515f30
         pytest.param(0xD0, b"abc", 1, 7, id="codec_not_assigned"),
     ],
 )
-def test_a_broken_sub_batch_is_told_and_shown_as_it_is(
-    codec: int, data: bytes, count: int, uncompressed: int
-) -> None:
+def test_a_broken_sub_batch_is_told_and_shown_as_it_is(codec: int, data: bytes, count: int, uncompressed: int) -> None:
     frame = batched(codec, data, count, uncompressed)
     assert frame.status == "ok"
     assert codes(frame) == ["sub-batch"]
@@ -757,9 +743,7 @@ def test_a_broken_sub_batch_is_told_and_shown_as_it_is(
 def test_offsets_go_on_behind_a_sub_batch_that_cannot_be_decompressed() -> None:
     broken = SubBatch(codec=0x90, record_count=10, uncompressed_length=99, data=b"broken")
     chunk = Chunk(chunk_id=100, entries=[ChunkEntry(sub_batch=broken), ChunkEntry(data=b"after")])
-    frame = play((C, "V01"), *subscribe(1, "s", 2), (S, rs.Deliver(subscription_id=1, chunk=chunk))).frames[
-        -1
-    ]
+    frame = play((C, "V01"), *subscribe(1, "s", 2), (S, rs.Deliver(subscription_id=1, chunk=chunk))).frames[-1]
     assert fields(frame)["chunk"]["entries"][1]["offset"] == 110
     assert codes(frame) == ["sub-batch"]
 

@@ -109,9 +109,7 @@ def check(frame: Frame, vector: Vector) -> None:
     surplus = [finding for finding in frame.findings if finding.code == "surplus-bytes"]
     assert bool(surplus) == bool(vector.surplus)
     if vector.problem is not None:
-        assert [(f.severity, f.field) for f in frame.findings if f.code == "field-cut"] == [
-            ("error", vector.problem)
-        ]
+        assert [(f.severity, f.field) for f in frame.findings if f.code == "field-cut"] == [("error", vector.problem)]
 
 
 FEEDINGS = {

@@ -58,7 +58,7 @@ def _stream(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
 
 def _derived(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
     """A damaged connection: whole frames whole, cut ones partial, nothing that never was."""
-    wrong = []
+    wrong: list[str] = []
     by_place = {
         (frame.source == stream["client"], frame.offset, frame.data): frame
         for frame in frames
@@ -66,14 +66,14 @@ def _derived(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
     }
     real = {(told["dir"], told.get("hex") or told.get("sha256")) for told in stream["frames"]}
     found = {("c2s" if key[0] else "s2c", said) for key in by_place for said in _digests(key[2][4:])}
-    for told in stream["frames"]:
-        if told["status"] == "complete" and (told["dir"], told.get("hex") or told.get("sha256")) not in found:
-            wrong.append(f"{stream['client']} {told['dir']} {told['stream_offset']}: whole frame missing")
+    wrong += [
+        f"{stream['client']} {told['dir']} {told['stream_offset']}: whole frame missing"
+        for told in stream["frames"]
+        if told["status"] == "complete" and (told["dir"], told.get("hex") or told.get("sha256")) not in found
+    ]
     for frame in by_place.values():
         direction = "c2s" if frame.source == stream["client"] else "s2c"
-        if frame.status != "partial" and not real & {
-            (direction, said) for said in _digests(frame.data[4:])
-        }:
+        if frame.status != "partial" and not real & {(direction, said) for said in _digests(frame.data[4:])}:
             wrong.append(f"{stream['client']} {direction} {frame.offset}: a frame that never was")
     return wrong
 
@@ -141,14 +141,17 @@ def _command(frame: Frame, record: dict[str, Any], decode: dict[str, Any], same:
         same("words", sorted(set(decode["params"].values()) - said), [])
         return
     for key, wanted in decode["params"].items():
-        name = {"auth_prefix_token": "auth_token"}.get(key, names.PARAMETERS.get(key, (key, ""))[0])
+        name: str = {"auth_prefix_token": "auth_token"}.get(key, names.PARAMETERS.get(key, (key, ""))[0])
         if key == "json" or (key == "payload" and isinstance(record.get("payload"), dict)):
             continue
         if key == "offsetsPayload":
-            name, wanted = "offsets", [
-                dict(zip(("partition", "offset"), map(int, pair.removeprefix("P").split(":")), strict=True))
-                for pair in wanted.split(",")
-            ]
+            name, wanted = (
+                "offsets",
+                [
+                    dict(zip(("partition", "offset"), map(int, pair.removeprefix("P").split(":")), strict=True))
+                    for pair in wanted.split(",")
+                ],
+            )
             same(name, record.get(name), wanted)
             continue
         if key.startswith("arg"):

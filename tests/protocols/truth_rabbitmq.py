@@ -55,8 +55,9 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
         wrong = [line for told in connections(run, truth) for line in told]
     else:
         wrong = [*javascript(run, truth)]
-    wrong += [f"event {event['event']}: {line}" for event in truth["events"] for line in an_event(run, event)]
-    wrong += [*errors(run, truth["events"])]
+    events = truth.get("events", [])
+    wrong += [f"event {event['event']}: {line}" for event in events for line in an_event(run, event)]
+    wrong += [*errors(run, events)]
     return wrong
 
 
@@ -196,13 +197,13 @@ def differences(actual: Any, expected: Any, path: str = "") -> Iterator[str]:
 
 def same_bytes(data: bytes, digest: dict[str, Any]) -> bool:
     told = digest.get("sha256", hashlib.sha256(data).hexdigest())
-    return len(data) == digest["len"] and hashlib.sha256(data).hexdigest() == told
+    return bool(len(data) == digest["len"] and hashlib.sha256(data).hexdigest() == told)
 
 
 def javascript(run: Run, truth: dict[str, Any]) -> Iterator[str]:
     """What the JavaScript client wrote and saw, by the port of its connection."""
     wrote: dict[int, list[Any]] = {}
-    for command in truth["commands_written"]:
+    for command in truth.get("commands_written", ()):
         said = (
             command["key"],
             command["version"],
@@ -211,7 +212,7 @@ def javascript(run: Run, truth: dict[str, Any]) -> Iterator[str]:
         )
         wrote.setdefault(command["local_port"], []).append(said)
     saw: dict[int, list[Any]] = {}
-    for answer in truth["responses_seen"]:
+    for answer in truth.get("responses_seen", ()):
         code = answer["code"] if answer["key"] not in (15, 20) else None
         correlation = answer["correlation_id"] if answer["key"] != 20 else None
         saw.setdefault(answer["local_port"], []).append((answer["key"], correlation, code))
@@ -223,8 +224,8 @@ def javascript(run: Run, truth: dict[str, Any]) -> Iterator[str]:
                 ids = [message["publishing_id"] for message in values.get("messages", ())] or None
                 ours.append((frame.code, values["version"], values.get("correlation_id"), ids))
             if frame.destination.endswith(f":{port}") and (frame.type or "").endswith(("Response", "Tune")):
-                said = ((frame.code or 0) & 0x7FFF, values.get("correlation_id"), values.get("response_code"))
-                theirs.append(said)
+                key = (frame.code or 0) & 0x7FFF
+                theirs.append((key, values.get("correlation_id"), values.get("response_code")))
         yield from differences(ours, wrote[port], f"written by port {port}")
         yield from differences(theirs, saw.get(port, []), f"seen by port {port}")
 
@@ -266,9 +267,7 @@ def an_event(run: Run, event: dict[str, Any]) -> Iterator[str]:
         for key, told in event.items():
             if key == "messages" or key.startswith("consumer_"):
                 yield from consumed(run, told, event)
-    elif (
-        name in ("published", "published_filtered", "published_super_stream", "sub_entry_published") and plain
-    ):
+    elif name in ("published", "published_filtered", "published_super_stream", "sub_entry_published") and plain:
         yield from were_published(run, event)
     for side in ("request_hex", "response_hex"):
         if side in event and not any(frame.data[4:].hex() == event[side] for frame in run.frames):
@@ -359,9 +358,7 @@ def errors(run: Run, events: list[dict[str, Any]]) -> Iterator[str]:
     for frame in run.frames:
         values = careful_values(frame)
         codes = [values.get("response_code")]
-        codes += [
-            one.get("response_code") for name in ("streams", "errors") for one in dicts(values.get(name))
-        ]
+        codes += [one.get("response_code") for name in ("streams", "errors") for one in dicts(values.get(name))]
         refused.update(code for code in codes if code not in (None, 1))
     told = Counter(event["code"] for event in events if "error" in event and "code" in event)
     for code, count in told.items():

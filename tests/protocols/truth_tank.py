@@ -148,9 +148,7 @@ def facts_said(frame: Frame, command: str) -> Counter[Fact]:
         if not values["partition_count"]:
             return Counter([("UnknownTopic", record["topic"], None)])
         marks = record["partitions"]
-        return Counter(
-            ("marks", each["partition"], each["first_available"], each["high_water_mark"]) for each in marks
-        )
+        return Counter(("marks", each["partition"], each["first_available"], each["high_water_mark"]) for each in marks)
     if command == "create":
         return Counter([created_fact(record)])
     assert command == "topology"

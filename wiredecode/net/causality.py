@@ -70,7 +70,7 @@ def take(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: lis
 def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
     """Take a segment, or let it wait; segments of both sides must come in packet order.
 
-    Both streams may have something to `Stream.flush` afterwards.
+    Its stream, and the other one if `Tracked.waiting`, may have something to `Stream.flush` afterwards.
     """
     if segment.flags & (FIN | RST):
         tracked.note_end(side, segment.flags)
@@ -78,8 +78,9 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     if waiting is not None and waiting.delayed:
         waiting.expire(origin.clock, out)
     wanted = _wanted(other, segment) if tracked.waits else 0
-    if wanted > other.reach:
+    if wanted > other.reach and other.has_hole:
         other.expire(origin.clock, out)
+        other.flush(out)
     if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
         wanted = max(wanted, waiting.last_wanted(side))  # an end stays behind the data it follows
     if wanted > (other.reach if waiting is None else waiting.reach(1 - side)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -70,14 +71,6 @@ class Tracked:
             self.ends |= 1 << side
             self.connection.closed = self.connection.closed or "FIN"
 
-    def expire(self, clock: int, out: list[Event]) -> None:
-        """Give up the holes and waits of both sides whose time is over, and flush."""
-        if self.waiting is not None and self.waiting.delayed:
-            self.waiting.expire(clock, out)
-        for stream in self.streams:
-            stream.expire(clock, out)
-            stream.flush(out)
-
 
 class Connections:
     """The connections of a capture, least recently seen first; at most `Limits.connections` of them."""
@@ -106,6 +99,12 @@ class Connections:
     def closed(self) -> int:
         """Closed connections that are remembered."""
         return len(self._closed)
+
+    def closed_flows(self) -> Iterator[FlowKey]:
+        """The flows of closed connections that are remembered."""
+        for tracked in self._closed:
+            yield tracked.key
+            yield reverse(tracked.key)
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """The next packets come: their capture times and numbers."""
@@ -208,7 +207,8 @@ class Connections:
         return tracked, side
 
     def _forget(self, tracked: Tracked, number: int, out: list[Event]) -> None:
-        tracked.expire(FOREVER, out)
+        if tracked.waiting is not None and tracked.waiting.delayed:
+            tracked.waiting.expire(FOREVER, out)
         for stream in tracked.streams:
             stream.finish(out)
         del self._recent[tracked]

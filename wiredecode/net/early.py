@@ -16,7 +16,8 @@ from wiredecode.net.serial import HALF, MASK
 FLOW = 34
 """Bits of a position within its flow: a distance of sequence numbers and a bit more."""
 
-UNKNOWN = -1
+UNKNOWN, NO_WAIT = -1, -2
+"""In place of a sequence number."""
 
 
 def early_flows(
@@ -33,14 +34,15 @@ def early_flows(
     """The flows, if any, with a segment whose ACK is ahead of what came in order on the opposite flow before it.
 
     ``seq``, ``ack``, ``length``, ``flags``: of every place in ``flows.rows``. Of every flow: ``expected`` is the
-    next sequence number of its stream, ``other`` that of the opposite stream (`UNKNOWN`: not known before the
-    batch), ``opposite`` the flow of that in this batch or -1. ``holed``: flows whose stream waits for a hole.
+    next sequence number of its stream, ``opposite`` the opposite flow in this batch or -1; ``other`` is the next
+    sequence number of the opposite stream where there is no such flow, or `NO_WAIT`. Both may be `UNKNOWN`.
+    ``holed``: flows whose stream waits for a hole.
     """
     flow_of, begin = flows.flow_of, np.array(flows.begin)
     across = np.array(opposite)
     start_of, start_across = _starts(seq, begin, np.array(expected), np.array(other), across)
     acked = (ack - start_across[flow_of] + HALF & MASK) - HALF
-    asks = (acked > 0) & (flags & (ACK | RST) == ACK) & (start_across[flow_of] != UNKNOWN)
+    asks = (acked > 0) & (flags & (ACK | RST) == ACK) & (start_across[flow_of] >= 0)
     asks[1:] &= (ack[1:] != ack[:-1]) | (flow_of[1:] != flow_of[:-1])  # the first to acknowledge is the earliest
     asking = np.flatnonzero(asks)
     if not len(asking):
@@ -56,9 +58,7 @@ def early_flows(
     return early
 
 
-def _starts(
-    seq: Int64s, begin: Int64s, expected: Int64s, other: Int64s, across: Int64s
-) -> tuple[Int64s, Int64s]:
+def _starts(seq: Int64s, begin: Int64s, expected: Int64s, other: Int64s, across: Int64s) -> tuple[Int64s, Int64s]:
     """Of every flow and of its opposite, the sequence number that positions count from."""
     if len(seq) == 0:
         return expected, other

@@ -10,8 +10,8 @@ import numpy as np
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Origin
 from wiredecode.net.causality import Segment, arrive, take
-from wiredecode.net.connections import BOTH, Connections, FlowKey, Tracked, reverse
-from wiredecode.net.early import UNKNOWN, early_flows
+from wiredecode.net.connections import Connections, FlowKey, Tracked, reverse
+from wiredecode.net.early import NO_WAIT, UNKNOWN, early_flows
 from wiredecode.net.flows import group_by_flow
 from wiredecode.net.reassembly import Stream
 from wiredecode.net.segments import COLUMNS, FIN, RST, SYN, Row, Segments
@@ -82,8 +82,8 @@ class ColumnIntake:
         self._cursor = flows.begin[:-1]
         rows = self._rows = flows.rows
         self._row_list: list[int] = rows.tolist()
-        flags = segments.flags[rows]
-        seq = (segments.seq[rows] + (flags & SYN != 0)) & MASK
+        flags = self._flags = segments.flags[rows]
+        seq = self._seq_column = (segments.seq[rows] + (flags & SYN != 0)) & MASK
         self._seq: list[int] = seq.tolist()
         self._length = segments.length[rows]
         self._number = segments.number[rows]
@@ -130,13 +130,12 @@ class ColumnIntake:
         s, flows, longest = self._segments, self._flows, self._connections.closed_ns
         if int(self._clock[-1] - self._clock[0]) <= longest:
             return False
-        places = np.flatnonzero(s.flags[self._rows] & (FIN | RST))
-        since = dict(zip(flows.flow_of[places[::-1]].tolist(), self._rows[places[::-1]].tolist(), strict=True))
-        if self._connections.closed:
-            for flow, key in enumerate(flows.keys):
-                found = self._connections.find(key)
-                if found is not None and found[0].ends == BOTH:
-                    since[flow] = flows.first[flow]
+        ends = np.flatnonzero(self._flags & (FIN | RST))[::-1]
+        since: dict[int, int] = dict(zip(flows.flow_of[ends].tolist(), self._rows[ends].tolist(), strict=True))
+        for key in self._connections.closed_flows():
+            flow = self._flow_of_key.get(key, -1)
+            if flow >= 0:
+                since[flow] = flows.first[flow]
         for flow, row in since.items():
             other = self._flow_of_key.get(reverse(flows.keys[flow]), flow)
             last = max(flows.last[flow], flows.last[other])
@@ -171,21 +170,23 @@ class ColumnIntake:
 
     def _ordered(self, owners: list[Owner], opposite: list[int]) -> set[int]:
         """Flows that must be taken in packet order together with their opposite."""
-        ordered: set[int] = set()
-        expected, others, holed = [], [], []
+        begin = np.array(self._flows.begin)
+        ordered: set[int] = set(np.flatnonzero(np.array(self._cursor) != begin[:-1]).tolist())
+        expected, others = [], []
         for flow, (tracked, side) in enumerate(owners):
-            stream, other = tracked.streams[side], tracked.streams[1 - side]
-            expected.append(UNKNOWN if stream.base is None else stream.base + stream.reach & MASK)
-            if stream.has_hole:
-                holed.append(flow)
-            known = other.base is not None and tracked.waits and (other.heard or opposite[flow] >= 0)
-            others.append(other.base + other.reach & MASK if known and other.base is not None else UNKNOWN)
-            delayed = tracked.waiting is not None and tracked.waiting.delayed
-            if delayed or self._cursor[flow] != self._flows.begin[flow]:
-                ordered.add(flow)
-        flags = self._segments.flags[self._rows]
-        ack = self._segments.ack[self._rows]
-        columns = np.array(self._seq, np.int64), ack, self._length, flags
+            expected.append(tracked.streams[side].expected())
+            if not tracked.waits:
+                others.append(NO_WAIT)
+            else:
+                others.append(UNKNOWN if opposite[flow] >= 0 else tracked.streams[1 - side].expected())
+        holed = []
+        if self._connections.holed:
+            for flow, (tracked, side) in enumerate(owners):
+                if tracked.streams[side].has_hole:
+                    holed.append(flow)
+                if tracked.waiting is not None and tracked.waiting.delayed:
+                    ordered.add(flow)
+        columns = self._seq_column, self._segments.ack[self._rows], self._length, self._flags
         ordered.update(early_flows(self._flows, *columns, expected, others, opposite, holed))
         ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
         return ordered
@@ -220,17 +221,24 @@ class ColumnIntake:
 
     def _syn(self, row: int, flow: int, tracked: Tracked, side: int) -> None:
         """A SYN: what came before belongs to the connection as it is, what follows perhaps to a new one."""
-        key, begin = self._flows.keys[flow], self._flows.begin
+        key = self._flows.keys[flow]
         other = self._flow_of_key.get(reverse(key), -1)
         other = -1 if other == flow else other
-        end, other_end = (
-            bisect_left(self._row_list, row, self._cursor[part], begin[part + 1]) if part >= 0 else 0
-            for part in (flow, other)
-        )
-        self._take_ordered(flow, other, end, other_end)
+        end, other_end = self._place_of(row, flow), self._place_of(row, other)
+        if end > self._cursor[flow] or (other >= 0 and other_end > self._cursor[other]):
+            self._take_ordered(flow, other, end, other_end)
         s = self._segments
         isn, flags, ack, number = int(s.seq[row]), int(s.flags[row]), int(s.ack[row]), int(s.ready[row])
         self._connections.synchronize(key, tracked, side, isn, flags, ack, number, self._out)
+
+    def _place_of(self, row: int, flow: int) -> int:
+        """The first place of ``flow`` that is left and not before ``row``."""
+        if flow < 0:
+            return 0
+        place, end = self._cursor[flow], self._flows.begin[flow + 1]
+        if place == end or self._row_list[place] >= row:
+            return place
+        return bisect_left(self._row_list, row, place, end)
 
     def _take(self, flow: int, owner: Owner) -> None:
         """Put the segments of ``flow`` into its stream."""
@@ -272,7 +280,11 @@ class ColumnIntake:
         flags = int(self._segments.flags[row])
         if flags & (FIN | RST):
             tracked.note_end(side, flags)
-        segment = Segment(self._seq[place], 0, flags, self._segments.payload(row), int(self._length[place]))
+        length = int(self._length[place])
+        if not length and not flags & RST:
+            tracked.streams[side].fin(self._seq[place], self._origin(place), self._out)
+            return
+        segment = Segment(self._seq[place], 0, flags, self._segments.payload(row), length)
         take(tracked, side, segment, self._origin(place), self._out)
 
     def _origin(self, place: int) -> Origin:

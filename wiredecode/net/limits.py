@@ -58,5 +58,5 @@ class Limits:
 TOTAL_CHECK_PACKETS = 1024
 """`Limits.buffered_total` is enforced at multiples of this packet number: so batch size does not matter."""
 
-CLOSED_CHECK_PACKETS = 8192
+CLOSED_CHECK_PACKETS = 32768
 """`Limits.closed_connections` is enforced at multiples of this packet number."""

@@ -14,7 +14,7 @@ import numpy as np
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Arrival, Backlog, Origin
 from wiredecode.net.limits import Limits
-from wiredecode.net.serial import advance, distance
+from wiredecode.net.serial import MASK, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, Event, Gap, Note
 
 NOT_CAPTURED = "not captured"
@@ -109,6 +109,12 @@ class Stream:
     def reach(self) -> int:
         """Position up to which everything is there, the FIN counted as one byte."""
         return self.offset + (self._fin is not None and self._fin <= self.offset)
+
+    def expected(self) -> int:
+        """The next sequence number; -1 when it is not known, or the sender was never seen to send."""
+        if self.base is None or (self.isn is None and self.offset == 0 and self._backlog is None):
+            return -1
+        return self.base + self.reach & MASK
 
     @property
     def buffered(self) -> int:

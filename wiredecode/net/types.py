@@ -25,7 +25,8 @@ class Connection:
     """``"FIN"`` or ``"RST"`` once seen."""
     ended: int = 0
     """Number of the packet at which it was forgotten, 0 before: of its successor's SYN, of the first packet after
-    its time was over, of the one that made it one too many, or of the last of the capture. It does not depend on how the capture was cut into batches."""
+    its time was over, of the one that made it one too many, or of the last of the capture. It does not depend on
+    how the capture was cut into batches."""
     directions: tuple[Direction, Direction] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -59,7 +59,7 @@ class PayloadTells(Test):
         return f"{em.constant(self.holds)}(b, p, e, None)"
 
 
-def payload(guarded: bool) -> list[Kind]:
+def payload(guarded: bool) -> list[Any]:
     """The message itself; in guarded layers hidden where a client put its token into it."""
     plain = Binary("data", "the message", length=UInt32)
     if not guarded:
@@ -68,7 +68,7 @@ def payload(guarded: bool) -> list[Kind]:
     return [Optional(hidden, PayloadTells(True)), Optional(plain, PayloadTells(False))]
 
 
-def header(dialect: str) -> list[Kind]:
+def header(dialect: str) -> list[Any]:
     seed = dialect == "seed"
     fields: list[Kind] = [
         length(),
@@ -88,7 +88,7 @@ def header(dialect: str) -> list[Kind]:
     ]
 
 
-def message_fields(dialect: str, guarded: bool) -> list[Kind]:
+def message_fields(dialect: str, guarded: bool) -> list[Any]:
     fields: list[Kind] = []
     if dialect not in ("nokey", "first"):
         fields.append(UInt64("offset", "offset in the log; 0 from clients"))

@@ -96,6 +96,9 @@ def raw_snappy(body: bytes) -> bytes | None:
 
 # Text.
 
+LINES_AND_JOINERS = dict.fromkeys(map(ord, "\n\r\t\u200d"))
+"""Not printable by themselves, and yet in texts: the last one joins emoji."""
+
 
 def text_command(data: bytes, start: int, stop: int) -> type[Message] | None:
     """The layer of a client's text at ``data[start:stop]`` (a whole frame), None if it is none."""
@@ -162,7 +165,7 @@ def is_text(body: bytes) -> bool:
         text = body.decode()
     except UnicodeDecodeError:
         return False
-    return all(character.isprintable() or character in "\n\r\t\ufe0f\u200d" for character in text)
+    return text.translate(LINES_AND_JOINERS).isprintable()
 
 
 # All together.

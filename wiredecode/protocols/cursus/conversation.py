@@ -1,4 +1,4 @@
-"""The state of one Cursus connection: who is who, which commands wait for their reply, and whether it became a stream."""
+"""The state of one Cursus connection: who is who, which commands wait for a reply, whether it became a stream."""
 
 from __future__ import annotations
 
@@ -205,10 +205,10 @@ def _is_fact(value: Any) -> bool:
 
 
 def plausible(request: str, reply: str) -> bool:
-    """Whether a command of this type can have such a reply at all: where frames were lost, order alone proves nothing."""
+    """Whether a command can have such a reply at all: where frames were lost, order alone proves nothing."""
     if reply in ("ERROR", "Text", "JsonError", "Unknown", "Compressed"):
         return True
-    if request in ("CONSUME",):
+    if request == "CONSUME":
         return reply == BATCH
     if request == "STREAM":
         return reply in PUSHED

@@ -1,4 +1,4 @@
-"""How much a supposed frame looks like Cursus: used to recognise the protocol and to find the next frame after a hole."""
+"""How much a supposed frame looks like Cursus: to recognise the protocol, and to find the next frame after a hole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wiredecode import compiler
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus.batch import BATCHES, choose, sound
+from wiredecode.protocols.cursus.batch import BATCHES, fits, sound
 from wiredecode.protocols.cursus.body import (
     CODECS,
     MAX_SNAPPY_RATIO,
@@ -26,7 +26,7 @@ from wiredecode.protocols.cursus.layers import Envelope
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest body taken for real: what clients and older brokers accept."""
 PEEK_BYTES = 4096
-"""A text whose end has not come is believed after so many bytes of it."""
+"""Of a text so many bytes are looked at; one whose end has not come is believed after as many."""
 PEEK_MESSAGES = 16
 """Batches of more messages are believed by their header, and not read through."""
 PEEK_INFLATED = 64 * 1024
@@ -45,11 +45,13 @@ PRINTABLE = re.compile(rb"[\t\n\r -~\x80-\xff]*")
 TOPIC = re.compile(rb"[A-Za-z0-9._=*?-]*\Z")
 FRONT = re.compile(rb"[ \t\r\n]*(\w+)(\W)?|[ \t\r\n]*[{\[]")
 GOOD_REPLY = re.compile(
-    rb"OK (?:[a-z_A-Z]+=|\[)|ERROR: \w|STREAM_CONTROL type=|\{[ \r\n\t]*\"(?:status|error)\"[ \r\n\t]*:|\{.{0,80}\"last_offset\"",
+    rb"OK (?:[a-z_A-Z]+=|\[)|ERROR: \w|STREAM_CONTROL type="
+    rb"|\{[ \r\n\t]*\"(?:status|error)\"[ \r\n\t]*:|\{.{0,80}\"last_offset\"",
     re.DOTALL,
 )
 REPLY_WORDS = ("OK", "ERROR", "STREAM_CONTROL")
 COMMAND_WORDS = tuple(sorted(names.COMMANDS | set(names.DISCOVERY)))
+KNOWN_WORDS = (*COMMAND_WORDS, *REPLY_WORDS)
 
 
 class Evidence(NamedTuple):
@@ -60,8 +62,11 @@ class Evidence(NamedTuple):
     client: bool | None = None
 
 
-def judge(data: bytes, position: int) -> Evidence:
-    """Judge the supposed frame at ``position``. Costs little, whatever its length says."""
+def judge(data: bytes, position: int, final: bool = False) -> Evidence:
+    """Judge the supposed frame at ``position``; ``final``: no more of it will come, so its start must do.
+
+    Costs little, whatever its length says. More bytes change no answer but :data:`CUT`.
+    """
     if position + 4 > len(data):
         return Evidence(CUT)
     size = LENGTH.unpack_from(data, position)[0]
@@ -74,16 +79,17 @@ def judge(data: bytes, position: int) -> Evidence:
     if end > len(data) and (not front.strip() or any(magic.startswith(front) for magic in MAGICS)):
         return Evidence(CUT, end)
     if front.startswith(names.MAGIC):
-        return _batch(data, position, end)
+        return _batch(data, position, end, final)
     if codec_of(front, 0, len(front)) is not None:
         return Evidence(WEAK if end <= len(data) else CUT, end)
-    return _text(data, position, end)
+    return (_text if front[0] else _envelope)(data, position, end, final)
 
 
-def _batch(data: bytes, start: int, end: int) -> Evidence:
-    """A batch: to its last byte, where it has few messages, otherwise by its header."""
+def _batch(data: bytes, start: int, end: int, final: bool) -> Evidence:
+    """A batch: a small one to its last byte, others by their header."""
+    whole = end <= len(data)
     if len(data) - start < 8:
-        return Evidence(CUT if end > len(data) else BAD, end)
+        return Evidence(BAD if whole else CUT, end)
     topic = int.from_bytes(data[start + 6 : start + 8], "big")
     if topic > MAX_TOPIC_BYTES or not TOPIC.match(data, start + 8, min(start + 8 + topic, len(data))):
         return Evidence(BAD, end)
@@ -94,36 +100,35 @@ def _batch(data: bytes, start: int, end: int) -> Evidence:
         except UnicodeDecodeError:
             continue
         except compiler.Cut:
-            cut = cut or end > len(data)
+            cut = cut or not whole
             continue
         smallest = layer.fields_desc[-1].element.minimum()
         if not sound(dialect, values) or values["messages"] * smallest > end - reached:
             continue
-        if end <= len(data) and values["messages"] <= PEEK_MESSAGES and choose(data, start, end)[0] is None:
-            continue
+        if values["messages"] <= PEEK_MESSAGES and end - start <= MAX_PEEK_BYTES:
+            cut = cut or not (whole or final)
+            if not (whole or final) or (whole and not fits(dialect, data, start, end)):
+                continue
         client = True if values.get("acks", "1") != "1" or values.get("idempotent") else None
         return Evidence(SURE, end, client)
     return Evidence(CUT if cut else BAD, end)
 
 
-def _text(data: bytes, start: int, end: int) -> Evidence:
+def _text(data: bytes, start: int, end: int, final: bool) -> Evidence:
     """A text of either side."""
     position, stop = start + 4, min(end, len(data))
-    whole = end <= len(data)
-    if data[position] == 0:
-        return _envelope(data, start, end)
     front = FRONT.match(data, position, min(stop, position + 64))
     if front is None:
         return Evidence(BAD, end)
-    clean = PRINTABLE.match(data, position, stop).end() == stop  # type: ignore[union-attr]
-    word = (front[1] or b"").decode("ascii", "replace").upper()
-    if not whole and stop - position < PEEK_BYTES:
-        begun = front[2] is None and any(name.startswith(word) for name in (*COMMAND_WORDS, *REPLY_WORDS))
-        known = begun or word in names.COMMANDS or word in REPLY_WORDS
-        return Evidence(CUT if known and (clean or b"message=" in data[position:stop]) else BAD, end)
+    seen = min(stop, position + PEEK_BYTES)
+    dirt = PRINTABLE.match(data, position, seen).end()  # type: ignore[union-attr]
+    if dirt < seen and data.find(b"message=", position, dirt) < 0:
+        return Evidence(BAD, end)
+    if end > stop and stop - position < PEEK_BYTES and not final:
+        return Evidence(CUT if _may_begin(front, KNOWN_WORDS) else BAD, end)
     if raw_command(data, position, stop):
-        return Evidence(GOOD if clean else WEAK, end, True)
-    if not clean:
+        return Evidence(GOOD if dirt == seen else WEAK, end, True)
+    if dirt < seen:
         return Evidence(BAD, end)
     if GOOD_REPLY.match(data, position, stop):
         return Evidence(GOOD, end, False)
@@ -132,7 +137,13 @@ def _text(data: bytes, start: int, end: int) -> Evidence:
     return Evidence(WEAK if not front[1] and data[stop - 1 : stop] in b"}]" else BAD, end, False)
 
 
-def _envelope(data: bytes, start: int, end: int) -> Evidence:
+def _may_begin(front: re.Match[bytes], words: tuple[str, ...]) -> bool:
+    """Whether a text whose end has not come begins with one of the words, or with JSON."""
+    word = (front[1] or b"").decode("ascii", "replace").upper()
+    return any(known == word if front[2] else known.startswith(word) for known in words)
+
+
+def _envelope(data: bytes, start: int, end: int, final: bool) -> Evidence:
     """A text in an envelope: the length of a topic, the topic, a command."""
     position, stop = start + 4, min(end, len(data))
     if stop - position < 2:
@@ -141,17 +152,23 @@ def _envelope(data: bytes, start: int, end: int) -> Evidence:
     if inside > end or not TOPIC.match(data, position + 2, min(inside, stop)):
         return Evidence(BAD, end)
     if end > stop:
-        word = FRONT.match(data, inside, min(stop, inside + 64)) if inside < stop else None
-        if word is None or not word[1]:
-            return Evidence(CUT if inside >= stop else BAD, end)
-        upper = word[1].decode("ascii", "replace").upper()
-        known = upper in COMMAND_WORDS or (word[2] is None and any(name.startswith(upper) for name in COMMAND_WORDS))
-        believed = known and stop - position >= PEEK_BYTES
-        return Evidence(SURE if believed else CUT if known else BAD, end, True if believed else None)
+        return _cut_envelope(data, position, inside, end, final)
     layer = text_command(data, start, end)
     if layer is None or layer is Envelope:
         return Evidence(WEAK if layer is Envelope and _is_publish(data, inside, end) else BAD, end, True)
     return Evidence(SURE, end, True)
+
+
+def _cut_envelope(data: bytes, position: int, inside: int, end: int, final: bool) -> Evidence:
+    """An envelope whose end has not come."""
+    if inside >= len(data):
+        return Evidence(CUT, end)
+    front = FRONT.match(data, inside, inside + 64)
+    if front is not None and front[1] and _may_begin(front, COMMAND_WORDS):
+        believed = front[2] is not None and (final or len(data) - position >= PEEK_BYTES)
+        return Evidence(SURE if believed else CUT, end, True if believed else None)
+    publish = inside > position + 2 and _is_publish(data, inside, len(data))
+    return Evidence(CUT if publish else BAD, end)
 
 
 def _is_publish(data: bytes, position: int, end: int) -> bool:

@@ -51,7 +51,7 @@ class Stretch(Kind):
         stop = self.reach(data, position, end)
         return text(data[position:stop]), stop
 
-    def write(self, value: str | None, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         return (value or "").encode("utf-8", "surrogateescape")
 
     def emit(self, em: Emitter) -> str:
@@ -65,7 +65,7 @@ class Stretch(Kind):
     def sliced(self, em: Emitter) -> str:
         return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
 
-    def present(self, value: str, show: Callable[[bytes], str]) -> Any:
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return printable(value)
 
     def i2repr(self, pkt: Any, x: Any) -> str:
@@ -82,13 +82,13 @@ class SecretStretch(Stretch):
         stop = self.reach(data, position, end)
         return data[position:stop], stop
 
-    def write(self, value: bytes | None, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         return bytes(value or b"")
 
     def sliced(self, em: Emitter) -> str:
         return "b[p:q]"
 
-    def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return value.decode("utf-8", "backslashreplace")
 
     def shown(self, em: Emitter, expression: str) -> str:
@@ -122,12 +122,24 @@ class Tells(Test):
         return f"{em.constant(self.holds)}(b, p, e, None)"
 
 
+MAX_PIECES = 65_536
+"""Pieces of one text that are read: each becomes an object, whatever it weighs on the wire."""
+_MOST_PIECES = re.compile(rb"(?:\s*\S+){0,%d}" % (MAX_PIECES - 1)).match
+
+
 class Pieces(Array):
-    """Elements up to where ``bound`` says, which is at most the end of the frame."""
+    """Elements with white space between them, up to where ``bound`` says, which is at most the end of the frame."""
 
     def __init__(self, name: str, element: type[Layer], bound: Reach, doc: str = "", **kw: Any) -> None:
         super().__init__(name, element, doc, count=None, **kw)
-        self.bound = bound
+        self.whole_bound = bound
+
+    def bound(self, data: bytes, position: int, end: int) -> int:
+        stop = self.whole_bound(data, position, end)
+        if stop - position < 2 * MAX_PIECES:
+            return stop
+        most = _MOST_PIECES(data, position, stop)
+        return most.end() if most else position
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
         return super().read(data, position, self.bound(data, position, end), layer)

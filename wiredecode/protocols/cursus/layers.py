@@ -5,15 +5,15 @@ Source: the broker's and the clients' source, and captures of both. All integers
     length uint32 | body (length bytes)
 
 The body is a batch (``BA 7C``), a text command of the client, raw or in an envelope (uint16 length and topic in front),
-a text or JSON reply of the broker, or any of these compressed as a whole. Nothing in a frame numbers it: replies come in the
-order of the commands.
+a text or JSON reply of the broker, or any of these compressed as a whole. Nothing in a frame numbers it: replies come
+in the order of the commands.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, Optional, Rest, Struct, Text, UInt32
 from wiredecode.layer import Layer
@@ -25,15 +25,15 @@ REST = rb".*"
 WORD = rb"\S*"
 QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|\S*'
 REPLY_VALUE = (
-    rb"(?<=\sassignments=)\[[^\]]*\]|(?<=\s)\[[^\]]*\]|(?<=\ssnapshot=).*|(?<=\ssnapshots=).*|(?<=\sbrokers=).*"
+    rb"(?<=\sassignments=)\[[^\[\]]*\]|(?<=\s)\[[^\[\]]*\]|(?<=\ssnapshot=).*|(?<=\ssnapshots=).*|(?<=\sbrokers=).*"
     rb"|(?<=\scluster=).*|\S*"
 )
 """Values of an OK reply: lists in brackets hold blanks, JSON goes on to the end."""
 
 _NAMES = b"|".join(name.encode() for name in sorted(COMMANDS, key=len, reverse=True))
-RAW_COMMAND = rb"[ \t\r\n]*(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
+RAW_COMMAND = rb"[ \t\r\n]*+(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
 """A command without envelope; its first byte is a letter or a blank, that of an envelope is 0 for every legal topic."""
-ENVELOPE_COMMAND = rb"[\0 \t\r\n]*(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
+ENVELOPE_COMMAND = rb"[\0 \t\r\n]*+(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
 DISCOVERY_COMMAND = rb"(?:AUTH \S+ +)?(?:" + "|".join(DISCOVERY).encode() + rb")(?=[ \t\r\n]|\Z)"
 
 
@@ -76,7 +76,7 @@ def blanks(name: str, doc: str = "white space") -> Kind:
     return Optional(Stretch(name, BLANKS, doc), Next(BLANKS))
 
 
-def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "secret") -> list[Kind]:
+def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "secret") -> list[Any]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [
         Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), Tells(pattern, True)),
@@ -84,7 +84,7 @@ def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "
     ]
 
 
-def piece(pattern: bytes) -> list[Kind]:
+def piece(pattern: bytes) -> list[Any]:
     """``key=value`` or a bare value, after white space."""
     has_key = rb"[^=\s]*="
     return [
@@ -132,7 +132,7 @@ def before(tag: bytes) -> Reach:
     return bound
 
 
-def command_fields(*arguments: Kind) -> list[Kind]:
+def command_fields(*arguments: Kind) -> list[Any]:
     return [
         length(),
         Optional(
@@ -144,8 +144,6 @@ def command_fields(*arguments: Kind) -> list[Kind]:
         *arguments,
         blanks("end", "white space at the end"),
     ]
-
-
 
 
 class MessageTail(Layer):
@@ -168,7 +166,7 @@ class PayloadTail(Layer):
     ]
 
 
-def key_values(tail: type[Layer], tag: bytes) -> list[Kind]:
+def key_values(tail: type[Layer], tag: bytes) -> list[Any]:
     return command_fields(
         Pieces("arguments", Argument, before(tag), "parameters in the order of the wire"),
         blanks("gap"),
@@ -179,8 +177,8 @@ def key_values(tail: type[Layer], tag: bytes) -> list[Kind]:
 class Command(Message):
     """A command with ``key=value`` parameters.
 
-    Pieces without ``=`` are ignored by brokers, except for the list of offsets (``P0:3,P1:7``) at the end of two commands. The
-    first ``message=``, even inside another value, takes the rest::
+    Pieces without ``=`` are ignored by brokers, except for the list of offsets (``P0:3,P1:7``) at the end of two
+    commands. The first ``message=``, even inside another value, takes the rest::
 
         [0000 | uint16 + topic] NAME key=value key=value ... [message=rest]
     """
@@ -327,9 +325,7 @@ class Unknown(Message):
 
 def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> Message:
     """A ``key=value`` command as today's clients send it, ready to build. ``envelope``: None sends it raw."""
-    pieces = [
-        Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()
-    ]
+    pieces = [Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()]
     fields = {"command_name": name, "arguments": pieces}
     if envelope is not None:
         fields["envelope_topic"] = envelope

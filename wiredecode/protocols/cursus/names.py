@@ -1,11 +1,16 @@
-"""Words of the Cursus protocol: commands, parameters, reply fields, error codes (upstream's pkg and docs, 2025-11 to 2026-08)."""
+"""Words of the Cursus protocol: commands, parameters, reply fields, error codes (upstream, 2025-11 to 2026-08)."""
 
 from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 MAGIC = b"\xba\x7c"
 """First bytes of a batch."""
 
-COMMANDS = frozenset(
+COMMANDS = _words(
     """
     AUTH CREATE DELETE LIST LIST_CLUSTER CLUSTER_STATUS ELECT_LEADER PUBLISH CONSUME STREAM HELP HEARTBEAT JOIN_GROUP
     LEAVE_GROUP COMMIT_OFFSET BATCH_COMMIT REGISTER_GROUP GROUP_STATUS FETCH_OFFSET LIST_GROUPS LIST_OFFSETS SYNC_GROUP
@@ -13,20 +18,20 @@ COMMANDS = frozenset(
     SAVE_SNAPSHOT READ_SNAPSHOT STREAM_VERSION REPLICATE_MESSAGE REPLICATE_SNAPSHOT LIST_SNAPSHOTS FETCH_SNAPSHOT
     CATCHUP_SNAPSHOTS FIND_COORDINATOR RAFT_APPLY METADATA INTERNAL_BATCH PROTOCOL_INFO NEGOTIATE
     EXIT SUBSCRIBE COMMIT SETGROUP PUBLISH_IDEMPOTENT
-    """.split()
+    """
 )
 """Commands of today's broker, then those of documents and clients, then those of 2025-11."""
 
 DISCOVERY = ("JOIN_CLUSTER", "LEAVE_CLUSTER", "HEARTBEAT_CLUSTER", "LIST_CLUSTER")
 """Commands of the discovery port, with JSON behind them."""
 
-EXACT = frozenset("HELP LIST LIST_GROUPS LIST_CLUSTER CLUSTER_STATUS PROTOCOL_INFO".split())
+EXACT = _words("HELP LIST LIST_GROUPS LIST_CLUSTER CLUSTER_STATUS PROTOCOL_INFO")
 """Commands that take nothing after their name: with arguments they are unknown to the broker."""
 
-PAYLOAD_COMMANDS = frozenset("REPLICATE_MESSAGE REPLICATE_SNAPSHOT RAFT_APPLY".split())
+PAYLOAD_COMMANDS = _words("REPLICATE_MESSAGE REPLICATE_SNAPSHOT RAFT_APPLY")
 """Commands whose ``payload=`` takes the rest of the text, as JSON."""
 
-OFFSET_COMMANDS = frozenset("BATCH_COMMIT SEND_OFFSETS_TO_TXN".split())
+OFFSET_COMMANDS = _words("BATCH_COMMIT SEND_OFFSETS_TO_TXN")
 """Commands that end with a list of partitions and offsets."""
 
 TEXT, INTEGER, BOOLEAN = "text", "integer", "boolean"
@@ -34,23 +39,29 @@ TEXT, INTEGER, BOOLEAN = "text", "integer", "boolean"
 PARAMETERS: dict[str, tuple[str, str]] = {
     **{
         name: (name, TEXT)
-        for name in """
-        topic principal auth_token internal_token token features cleanup_policy partitioner auth_policy read_acl write_acl
-        group member isolation isolation_level broker key acks metadata event_type transactional_id txn transaction
-        result action state type leader payload message transaction_state transaction_marker control_batch_type
-        control_batch_key control_batch_value producer_id memberId consumerId
-        """.split()
+        for name in _words(
+            """
+        topic principal auth_token internal_token token features cleanup_policy partitioner auth_policy read_acl
+        write_acl group member isolation isolation_level broker key acks metadata event_type transactional_id txn
+        transaction result action state type leader payload message transaction_state transaction_marker
+        control_batch_type control_batch_key control_batch_value producer_id memberId consumerId
+        """
+        )
     },
     **{
         name: (name, INTEGER)
-        for name in """
+        for name in _words(
+            """
         version partitions replication_factor retention_hours retention_bytes partition epoch offset generation batch
         wait_ms schema_version from_version control_batch_version control_batch_coordinator_epoch
-        """.split()
+        """
+        )
     },
     **{
         name: (name, BOOLEAN)
-        for name in "require_features idempotent event_sourcing validate_only ownership_only internal_txn_publish".split()
+        for name in _words(
+            "require_features idempotent event_sourcing validate_only ownership_only internal_txn_publish"
+        )
     },
     "producerId": ("producer_id", TEXT),
     "memberId": ("member", TEXT),
@@ -92,22 +103,22 @@ POSITIONAL_2025 = POSITIONAL | {
 }
 """The same in the broker of 2025-11, which wanted them in an envelope with a topic; a message takes the rest."""
 
-REPLY_INTEGERS = frozenset(
+REPLY_INTEGERS = _words(
     """
     partitions retention_hours retention_bytes count generation partition offset version batched leo hwm epoch messages
     staged_messages staged_offsets min_version max_version default_version protocol_version leader_epoch port requested
     earliest latest current
-    """.split()
+    """
 )
 """Fields of OK, ERROR and STREAM_CONTROL replies that are numbers, where they look like numbers."""
-REPLY_BOOLEANS = frozenset("deleted registered resumed left validated authenticated changed retryable".split())
-REPLY_TEXTS = frozenset(
+REPLY_BOOLEANS = _words("deleted registered resumed left validated authenticated changed retryable")
+REPLY_TEXTS = _words(
     """
     topic cleanup_policy partitioner auth_policy read_acl write_acl topics groups group member assignments snapshot
     snapshots brokers cluster offsets leaders epochs coordinator_id coordinator_type host previous_leader leader
     transactional_id producerId state principal protocol features error_classes enabled unsupported commands type reason
     class command operation permission expected actual code
-    """.split()
+    """
 )
 REPLY_NAMES = {
     "producerId": "producer_id",
@@ -119,7 +130,7 @@ REPLY_NAMES = {
 }
 """Reply fields whose name in a record is another one."""
 
-STREAM_CLOSE_REASONS = frozenset("stopped replaced removed timeout error offset_out_of_range".split())
+STREAM_CLOSE_REASONS = _words("stopped replaced removed timeout error offset_out_of_range")
 KNOWN_ACKS = frozenset(["", "0", "1", "-1", "all"])
 
 MARKER_PREFIX = "txn-marker:"

@@ -19,8 +19,11 @@ NUMBER = re.compile(r"-?[0-9]{1,20}\Z")
 OFFSET_PAIR = re.compile(r"P?([0-9]{1,10}):([0-9]{1,20})\Z")
 ASSIGNMENT = re.compile(r"-?[0-9]{1,10}")
 PARTITION_OFFSETS = re.compile(r"P([0-9]{1,10})((?::[a-z_]+=-?[0-9]{1,20})*)\Z")
-ESCAPE = re.compile(r'\\(?:x([0-9a-f]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))', re.DOTALL)
+ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+MAX_OFFSETS = 65_536
+"""Longest list of offsets that is taken apart."""
 
 OTHER = "other_fields"
 """Keys that the protocol does not know."""
@@ -46,11 +49,11 @@ def piece_text(piece: Mapping[str, Any], secrets: bool, name: str = "value", sec
     return guarded(raw.decode("utf-8", "surrogateescape"), secrets)
 
 
-def typed(value: str, type: str) -> str | int | bool:
+def typed(value: str, wanted: str) -> str | int | bool:
     """The value as what it should be, or the text where it is not."""
-    if type == names.INTEGER and NUMBER.match(value):
+    if wanted == names.INTEGER and NUMBER.match(value):
         return int(value)
-    if type == names.BOOLEAN and value in ("true", "false"):
+    if wanted == names.BOOLEAN and value in ("true", "false"):
         return value == "true"
     return value
 
@@ -80,6 +83,8 @@ def parsed(text: str) -> Any:
 
 def offset_list(text: str) -> list[dict[str, int]] | None:
     """``P0:3,P1:7`` as partitions and offsets, None for other text."""
+    if text.count(",") >= MAX_OFFSETS:
+        return None
     pairs = [OFFSET_PAIR.match(item) for item in text.split(",")]
     if not all(pairs):
         return None
@@ -133,8 +138,8 @@ def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str,
             named[key] = " ".join(words[place:])
             return named
         else:
-            field, type = names.PARAMETERS[key]
-            named[field] = typed(words[place], type)
+            field, wanted = names.PARAMETERS[key]
+            named[field] = typed(words[place], wanted)
     if len(words) > len(places):
         named[IGNORED] = words[len(places) :]
     return named
@@ -162,7 +167,7 @@ def reply_fields(pieces: Pieces, secrets: bool) -> dict[str, Any]:
     words: list[str] = []
     for piece in pieces:
         value = unquoted(piece_text(piece, secrets))
-        key = piece.get("key")
+        key: str | None = piece.get("key")
         if key is None:
             words.append(value)
         elif key in names.REPLY_INTEGERS:
@@ -170,8 +175,9 @@ def reply_fields(pieces: Pieces, secrets: bool) -> dict[str, Any]:
         elif key in names.REPLY_BOOLEANS:
             named[key] = typed(value, names.BOOLEAN)
         elif key in names.REPLY_TEXTS:
-            value = _structured(key, value)
-            named["offset_count" if key == "offsets" and isinstance(value, int) else names.REPLY_NAMES.get(key, key)] = value
+            said = _structured(key, value)
+            count = key == "offsets" and isinstance(said, int)
+            named["offset_count" if count else names.REPLY_NAMES.get(key, key)] = said
         else:
             other[printable(key)] = value
     if len(words) == 1 and words[0].startswith("["):

@@ -47,7 +47,7 @@ class Chain:
         self.score, self.verdict = 0, CUT
         self.client: bool | None = None
         for _ in range(CHAIN_FRAMES):
-            found = judge(data, position)
+            found = judge(data, position, final)
             if started and found.level in (BAD, WEAK) and position == 0 and found.end > 4:
                 found = max(found, compressed(data, final), key=itemgetter(0))
             self.verdict = found.level
@@ -69,7 +69,7 @@ class Cursus(Protocol):
     dialects = tuple(LABELS)
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
-        """Strict: elsewhere than on its ports a connection must begin with a command, or show frames that cannot be chance."""
+        """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
         for position in [0] if started else self._positions(data):
             chain = Chain(data, position, started, final)
             needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
@@ -106,8 +106,8 @@ class Cursus(Protocol):
         """A frame that cannot be chance, one that is followed by another, or one that ends at a hole."""
         for match in START.finditer(data):
             position = match.start()
-            level, end, _ = judge(data, position)
-            if level == SURE:
+            level, end, _ = judge(data, position, final)
+            if level == SURE or (final and level == GOOD and end > len(data)):
                 return Found(position, True)
             if level == BAD or end - position > SEARCH_BYTES:
                 continue
@@ -117,10 +117,10 @@ class Cursus(Protocol):
                 if not final:
                     return Found(position, False)
                 continue
-            following = judge(data, end).level
+            following = judge(data, end, final).level
             if following >= WEAK:
                 return Found(position, True)
-            if following == CUT or following == EMPTY:
+            if following in (CUT, EMPTY):
                 return Found(position, final or following == EMPTY)
         return Found(len(data) if final else max(0, len(data) - START_BYTES + 1), False)
 

@@ -13,10 +13,10 @@ from wiredecode.compression import Decompressed, Status
 from wiredecode.fields import printable
 from wiredecode.frame import MALFORMED, PARTIAL, Frame, Inner
 from wiredecode.layer import Layer, Style
-from wiredecode.protocols.cursus import naming, names
+from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
 from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
-from wiredecode.protocols.cursus.kinds import TOKEN
+from wiredecode.protocols.cursus.kinds import MAX_PIECES, TOKEN
 from wiredecode.protocols.cursus.layers import (
     Command,
     Compressed,
@@ -46,6 +46,7 @@ MAX_ACCEPTED_BYTES = 16 * 1024 * 1024
 KEPT = ("length", "envelope_topic", "command_name", "error_code")
 """Fields of text bodies that a record shows as they are; what the others say it shows by name."""
 
+PIECES = ("arguments", "words", "reply_fields", "details")
 MARKER = names.MARKER_PREFIX.encode()
 
 PLANS: dict[type[Layer], Plan] = {}
@@ -84,6 +85,7 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
         return None
     if buffer.find(TOKEN, start, stop) >= 0:
         return None
+    record = None
     try:
         values, reached = compiler.decoder(Batch, "walk" if style is None else "head")(buffer, start, stop)
         if not sound("cur", values):
@@ -94,7 +96,7 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
         return None
     if reached != stop:
         return None
-    if style is not None:
+    if record is not None:
         frame.layers = {NAME: record}
     frame.layer, frame.values, frame.dialect = Batch, values, "cur"
     return _batch(frame)
@@ -130,6 +132,8 @@ def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> d
     frame.dialect = body.dialect
     if handler is not None:
         named = handler(frame, style is not None and style.secrets)
+        if any(len(frame.values.get(name, ())) >= MAX_PIECES - 1 for name in PIECES):
+            frame.find("warning", "limit", "pieces", f"more than {MAX_PIECES} words: the rest is not read")
         if style is not None:
             kept = ((name, frame.values[name]) for name in KEPT if name in frame.values)
             record = {name: value if isinstance(value, int) else printable(value) for name, value in kept}

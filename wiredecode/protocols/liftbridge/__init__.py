@@ -9,10 +9,10 @@ from wiredecode.protocols.liftbridge.conversation import attach, introduce
 if TYPE_CHECKING:
     from wiredecode.layer import Layer
 
-__all__ = ["attach", "introduce", "layers"]
+__all__ = ["all_layers", "attach", "introduce"]
 
 
-def layers() -> tuple[type[Layer], ...]:
+def all_layers() -> tuple[type[Layer], ...]:
     """All message types, for the field catalogue."""
     from wiredecode.protocols.liftbridge import layers, operations, raft
 

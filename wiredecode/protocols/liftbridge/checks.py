@@ -65,7 +65,8 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     else:
         message = f"{header_length - SHORT_HEADER} header bytes of unknown meaning: servers ignore them"
         severity = "note" if header_length == LONG_HEADER else "warning"
-        frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", (start + 8, start + header_length))
+        where = (start + SHORT_HEADER, start + header_length)
+        frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", where)
 
 
 def check_crc(frame: Frame, reading: Reading, data: bytes, start: int, style: Style | None) -> None:

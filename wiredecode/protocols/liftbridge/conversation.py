@@ -24,6 +24,7 @@ from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Asked, Piece, RaftStreams
+from wiredecode.protocols.nats.memory import plain_subject
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
@@ -33,6 +34,8 @@ MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
 
+NO_TYPE = -1
+"""Of a dial, which has no envelope."""
 DEFAULT_NAMESPACE = "liftbridge-default"
 RAFT_MARK = ".raft.metadata."
 RAFT_SUBJECTS = {"join": 4, "propagate": 8, "info": 10, "status": 12, "fetch": 11}
@@ -140,10 +143,10 @@ NO_MEANING = Meaning()
 
 def memory_of(memory: MutableMapping[str, Any]) -> Memory:
     """The state of the capture, made on first use."""
-    state = memory.get(NAME)
+    state: Memory | None = memory.get(NAME)
     if state is None:
         state = memory[NAME] = Memory()
-    return state  # type: ignore[no-any-return]
+    return state
 
 
 def introduce(client_name: str, memory: MutableMapping[str, Any]) -> dict[str, str]:
@@ -168,8 +171,9 @@ def attach(
     """Decode the payload of a NATS message, if it is Liftbridge's: its layers and findings join the frame.
 
     ``payload_start`` is where the payload starts in the frame, ``memory`` belongs to the capture, ``reply`` is the
-    reply subject of the message. Other payloads are left alone.
+    reply subject of the message, if the frame's values do not say it. Other payloads are left alone.
     """
+    reply = frame.values.get("reply", reply)
     if payload[:4] == names.MAGIC:
         _envelope(frame, subject, payload, payload_start, style, memory_of(memory), reply)
     elif subject is not None and (RAFT_MARK in subject or subject in memory_of(memory).raft.dials):
@@ -208,7 +212,7 @@ def _envelope(
         if code == names.PUBLISH:
             _stored(frame, state.meaning(subject), data, start, reading, style)
     copied = state.copy_of(frame, subject, data)
-    if copied is not None:
+    if copied is not None and "copy_of" not in frame.generated:
         generate(frame, reading, style, "copy_of", copied)
 
 
@@ -238,9 +242,9 @@ def _relate(
     elif code in names.REQUESTS and reply:
         frame.expects_response = True
         facts |= {"replica_id": fields["replica_id"]} if "replica_id" in fields else {}
-        state.ask(("reply", reply), frame, code, facts)
+        state.ask(("reply", plain_subject(reply)), frame, code, facts)
     elif subject is not None and code in RESPONSES:
-        hop = state.answer(("reply", subject), frame)
+        hop = state.answer(("reply", plain_subject(subject)), frame)
         if hop is not None:
             facts, expected = hop.facts, names.REQUESTS[hop.message_type]
     if hop is not None and frame.request is None:
@@ -287,13 +291,14 @@ def _raft(
     elif rest in ("bootstrap", "bootstrap.reply"):
         _claim(frame, "RaftBootstrap", read(raft.RaftBootstrap, data, style), data, start, style)
     elif rest.endswith(".accept"):
-        members = raft.members(data, str, {})
-        if members is not None and "inbox" in members:
+        request = raft.RaftConnectRequest(data)
+        inbox = request.fields.get("inbox")
+        if request.problem is None and isinstance(inbox, str):
             _claim(frame, "RaftConnectRequest", read(raft.RaftConnectRequest, data, style), data, start, style)
             if reply:
                 frame.expects_response = True
-                state.raft.dial(reply, members["inbox"])
-                state.ask(("reply", reply), frame, -1, {})
+                state.raft.dial(reply, inbox)
+                state.ask(("reply", reply), frame, NO_TYPE, {})
     elif ".request._INBOX." in rest and frame.status != PARTIAL:
         _stream(frame, subject, data, start, style, state)
 
@@ -307,11 +312,12 @@ def _claim(
 
 def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, state: Memory) -> None:
     """The callee's answer to a dial."""
-    members = raft.members(data, str, {})
-    if members is None or "inbox" not in members:
+    response = raft.RaftConnectResponse(data)
+    inbox = response.fields.get("inbox")
+    if response.problem is not None or not isinstance(inbox, str):
         return
     _claim(frame, "RaftConnectResponse", read(raft.RaftConnectResponse, data, style), data, start, style)
-    state.raft.accept(subject, members["inbox"])
+    state.raft.accept(subject, inbox)
     hop = state.answer(("reply", subject), frame)
     if hop is not None and frame.request is None:
         frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns

@@ -59,8 +59,8 @@ def tell_problem(frame: Frame, reading: Reading, start: int | None, length: int)
     if problem is None or frame.status == PARTIAL:
         return
     frame.status = MALFORMED
-    message = getattr(problem, "reason", None)
-    if message is None:
+    message = problem.reason
+    if not message:
         message = f"{problem.field} needs {problem.needed} bytes, there are {problem.had} left"
     where = None if start is None else (start + problem.start, start + length)
     frame.find("error", "malformed", "field-cut", message, f"{reading.layer.filter_name}.{problem.field}", where)

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Text, printable, take, text
 from wiredecode.layer import Layer
-from wiredecode.tails import Invalid, TailLayer, moved
+from wiredecode.tails import TailLayer, moved
+from wiredecode.textlines import Unfit
 
 MAX_DEPTH = 32
 """Deepest nesting of a value that is not declared."""
@@ -74,7 +75,7 @@ def read_item(field: str, data: bytes | bytearray, position: int, end: int) -> I
         length = int.from_bytes(data[start:content], "big") if width else FIXED_EXTENSIONS[code]
         stop = take(field, content, length + 1, end)
         return Item("extension", data[content:stop], code, stop)
-    raise Invalid(field, position, f"{code:#04x} begins no MessagePack item")
+    raise Unfit(field, f"{code:#04x} begins no MessagePack item", position)
 
 
 def skip(data: bytes | bytearray, position: int, end: int, count: int) -> tuple[int, int]:
@@ -85,7 +86,7 @@ def skip(data: bytes | bytearray, position: int, end: int, count: int) -> tuple[
     while count:
         try:
             item = read_item("item", data, position, end)
-        except Invalid:
+        except Unfit:
             raise
         except Short:
             break
@@ -98,7 +99,7 @@ def to_python(data: bytes, show: Callable[[bytes], str], position: int = 0, dept
     """A whole value, JSON-ready: raws that are text as text, others as ``show`` renders bytes."""
     item = read_item("value", data, position, len(data))
     if item.family in ("array", "map") and depth >= MAX_DEPTH:
-        raise Invalid("value", position, f"nested deeper than {MAX_DEPTH}")
+        raise Unfit("value", f"nested deeper than {MAX_DEPTH}", position)
     position = item.stop
     if item.family == "array":
         elements = []
@@ -231,7 +232,7 @@ class Maps(Keyed, Array):
         if item.family == "nil":
             return [], item.stop
         if item.value > MAX_ELEMENTS:
-            raise Invalid(self.name, item.stop, f"more than {MAX_ELEMENTS} elements")
+            raise Unfit(self.name, f"more than {MAX_ELEMENTS} elements", item.stop)
         values: list[Any] = []
         position = item.stop
         for index in range(item.value):
@@ -315,7 +316,7 @@ class MapLayer(TailLayer):
                 position = self._read_error(data, position, end)
             item = read_item("map", data, position, end)
             if item.family != "map" or item.value > MAX_PAIRS:
-                raise Invalid("map", position, f"not a map of up to {MAX_PAIRS} pairs")
+                raise Unfit("map", f"not a map of up to {MAX_PAIRS} pairs", position)
             position, self.codes[1] = item.stop, item.code
             for _ in range(item.value):
                 position = self._read_pair(kinds, data, position, end)
@@ -326,7 +327,7 @@ class MapLayer(TailLayer):
     def _read_error(self, data: bytes, position: int, end: int) -> int:
         item = read_item("error", data, position, end)
         if item.family != "raw":
-            raise Invalid("error", position, "an answer begins with a string")
+            raise Unfit("error", "an answer begins with a string", position)
         self.fields["error"], self.codes[0] = text(item.value), item.code
         self.ranges["error"] = (position, item.stop)
         return item.stop
@@ -334,7 +335,7 @@ class MapLayer(TailLayer):
     def _read_pair(self, kinds: dict[str, Keyed], data: bytes, start: int, end: int) -> int:
         key = read_item("key", data, start, end)
         if key.family != "raw":
-            raise Invalid("key", start, "a key is a string")
+            raise Unfit("key", "a key is a string", start)
         name = text(key.value)
         kind = kinds.get(name)
         if kind is not None and kind.name not in self.fields:

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import orjson
-
 from wiredecode.fields import Rest, UInt8, UInt32, printable, rfc3339_ns, text
+from wiredecode.jsonfields import JsonObject, Member, members
 from wiredecode.layer import Layer, Style
 from wiredecode.protobuf import Message as Protobuf
 from wiredecode.protocols.liftbridge import names
@@ -63,27 +62,22 @@ class GoTime(Raw):
 # Finding each other.
 
 
-def members(data: bytes, show: Callable[[bytes], str], record: dict[str, Any]) -> dict[str, Any] | None:
-    """The JSON object of a dial: the caller's id and inbox, or the callee's inbox."""
-    try:
-        parsed = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(parsed, dict):
-        return None
-    return {name: parsed[name] for name in ("id", "inbox") if isinstance(parsed.get(name), str)}
-
-
-class RaftConnectRequest(Layer):
+class RaftConnectRequest(JsonObject):
     """``{"id": caller, "inbox": where the caller listens}``, sent to ``<namespace>.raft.metadata.<id>.accept``."""
 
     filter_name = NAME
-    facts: ClassVar[tuple[str, ...]] = ("text",)
-    fields_desc = [Line("text", "JSON", inner=members)]
+    facts: ClassVar[tuple[str, ...]] = ("id", "inbox")
+    fields_desc = members(
+        Member("id", doc="server that calls"), Member("inbox", doc="subject on which it listens")
+    )
 
 
-class RaftConnectResponse(RaftConnectRequest):
+class RaftConnectResponse(JsonObject):
     """``{"inbox": where the callee listens}``"""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("inbox",)
+    fields_desc = members(Member("inbox", doc="subject on which the callee listens"))
 
 
 class RaftBootstrap(Layer):

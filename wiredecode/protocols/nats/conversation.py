@@ -71,8 +71,8 @@ class Side:
     """What one end said."""
 
     pings: deque[Waiting] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
-    info: dict[str, Any] = field(default_factory=dict)
-    connect: dict[str, Any] | None = None
+    said: dict[str, Any] = field(default_factory=dict)
+    """The members of its INFO and CONNECT, the last ones of each name."""
 
 
 class NatsConversation(Conversation):
@@ -94,7 +94,7 @@ class NatsConversation(Conversation):
         self.verbose: deque[Waiting] | None = None
         self.max_payload = 0
         self.carried = CarriedStreams(self)
-        self.tls_told = False
+        self.connected = self.tls_told = False
         self._choose_grammar()
 
     # Reading.
@@ -153,7 +153,7 @@ class NatsConversation(Conversation):
         return plan_for(layer, name)
 
     def _both_say(self, member: str) -> bool:
-        return all(side.info.get(member) or (side.connect or {}).get(member) for side in self.sides)
+        return all(side.said.get(member) for side in self.sides)
 
     def _choose_grammar(self) -> None:
         """The plans depend on the kind of link."""
@@ -202,9 +202,8 @@ class NatsConversation(Conversation):
 
     def _info(self, frame: Frame) -> None:
         options = frame.values.get("options") or {}
-        if options.get("server_id") or not self.sides[frame.side].info:
-            self.sides[frame.side].info = options
-        if self.sides[1 - frame.side].connect is None:
+        self.sides[frame.side].said |= options
+        if not self.connected and self.link in (None, names.CLIENT):
             link = link_of_info(options)
             if link is not None:
                 self._is_link(link)
@@ -226,7 +225,8 @@ class NatsConversation(Conversation):
         options = frame.values.get("options")
         if options is None:
             return
-        self.sides[frame.side].connect = options
+        self.sides[frame.side].said |= options
+        self.connected = True
         self._is_link(link_of_connect(options))
         self.plans.clear()
         frame.dialect = self.link

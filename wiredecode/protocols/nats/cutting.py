@@ -38,22 +38,22 @@ CANDIDATE = re.compile(
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
 TOKEN = rb"[ \t]+[^ \t\r\n]+"
 LINES = {
-    "PUB": re.compile(rb"PUB%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.I),
-    "HPUB": re.compile(rb"HPUB%s(?:%s)?[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.I),
-    "MSG": re.compile(rb"MSG%s%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN), re.I),
-    "HMSG": re.compile(rb"HMSG(?:%s){1,64}[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.I),
-    "RMSG": re.compile(rb"RMSG(?:%s){1,64}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.I),
-    "LMSG": re.compile(rb"LMSG(?:%s){1,64}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.I),
-    "SUB": re.compile(rb"SUB%s(?:%s)?%s[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN), re.I),
-    "UNSUB": re.compile(rb"UNSUB%s(?:[ \t]+\d{1,9})?[ \t]*\r?\n" % TOKEN, re.I),
-    "INFO": re.compile(rb"INFO[ \t]*\{[^\n]*\}[ \t]*\r?\n", re.I),
-    "CONNECT": re.compile(rb"CONNECT[ \t]*\{[^\n]*\}[ \t]*\r?\n", re.I),
-    "-ERR": re.compile(rb"-ERR[ \t]+'[^\n]*'[ \t]*\r?\n", re.I),
-    "A+": re.compile(rb"A\+%s[ \t]*\r?\n" % TOKEN, re.I),
-    "A-": re.compile(rb"A-%s[ \t]*\r?\n" % TOKEN, re.I),
+    "PUB": re.compile(rb"PUB%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),
+    "HPUB": re.compile(rb"HPUB%s(?:%s)?[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),
+    "MSG": re.compile(rb"MSG%s%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN), re.IGNORECASE),
+    "HMSG": re.compile(rb"HMSG(?:%s){1,64}[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "RMSG": re.compile(rb"RMSG(?:%s){1,64}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "LMSG": re.compile(rb"LMSG(?:%s){1,64}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "SUB": re.compile(rb"SUB%s(?:%s)?%s[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN), re.IGNORECASE),
+    "UNSUB": re.compile(rb"UNSUB%s(?:[ \t]+\d{1,9})?[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "INFO": re.compile(rb"INFO[ \t]*\{[^\n]*\}[ \t]*\r?\n", re.IGNORECASE),
+    "CONNECT": re.compile(rb"CONNECT[ \t]*\{[^\n]*\}[ \t]*\r?\n", re.IGNORECASE),
+    "-ERR": re.compile(rb"-ERR[ \t]+'[^\n]*'[ \t]*\r?\n", re.IGNORECASE),
+    "A+": re.compile(rb"A\+%s[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "A-": re.compile(rb"A-%s[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
 }
 """Lines as they should be, for judging; the group is the size of the body."""
-OTHER_LINE = re.compile(rb"(?:[RL]S[+-](?:%s){1,5}|PING|PONG|\+OK)[ \t]*\r?\n" % TOKEN, re.I)
+OTHER_LINE = re.compile(rb"(?:[RL]S[+-](?:%s){1,5}|PING|PONG|\+OK)[ \t]*\r?\n" % TOKEN, re.IGNORECASE)
 WEAK = frozenset({"PING", "PONG", "+OK", "-ERR"})
 """Other protocols have them too."""
 NAMES = frozenset(OPERATIONS)

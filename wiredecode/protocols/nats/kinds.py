@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Binary, Test, take
-from wiredecode.textfields import Decimal, Piece, TextLayer, Unfit, Until, tokens_left
+from wiredecode.textfields import Decimal, Piece, Until
+from wiredecode.textlines import TextLayer, Unfit, tokens_left
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -175,4 +176,3 @@ class Remainder(Binary):
             em.line(f"if {count} < 0: raise Cut")
         self.emit_value(em, value, count)
         return value
-

@@ -11,6 +11,8 @@ Only the number of fields tells which optional ones are there.
 
 from __future__ import annotations
 
+from typing import Any
+
 from wiredecode.fields import Binary, Kind, Optional, Struct
 from wiredecode.layer import Layer
 from wiredecode.protocols.nats.kinds import (
@@ -26,20 +28,8 @@ from wiredecode.protocols.nats.kinds import (
 )
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 from wiredecode.protocols.nats.options import ConnectOptions, InfoOptions
-from wiredecode.textfields import (
-    Decimal,
-    LineEnd,
-    LineText,
-    Mark,
-    MoreOnLine,
-    NextToken,
-    Present,
-    TextLayer,
-    Token,
-    Tokens,
-    TokensLeft,
-    Word,
-)
+from wiredecode.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
+from wiredecode.textlines import MoreOnLine, NextToken, Present, TextLayer, TokensLeft
 
 HEADER_FIELDS = ("version", "status", "description", "version_end", "headers", "headers_end", "header_block")
 
@@ -73,9 +63,7 @@ def payload_size(layer: Layer) -> int:
 
 def header_size(layer: Layer) -> int:
     kinds = {kind.name: kind for kind in layer.fields_desc}
-    return sum(
-        len(kinds[name].write(layer.fields[name], layer)) for name in HEADER_FIELDS if name in layer.fields
-    )
+    return sum(len(kinds[name].write(layer.fields[name], layer)) for name in HEADER_FIELDS if name in layer.fields)
 
 
 def total_size(layer: Layer) -> int:
@@ -183,7 +171,7 @@ class HMsg(Operation):
     facts = ("subject", "sid", "reply", "status", "description", "size")
 
 
-def bare(name: str) -> list[Kind]:
+def bare(name: str) -> list[Any]:
     """An operation without fields; what stands after its name is skipped by servers."""
     return [operation(name), Optional(LineText("junk", "ignored bytes after the name"), MoreOnLine()), LineEnd()]
 

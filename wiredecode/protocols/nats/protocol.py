@@ -88,8 +88,10 @@ class Nats(Protocol):
         head = data.find(b"\r\n\r\n", start, start + transport.MAX_HTTP_HEAD)
         if head < 0:
             return Undecided() if not final and len(data) < transport.MAX_HTTP_HEAD else Rejected()
-        if transport.UPGRADE.search(data, start, head + 2) is None or not data.startswith(b"HTTP/1.1 101 ", start):
+        if transport.UPGRADE.search(data, start, head + 2) is None:
             return Rejected()
+        if not data.startswith(b"HTTP/1.1 101 ", start):  # the client's side cannot tell, the server's will
+            return Undecided() if not final and len(data) < IDENTIFY_BYTES else Rejected()
         if WEBSOCKET_INFO.match(data, head + 4):
             return Verdict(0, client=False)
         return Undecided() if not final and len(data) < head + 32 else Rejected()

@@ -12,7 +12,8 @@ from wiredecode.fields import Binary, Is, Optional, Rest, UInt8, UInt16, UInt24,
 from wiredecode.layer import Layer
 from wiredecode.protocols.nats import s2
 from wiredecode.protocols.nats.names import S2_CHUNKS, TLS_RECORDS
-from wiredecode.textfields import TextLayer, Token, Until
+from wiredecode.textfields import Token, Until
+from wiredecode.textlines import TextLayer
 
 TLS_HEADER = 5
 MAX_TLS_RECORD = 16384 + 2048
@@ -23,7 +24,6 @@ WEBSOCKET_STARTS = frozenset(b"\x81\x82\x88\x89\x8a\xc1\xc2")
 """First bytes of unfragmented frames, compressed ones included."""
 MASKED, COMPRESSED = 0x80, 0x40
 HTTP = re.compile(rb"(?:GET /|HTTP/1\.[01] )")
-HTTP_PREFIXES = (b"GET /", b"HTTP/1.")
 UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
 
 
@@ -107,11 +107,8 @@ def layer_at(data: bytes, position: int) -> type[Layer] | None:
 
 
 def is_http(data: bytes, position: int) -> bool:
-    """Whether an HTTP head begins here, as far as can be seen."""
-    start = data[position : position + 8]
-    if len(start) < 5:
-        return False
-    return HTTP.match(start) is not None
+    """Whether an HTTP head begins here."""
+    return HTTP.match(data, position) is not None
 
 
 def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:

@@ -61,7 +61,7 @@ class PravegaConversation(Conversation):
         frame.protocol = NAME
         lost = self._follow(frame)
         if frame.stop - frame.start < HEADER.size:
-            frame.sender = self._sender(frame)
+            frame.sender = self.sender(frame)
             frame.layers = {NAME: {}} if style is not None else None
             return
         code = HEADER.unpack_from(frame.buffer, frame.start)[0]
@@ -74,9 +74,8 @@ class PravegaConversation(Conversation):
         name = plan.layer.type_name if plan.layer is not Unknown else ""
         if self.client is None:
             self._learn_sides(frame, name)
-        frame.sender = self._sender(frame)
-        if frame.findings:
-            self._explain(frame, plan.layer)
+        frame.sender = self.sender(frame)
+        self._explain(frame, plan.layer)
         self._tell_misplaced(frame, name, proposed)
         talk: Shipped | Proposed = self.proposed if proposed else self.shipped
         talk.handle(frame, name, lost)
@@ -90,11 +89,6 @@ class PravegaConversation(Conversation):
         expected = self.reached.get(frame.side, 0)
         self.reached[frame.side] = frame.offset + frame.length
         return frame.offset != expected
-
-    def _sender(self, frame: Frame) -> str | None:
-        if self.client is None:
-            return None
-        return "client" if frame.side == self.client else "server"
 
     def _learn_sides(self, frame: Frame, name: str) -> None:
         if name in names.CLIENT_TYPES:
@@ -177,12 +171,12 @@ class PravegaConversation(Conversation):
 
     def _explain(self, frame: Frame, layer: type[Message]) -> None:
         """Say which text is not modified UTF-8, and what it is instead."""
-        if not any(finding.code == "invalid-utf8" for finding in frame.findings):
-            return
-        frame.findings = [finding for finding in frame.findings if finding.code != "invalid-utf8"]
-        found = compiler.careful(layer, frame.buffer, frame.start, frame.stop)
-        for path, value in flawed(found.values):
-            frame.find("warning", "malformed", "text", f"{path} is {value.flaw}", path, found.ranges.get(path))
+        found = flawed(frame.values)
+        ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if found else {}
+        for path, value in found:
+            frame.find("warning", "malformed", "text", f"{path} is {value.flaw}", path, ranges.get(path))
+        if frame.findings:  # surrogates are nothing unusual here
+            frame.findings = [finding for finding in frame.findings if finding.code != "invalid-utf8"]
 
     def _tell_misplaced(self, frame: Frame, name: str, proposed: bool) -> None:
         if not name:
@@ -216,13 +210,13 @@ def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaS
     """Path and value of every text that is not modified UTF-8."""
     found: list[tuple[str, JavaString]] = []
     for name, value in values.items():
-        elements = value if isinstance(value, list) else [value]
-        for index, element in enumerate(elements):
-            path = f"{prefix}{name}[{index}]" if isinstance(value, list) else prefix + name
-            if isinstance(element, dict):
-                found += flawed(element, path + ".")
-            elif isinstance(element, JavaString) and element.flaw:
-                found.append((path, element))
+        kind = value.__class__
+        if kind is JavaString and value.flaw:
+            found.append((prefix + name, value))
+        elif kind is dict:
+            found += flawed(value, f"{prefix}{name}.")
+        elif kind is list:
+            found += flawed({f"{name}[{index}]": element for index, element in enumerate(value)}, prefix)
     return found
 
 

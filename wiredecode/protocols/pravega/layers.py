@@ -45,6 +45,8 @@ from wiredecode.protocols.pravega.base import (
 from wiredecode.protocols.pravega.kinds import NO_VALUE, AtLeast, JavaText, Meaning, RequestId
 from wiredecode.protocols.pravega.names import AUTH_ERRORS, ERRORS, SCALE_TYPES, UPDATE_TYPES
 
+MAX_VERSION = 1000
+"""Newest wire version that is believed; there were 17 in seven years."""
 UNKNOWN_WRITER = {NO_VALUE: "none"}
 
 
@@ -71,6 +73,10 @@ class Hello(Message):
         Int32("low_version", "oldest wire version it understands"),
     ]
     facts = ("high_version", "low_version")
+
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return bool(1 <= values["low_version"] <= values["high_version"] <= MAX_VERSION)
 
 
 class KeepAlive(Message):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from typing import ClassVar
+
 from wiredecode.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
-from wiredecode.protocols.pravega.layers import Unknown
+from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
 from wiredecode.protocols.pravega.structure import (
@@ -31,7 +33,6 @@ from wiredecode.protocols.pravega.structure import (
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
-MAX_VERSION = 1000
 MESSAGES_TO_BELIEVE = 2
 """Good messages in a row that identify the protocol on any port, one of them more than a KeepAlive or DataAppended."""
 MESSAGES_TO_DECIDE = 32
@@ -77,7 +78,7 @@ class Chain:
             self._add(judged, data)
 
     def _tells(self) -> bool:
-        return self.dialect is not None and self.believed(port=False)
+        return self.dialect is not None and self.believed(at_home=False)
 
     def _add(self, judged: Judgement, data: bytes) -> None:
         assert judged.layer is not None
@@ -89,9 +90,9 @@ class Chain:
             self.client = name in names.CLIENT_TYPES
         self.end = judged.stop
 
-    def believed(self, port: bool, started: bool = False) -> bool:
-        """Whether this is the protocol; at the start of a connection to one of its ports, one message will do."""
-        return self.named or (self.strong and self.good >= MESSAGES_TO_BELIEVE) or (port and started and self.good > 0)
+    def believed(self, at_home: bool) -> bool:
+        """Whether this is the protocol; ``at_home``, at the start on one of its ports, one message will do."""
+        return self.named or (self.strong and self.good >= MESSAGES_TO_BELIEVE) or (at_home and self.good > 0)
 
 
 class Pravega(Protocol):
@@ -103,8 +104,31 @@ class Pravega(Protocol):
 
     name = "pravega"
     title = "Pravega"
-    ports = (12345, 6000, 9999)
+    ports: ClassVar[tuple[int, ...]] = (12345, 6000, 9999)
     dialects = (names.WIRE, *names.PROPOSALS)
+    generated = {
+        "pravega.segment": "segment of the writer, from its SetupAppend",
+        "pravega.session_version": "on the second Hello: the version both sides speak",
+        "pravega.block": "frame of the AppendBlock (or BeginAppendBlock) that this ends",
+        "pravega.tail": "how the block ends: PartialEvent, Padding",
+        "pravega.append_length": "bytes the segment gets",
+        "pravega.append": "these bytes, where they are not framed events",
+        "pravega.framed": "false: not framed events",
+        "pravega.event_count": "events that end here",
+        "pravega.events": "the events that end here",
+        "pravega.events.event_number": "number the writer gave it",
+        "pravega.events.offset": "where in the segment its header starts",
+        "pravega.events.data": "the event",
+        "pravega.unfinished_event_offset": "where in the segment the event starts that the next reply continues",
+        "pravega.unfinished_event_bytes": "bytes of it so far, its header included",
+        "pravega.acknowledged_appends": "how many appends are acknowledged at once",
+        "pravega.begun_in": "frame of the first part of the message",
+        "pravega.whole": "the message that the parts make",
+        "pravega.whole_length": "its length, header included",
+        "pravega.whole_data": "its bytes, where they make no message",
+        "pravega.at_tail": "the flag, from either end of the byte",
+        "pravega.end_of_segment": "the flag, from either end of the byte",
+    }
 
     def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
         extra = {name: Assignment(codes) for name, codes in (assignments or {}).items()}
@@ -119,20 +143,19 @@ class Pravega(Protocol):
             return Undecided()
         if first:
             return Verdict(0, dialect=names.WIRE)
-        positions: Iterable[int] = [0] if started else self._candidates(data, port)
-        for position in positions:
+        for position in [0] if started else self._candidates(data):
             chain = Chain(data, position)
             more_may_come = not final and len(data) - position < SEARCH_BYTES
-            if chain.believed(port, started):
+            if chain.believed(port and started):
                 undecided = chain.dialect is None and chain.state == CUT and chain.good < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
-                    return Undecided()
+                    return Undecided(position)
                 return Verdict(position, chain.client, chain.dialect)
             if chain.state == CUT and more_may_come:
-                return Undecided()
-        return Rejected() if started or final or len(data) >= SEARCH_BYTES else Undecided()
+                return Undecided(position)
+        return Rejected() if started or final else Undecided(max(0, len(data) - HEADER.size + 1))
 
-    def _candidates(self, data: bytes, port: bool) -> Iterator[int]:
+    def _candidates(self, data: bytes) -> Iterator[int]:
         """Where a message may start in bytes whose beginning was not captured."""
         for match in CANDIDATE.finditer(data):
             if not self._hopeless(data, match.start()):
@@ -164,7 +187,7 @@ class Pravega(Protocol):
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
-        for position in self._candidates(data, port=True):
+        for position in self._candidates(data):
             judged = judge(data, position)
             if judged.state == CUT and not final:
                 return Found(position, False)
@@ -182,13 +205,13 @@ class Pravega(Protocol):
         if judged.strong and judged.named:
             return True
         if judged.stop + HEADER.size > len(data):
-            return judged.strong if final else None
+            return judged.anchor if final else None
         following = judge(data, judged.stop)
-        if judged.strong:
+        if judged.anchor:
             return following.state != BAD or HEADER.unpack_from(data, judged.stop)[0] == 0
         if following.state == CUT:
             return False if final else None
-        return following.state == GOOD and following.strong
+        return following.state == GOOD and following.anchor
 
     def conversation(self, connection: Connection, dialect: str | None) -> PravegaConversation:
         return PravegaConversation(connection, dialect, self.assignments, part_base=self.part_base)

@@ -141,6 +141,11 @@ class Judgement:
         """Whether chance would hardly make such a message."""
         return self.layer is not None and self.layer.type_name not in WEAK
 
+    @property
+    def anchor(self) -> bool:
+        """Whether it may be believed where the protocol is known: DataAppended, too, for its constant header."""
+        return self.strong or (self.layer is not None and self.layer.type_name == "DataAppended")
+
 
 def judge(data: bytes, position: int) -> Judgement:
     """Judge the supposed message at ``position`` by its header and its structure."""

@@ -143,9 +143,16 @@ class RabbitMQStream(Protocol):
         "rabbitmq_stream.negotiated_heartbeat": "on the answer to Tune: what holds from now on, in s",
         "rabbitmq_stream.crc_status": "good or bad: CRC-32 of the chunk's data section",
         "rabbitmq_stream.chunk.entries.offset": "offset of the message in the stream",
-        "rabbitmq_stream.chunk.entries.sub_batch.messages": "messages of the sub-batch, decompressed",
         "rabbitmq_stream.chunk.entries.sub_batch.messages.offset": "offset of the message in the stream",
-        "rabbitmq_stream.messages.sub_batch.messages": "messages of the sub-batch, decompressed",
+        **{
+            f"rabbitmq_stream.{entries}.sub_batch.{name}": meaning
+            for entries in ("messages", "chunk.entries")
+            for name, meaning in {
+                "messages": "messages of the sub-batch, decompressed",
+                "messages.data": "the message",
+                "problem": "why the sub-batch could not be decoded, or not to its end",
+            }.items()
+        },
     }
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

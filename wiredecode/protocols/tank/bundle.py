@@ -22,6 +22,7 @@ from wiredecode.protocols.tank.kinds import (
     U16,
     U32,
     U64,
+    Always,
     BitFlags,
     Bits,
     Bounded,
@@ -263,23 +264,13 @@ class Bundles(Array):
         return elements
 
 
-class Always(Test):
-    """Read whenever there are bytes for it; left out when building if it is not set."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return True
-
-    def emit(self, em: Emitter) -> str:
-        return "True"
-
-
 class PartialBundle(Layer):
     """The last bundle of a chunk that was cut: older brokers cut at the fetch size. Nothing unusual."""
 
     fields_desc = [
         Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), Always()),
         Optional(UInt8("flags", "as in a whole bundle"), Always()),
-        Optional(Rest("undecided", "with bit 7 set, only a whole bundle tells the layout"), Bits("flags", EXTRA, EXTRA)),
+        Optional(Rest("undecided", "with bit 7 only a whole bundle tells the layout"), Bits("flags", EXTRA, EXTRA)),
         *bundle_fields(Always())[2:],
         Optional(Rest("cut", "beginning of a field"), More()),
     ]
@@ -376,7 +367,8 @@ class Chunks(Array):
         start = em.variable("t")
         em.line(f"{start} = p")
         em._element(self.cut, elements, index)
-        em.line(f'raise Short({em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]", {length}, e - {start}, {start} - o)')
+        path = f'{em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]"'
+        em.line(f"raise Short({path}, {length}, e - {start}, {start} - o)")
 
 
 # What the fields of a bundle mean together.

@@ -23,6 +23,10 @@ NO_TIME = rfc3339(0)
 """What "same timestamp" means on the first message of a bundle."""
 
 
+Bundled = dict[str, Any]
+"""A bundle: its record, or its values."""
+
+
 class Contents:
     """Goes through the bundles of one frame in order.
 
@@ -32,6 +36,8 @@ class Contents:
 
     def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
         self.frame, self.style, self.path = frame, style, path
+        self.damaged = frame.status != OK
+        """Bytes are missing or make no sense: the last bundle may be incomplete."""
         self.messages = 0
         self.first: int | None = None
         self.last: int | None = None
@@ -39,14 +45,14 @@ class Contents:
         self._budget = MAX_DECOMPRESSED_BYTES
         self._told = 0
 
-    def bundle(self, bundle: dict[str, Any], raw: dict[str, Any] | None, number: int | None, i: int, k: int) -> int | None:
+    def bundle(self, bundle: Bundled, raw: Bundled | None, number: int | None, i: int, k: int) -> int | None:
         """Complete a whole bundle whose first message has that number, unless it is sparse; return the next number.
 
         ``raw`` holds its values as they were on the wire, if it is compressed.
         """
         flags = bundle["flags"]
         count = flags >> COUNT_SHIFT & 15 or bundle.get("message_count", 0)
-        messages = bundle.get("messages")
+        messages = self._messages(bundle)
         if flags & (EXTRA | CODEC_MASK) or "partial_message" in bundle:
             messages = self._unusual(bundle, raw, messages, self.path.format(i, k))
         found = messages if isinstance(messages, int) else count if messages is None else len(messages)
@@ -66,7 +72,7 @@ class Contents:
             return
         if self.style is not None and not flags & EXTRA:
             describe(bundle, flags)
-        messages = bundle.get("messages")
+        messages = self._messages(bundle)
         if messages:
             self.messages += messages if isinstance(messages, int) else len(messages)
             self._number(bundle, messages, message_count(bundle), number)
@@ -77,16 +83,21 @@ class Contents:
             self.frame.find(severity, group, code, f"{path}: {message}", path)
 
     def close(self, *, one_partition: bool) -> dict[str, Any]:
-        """After the last bundle: return what the frame holds; sequence numbers only if they are of ``one_partition``."""
+        """After the last bundle: return what the frame holds; sequence numbers only of ``one_partition``."""
         if self._told > MAX_TOLD:
             message = f"{self._told - MAX_TOLD} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
         told: dict[str, Any] = {}
-        if self.messages or self.frame.status == OK:
+        if self.messages or not self.damaged:
             told["messages"] = self.messages
         if self.first is not None and one_partition:
             told["first_sequence_number"], told["last_sequence_number"] = self.first, self.last
         return told
+
+    def _messages(self, bundle: Bundled) -> Any:
+        """The messages of a bundle; without records only their number."""
+        messages = bundle.get("messages")
+        return messages if self.style is not None or not isinstance(messages, list) else len(messages)
 
     def _number(self, bundle: dict[str, Any], messages: Any, count: int, number: int | None) -> int | None:
         """Give the messages of a bundle their timestamps and sequence numbers; return the number after its last."""
@@ -114,8 +125,9 @@ class Contents:
         """Extra flags, compression, messages that do not fit; return the messages."""
         flags = bundle["flags"]
         if flags & EXTRA:
-            reading = "read as the document has it" if "extra" in bundle else "ignored: the document's layout does not fit"
-            self.tell("note", "protocol", "extra-flags", f"bit 7 of the bundle's flags is set; {reading}", path)
+            reading = "read as" if "extra" in bundle else "ignored, it does not fit"
+            message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
+            self.tell("note", "protocol", "extra-flags", message, path)
         if flags & CODEC_MASK:
             return self._compressed(bundle, raw, path)
         if "partial_message" in bundle:
@@ -224,7 +236,7 @@ def tell_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str
     if contents.style is not None:
         bundle["present_bytes"] = had
         bundle["missing_bytes"] = missing if missing is None or missing > 0 else 0
-    if contents.frame.status != OK:
+    if contents.damaged:
         return
     if missing is not None and missing <= 0:
         message = f"the header of a bundle of {length} bytes does not fit into it"

@@ -31,6 +31,8 @@ from wiredecode.protocols.tank.targets import (
 NAME = "tank"
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
+MAX_PEER_OUTSTANDING = 64
+"""The same for a replica, which waits for one answer at a time."""
 MAX_REMEMBERED = 500_000
 """Partitions that these requests name, together."""
 Asked = dict[tuple[str, int], tuple[int, int]]
@@ -61,11 +63,13 @@ class TankConversation(Conversation):
             self.client = 1 if served[0] else 0
         self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
         self.remembered = 0
-        self.peer: deque[Request] = deque(maxlen=MAX_OUTSTANDING)
+        self.style: Style | None = None
+        """Of the records that are made at the moment."""
+        self.peer: deque[Request] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        frame.protocol = NAME
+        frame.protocol, self.style = NAME, style
         if frame.stop - frame.start < HEADER.size:
             self._headless(frame, style)
             return
@@ -79,7 +83,7 @@ class TankConversation(Conversation):
             return
         plan.read(frame, style)
         if plan.handler is not None:
-            plan.handler(self, frame, style)
+            plan.handler(self, frame)
         if style is not None and frame.layers:
             frame.layers[NAME].update(frame.generated)
 
@@ -112,7 +116,7 @@ class TankConversation(Conversation):
 
     # Requests and responses.
 
-    def _ask(self, frame: Frame, style: Style | None) -> None:
+    def _ask(self, frame: Frame) -> None:
         """A request with an id: remember it until the other side answers."""
         number = frame.values.get("request_id")
         if number is not None:
@@ -128,11 +132,11 @@ class TankConversation(Conversation):
         if replaced is not None:
             message = f"request id {number} is used again before frame {replaced.frame} was answered"
             frame.find("note", "protocol", "id-reused", message, "request_id")
-        while len(self.outstanding) > MAX_OUTSTANDING or self.remembered > MAX_REMEMBERED < size * len(self.outstanding):
+        while len(self.outstanding) > MAX_OUTSTANDING or (self.remembered > MAX_REMEMBERED and self.outstanding):
             self.remembered -= self.outstanding.popitem(last=False)[1].size
-            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} requests wait for a response")
+            frame.find("note", "limit", "outstanding", "too many requests wait for a response; the oldest is forgotten")
 
-    def _answer(self, frame: Frame, style: Style | None) -> Request | None:
+    def _answer(self, frame: Frame) -> Request | None:
         """A response with an id: find its request."""
         number = frame.values.get("request_id")
         if number is None:
@@ -151,9 +155,9 @@ class TankConversation(Conversation):
         frame.request = request.frame
         frame.latency_ns = frame.time_ns - request.time_ns
 
-    def _administered(self, frame: Frame, style: Style | None) -> None:
+    def _administered(self, frame: Frame) -> None:
         """CreateTopic and ReloadPartitionConfiguration: one result."""
-        self._answer(frame, style)
+        self._answer(frame)
         result = frame.values.get("result", 0)
         if result:
             table = names.CREATE_RESULTS if frame.code == names.CREATE_TOPIC else names.RELOAD_RESULTS
@@ -162,13 +166,13 @@ class TankConversation(Conversation):
 
     # Produce.
 
-    def _produce(self, frame: Frame, style: Style | None) -> None:
+    def _produce(self, frame: Frame) -> None:
         topics = frame.values.get("topics") or []
-        shown = record_of(frame, style).get("topics") or []
+        shown = record_of(frame, self.style).get("topics") or []
         cut = frame.status != OK
         if cut:
             topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
-        contents = Contents(frame, style, "topics[{}].partitions[{}].bundle")
+        contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
         targets = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
             entries, raw_entries = topic["partitions"], raw_topic["partitions"]
@@ -187,11 +191,11 @@ class TankConversation(Conversation):
         named = named_targets(pairs)
         frame.generated = named | contents.close(one_partition="partition" in named)
 
-    def _produced(self, frame: Frame, style: Style | None) -> None:
+    def _produced(self, frame: Frame) -> None:
         """Give every result the topic and partition it belongs to."""
-        request = self._answer(frame, style)
+        request = self._answer(frame)
         results = frame.values.get("results") or []
-        shown = record_of(frame, style).get("results") or []
+        shown = (record_of(frame, self.style).get("results") or []) if self.style is not None else []
         places = result_places(request.targets, results) if request is not None else []
         if request is not None and frame.status == OK and len(places) != len(results):
             message = f"{len(results)} results, the request needs {len(places)}"
@@ -211,7 +215,7 @@ class TankConversation(Conversation):
 
     # Consume.
 
-    def _consume(self, frame: Frame, style: Style | None) -> None:
+    def _consume(self, frame: Frame) -> None:
         topics = whole(frame.values.get("topics"), "topic")
         targets = tuple(
             (
@@ -232,20 +236,17 @@ class TankConversation(Conversation):
         wanted = {entry[1] for _, entries in targets for entry in entries}
         if len(wanted) == 1:
             frame.generate("sequence_number", wanted.pop())
-        for topic in record_of(frame, style).get("topics", ()):
+        for topic in record_of(frame, self.style).get("topics", ()) if self.style is not None else ():
             for entry in topic.get("partitions", ()):
                 if entry.get("sequence_number") in names.STARTS:
                     entry["start"] = names.STARTS[entry["sequence_number"]]
 
-    def _consumed(self, frame: Frame, style: Style | None) -> None:
-        if frame.code == names.CONSUME_AS_PEER:
-            request = self.peer.popleft() if self.peer else None
-            if request is not None:
-                self._link(frame, request)
-        else:
-            request = self._answer(frame, style)
-        asked: Asked = {(topic, entry[0]): entry[1:] for topic, entries in request.targets for entry in entries} if request else {}
-        record = record_of(frame, style)
+    def _consumed(self, frame: Frame) -> None:
+        peer = frame.code == names.CONSUME_AS_PEER
+        request = self._answer_peer(frame) if peer else self._answer(frame)
+        targets = request.targets if request is not None else ()
+        asked: Asked = {(topic, entry[0]): entry[1:] for topic, entries in targets for entry in entries}
+        record = record_of(frame, self.style)
         topics = whole(record.get("topics"), "topic")
         self._tell_faults(frame, topics)
         frame.generated = named_targets((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics))
@@ -253,18 +254,31 @@ class TankConversation(Conversation):
             frame.find("warning", "malformed", "header-rest", "bytes of the header after the last topic", "header_rest")
         for topic, entry in entries_of(topics):
             wanted = asked.get((topic["topic"], entry["partition"]))
-            if wanted is not None and style is not None:
+            if wanted is not None and self.style is not None:
                 entry["requested_sequence_number"], entry["requested_fetch_size"] = wanted
                 if wanted[0] in names.STARTS:
                     entry["requested_start"] = names.STARTS[wanted[0]]
         if "topics" in record:
-            self._read_chunks(frame, record, asked, style)
+            self._read_chunks(frame, record, asked)
+
+    def _answer_peer(self, frame: Frame) -> Request | None:
+        """The oldest request for the same topics; those before it will not be answered any more."""
+        answered = [topic["topic"] for topic in whole(frame.values.get("topics"), "topic")]
+        for index, request in enumerate(self.peer):
+            if [topic for topic, _ in request.targets] == answered:
+                for _ in range(index + 1):
+                    self.peer.popleft()
+                self._link(frame, request)
+                return request
+        if self.whole:
+            frame.find("note", "protocol", "no-request", "no request of the replica was captured")
+        return None
 
     def _tell_faults(self, frame: Frame, topics: list[Any]) -> None:
         told: dict[str, int] = {}
         for topic in topics:
             if "unknown_topic" in topic:
-                told["unknown topic"] = told.get("unknown topic", 0) + 1
+                told[f"unknown topic {printable(topic['topic'])}"] = 1
         for _, entry in entries_of(topics):
             code = entry.get("result_code", entry.get("result", 0))
             if code not in (0, names.SPARSE_FIRST):
@@ -275,20 +289,22 @@ class TankConversation(Conversation):
             severity = "note" if all(text.startswith("another node") for text in told) else "warning"
             frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
 
-    def _read_chunks(self, frame: Frame, record: Any, asked: Asked, style: Style | None) -> None:
+    def _read_chunks(self, frame: Frame, record: Any, asked: Asked) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
-        contents = Contents(frame, style, "chunks[{}].bundles[{}].bundle")
-        raw = raw_chunks(frame, chunks) if style is not None else None
+        contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
+        raw = raw_chunks(frame, chunks) if self.style is not None else None
         position = HEADER.size + 4 + record.get("header_length", 0)
-        announced = [(topic["topic"], entry) for topic, entry in entries_of(record["topics"]) if entry.get("chunk_length")]
+        announced = [
+            (topic["topic"], entry) for topic, entry in entries_of(record["topics"]) if entry.get("chunk_length")
+        ]
         for i, ((topic, entry), chunk) in enumerate(zip(announced, chunks, strict=False)):
             code = entry.get("result_code", entry["result"])
             number = entry.get("base_sequence_number") if code != names.SPARSE_FIRST else None
-            if style is not None:
+            if self.style is not None:
                 chunk["topic"], chunk["partition"] = topic, entry["partition"]
             bundles = [each["bundle"] for each in chunk.get("bundles", ()) if "bundle" in each]
-            cut = bundles.pop() if bundles and i == len(chunks) - 1 and frame.status != OK else None
+            cut = bundles.pop() if bundles and i == len(chunks) - 1 and contents.damaged else None
             for k, bundle in enumerate(bundles):
                 raw_bundle = raw[i]["bundles"][k]["bundle"] if raw else None
                 number = contents.bundle(bundle, raw_bundle, number, i, k)
@@ -298,27 +314,27 @@ class TankConversation(Conversation):
             if "partial_bundle" in chunk:
                 contents.partial(chunk["partial_bundle"], number)
                 tell_partial(contents, chunk, max(0, there), f"chunks[{i}].partial_bundle")
-            if style is not None:
+            if self.style is not None:
                 wanted = asked.get((topic, entry["partition"]), (0, 0))[0]
                 mark_dropped(chunk, 0 if wanted in names.STARTS else wanted, entry["high_water_mark"])
             position += entry["chunk_length"]
-        if announced and frame.status == OK and position > frame.length:
+        if announced and not contents.damaged and position > frame.length:
             message = f"the chunks need {position - frame.length} bytes more than the payload has"
             frame.find("warning", "malformed", "chunks-cut", message, "chunks")
         frame.generated = {**frame.generated, **contents.close(one_partition=len(announced) == 1)}
 
     # The rest.
 
-    def _ping(self, frame: Frame, style: Style | None) -> None:
+    def _ping(self, frame: Frame) -> None:
         if frame.sender == "client":
             frame.find("note", "protocol", "client-ping", "a Ping from the client: brokers accept it and stay silent")
 
-    def _obsolete(self, frame: Frame, style: Style | None) -> None:
+    def _obsolete(self, frame: Frame) -> None:
         frame.find("note", "protocol", "obsolete", "RegisterReplica is obsolete: brokers close the connection")
 
-    def _discovered(self, frame: Frame, style: Style | None) -> None:
+    def _discovered(self, frame: Frame) -> None:
         """The records have no partition ids: the request tells them."""
-        request = self._answer(frame, style)
+        request = self._answer(frame)
         values = frame.values
         if values.get("partition_count") == 0:
             frame.find("note", "response", "unknown-topic", "the topic is unknown", "topic")
@@ -330,19 +346,19 @@ class TankConversation(Conversation):
             message = "without the request it is not known which partitions these records belong to"
             frame.find("note", "protocol", "records-unnamed", message, "partitions")
         explicit = [partition for _, partitions in request.targets for partition in partitions] if request else []
-        if request is None or (not explicit and len(records) < values.get("partition_count", 0)):
+        if self.style is None or request is None or (not explicit and len(records) < values.get("partition_count", 0)):
             return  # which ones, is not known: disabled partitions are left out
         numbers: Iterable[int] = explicit or range(len(records))
-        for number, entry in zip(numbers, record_of(frame, style).get("partitions") or (), strict=False):
+        for number, entry in zip(numbers, record_of(frame, self.style).get("partitions") or (), strict=False):
             entry["partition"] = number
 
-    def _discover(self, frame: Frame, style: Style | None) -> None:
+    def _discover(self, frame: Frame) -> None:
         values = frame.values
         if "request_id" in values:
             partitions = tuple(values.get("partitions") or ())
             self._remember(frame, values["request_id"], ((values.get("topic", ""), partitions),))
 
-    HANDLERS: ClassVar[dict[tuple[int, bool], Callable[[TankConversation, Frame, Style | None], Any]]] = {
+    HANDLERS: ClassVar[dict[tuple[int, bool], Callable[[TankConversation, Frame], Any]]] = {
         (names.PRODUCE, False): _produce,
         (names.PRODUCE, True): _produced,
         (names.CONSUME, False): _consume,

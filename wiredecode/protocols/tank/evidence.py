@@ -1,4 +1,4 @@
-"""Whether bytes look like a frame of TANK, and of which side: there is no magic number, so only an exact parse tells."""
+"""Whether bytes look like a frame of TANK, and of which side: without a magic number, only an exact parse tells."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _counts_records(data: bytes, start: int, end: int) -> bool:
     if data[start] != DISCOVER_PARTITIONS:
         return False
     values = compiler.head(RESPONSES[DISCOVER_PARTITIONS], data, start, end)
-    return len(values["partitions"]) == values["partition_count"] > 0
+    return bool(len(values["partitions"]) == values["partition_count"] > 0)
 
 
 def _may_begin(code: int, length: int) -> bool:
@@ -178,5 +178,7 @@ def _known(records: Any, results: Mapping[int, str]) -> bool:
 
 
 def _plausible_bundle(bundle: Mapping[str, Any]) -> bool:
-    flags = bundle.get("flags")
-    return flags is None or (flags & CODEC_MASK in CODECS and ("message_count" not in bundle or message_count(bundle) > 0))
+    if "flags" not in bundle:
+        return True
+    empty = "message_count" in bundle and message_count(bundle) == 0
+    return bundle["flags"] & CODEC_MASK in CODECS and not empty

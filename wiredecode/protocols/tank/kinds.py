@@ -110,7 +110,7 @@ class LongForm(int):
 
 def varint(data: bytes, position: int, end: int, name: str, origin: int = 0) -> tuple[int, int]:
     """Read a varint; return it and the position after it. Raises :class:`Short`, positions relative to ``origin``."""
-    value = 0
+    value = byte = index = 0
     for index in range(VARINT_BYTES):
         if position + index >= end:
             raise Short(name, index + 1, end - position, position - origin)
@@ -174,8 +174,10 @@ class Varint32(Kind):
         return varint(data, position, end, self.name)
 
     def write(self, value: int | None, layer: Layer) -> bytes:
-        if value is None:
-            value = len(layer.get_field(self.measures).write(layer.getfieldval(self.measures), layer))
+        if value is None and self.measures is not None:
+            measured: Any = layer.get_field(self.measures)
+            value = len(measured.write(layer.getfieldval(self.measures), layer))
+        value = 0 if value is None else value
         return value.raw if isinstance(value, LongForm) else shortest(value)
 
     def emit(self, em: Emitter) -> str:
@@ -226,6 +228,16 @@ def endpoint_text(raw: bytes) -> str:
 # Presence.
 
 
+class Always(Test):
+    """Read whenever there are bytes for it; left out when building if it is not set."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return True
+
+    def emit(self, em: Emitter) -> str:
+        return "True"
+
+
 class Bits(Is):
     """The bits of an earlier field under a mask have a value."""
 
@@ -234,7 +246,7 @@ class Bits(Is):
         self.mask, self.value = mask, value
 
     def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return layer.fields[self.field] & self.mask == self.value
+        return bool(layer.fields[self.field] & self.mask == self.value)
 
     def emit(self, em: Emitter) -> str:
         return f"{em.reference(self.field)} & {self.mask} == {self.value}"
@@ -383,7 +395,7 @@ class Bounded(Struct):
 
 
 class Tail(Struct):
-    """A structure that ends where it is cut: what can be read of it, and the bytes of the field that is cut (``cut``)."""
+    """A structure that ends where it is cut: what can be read of it, and as ``cut`` the bytes of the next field."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
         inner = self.layer.within(data, position, end)

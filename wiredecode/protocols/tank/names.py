@@ -1,4 +1,4 @@
-"""Names of the numbers on the wire (phaistos-networks/TANK: tank_protocol.md, tank_encoding.md, service and client source)."""
+"""Names of the numbers on the wire (phaistos-networks/TANK: tank_protocol.md, tank_encoding.md and the source)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Tank(Protocol):
         return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A frame with much structure, or two frames in a row; right after a hole, also a single one before the next."""
+        """A frame with much structure, or two in a row; between two holes also a single one."""
         return self._find(data, final, sure=True)
 
     def _find(self, data: bytes, final: bool, sure: bool) -> Found:

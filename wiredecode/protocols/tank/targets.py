@@ -19,7 +19,7 @@ MAX_LOOKED_AT = 64
 """Partitions looked at for that."""
 
 Targets = tuple[tuple[str, tuple[Any, ...]], ...]
-"""Topics of a request with their partitions: of Produce the number, of Consume (number, sequence number, fetch size)."""
+"""Topics of a request with their partitions: of Produce numbers, of Consume (number, sequence number, fetch size)."""
 
 
 def record_of(frame: Frame, style: Style | None) -> Any:

@@ -1,0 +1,132 @@
+"""Real captures of Liftbridge's envelopes through a NATS server: truth, accounts, pairs, segmentation."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.craft import batches
+from tests.protocols.truth_liftbridge import check
+from tests.support import Cutting, Run, craft, dialogue, dissect, every, random_cuts, reordered
+from wiredecode.capture import open_capture
+from wiredecode.protocols.nats import Nats
+
+FOLDER = Path(__file__).parent.parent.parent / "captures" / "liftbridge"
+NAMES = ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")
+KNOWN = {"known": (Nats(),)}
+
+
+def truth_of(name: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
+    return told
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Run]:
+    return {name: dissect(open_capture([FOLDER / f"{name}.pcap"]), **KNOWN) for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_agrees_with_what_the_clients_did(name: str) -> None:
+    assert check(FOLDER / f"{name}.pcap", truth_of(name)) == []
+
+
+def test_the_truth_check_can_fail() -> None:
+    told = copy.deepcopy(truth_of("31-lb-all-types"))
+    op = next(op for op in told["connections"][0]["ops"] if "liftbridge" in op)
+    op["liftbridge"]["decoded"]["offset"] += 1
+    assert len(check(FOLDER / "31-lb-all-types.pcap", told)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_accounts_close_and_nothing_is_undecoded(runs: dict[str, Run], name: str) -> None:
+    totals = runs[name].totals
+    assert totals.closes
+    assert (totals.undecoded, totals.missing, sum(totals.other.values())) == (0, 0, 0)
+    assert {frame.status for frame in runs[name].frames} == {"ok"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_round_trip_of_every_payload(runs: dict[str, Run], name: str) -> None:
+    carried = [inner for frame in runs[name].frames for inner in frame.inner if frame.protocol == "liftbridge"]
+    assert carried
+    for inner in carried:
+        assert bytes(inner.layer(inner.data)) == inner.data
+
+
+def test_every_message_type_is_met(runs: dict[str, Run]) -> None:
+    met = {frame.code for frame in runs["31-lb-all-types"].frames if frame.protocol == "liftbridge"}
+    assert met == set(range(15))
+
+
+def test_every_stored_message_is_checked(runs: dict[str, Run]) -> None:
+    responses = [frame for frame in runs["34-lb-replication"].of("ReplicationResponse") if frame.sender == "client"]
+    followers = {"server-b": [], "server-c": []}  # type: dict[str, list[int]]
+    for frame in responses:
+        record = (frame.layers or {})["liftbridge"]
+        followers[record["replica_id"]] += [entry["offset"] for entry in record["entries"]]
+        assert {entry["crc_status"] for entry in record["entries"]} <= {"good"}
+    assert followers == {"server-b": [*range(57)], "server-c": [*range(57)]}, "each follower got the whole log"
+
+
+def test_requests_are_paired_on_the_connection_that_sent_them(runs: dict[str, Run]) -> None:
+    """Each hop has its own pair: the follower's own, and the leader's."""
+    for name in ("31-lb-all-types", "34-lb-replication"):
+        frames = {frame.number: frame for frame in runs[name].frames}
+        paired = 0
+        for frame in runs[name].frames:
+            if frame.protocol == "liftbridge" and frame.code in (3, 5, 7, 9, 13):
+                assert frame.request is not None
+                request = frames[frame.request]
+                assert (request.connection, request.side) == (frame.connection, 1 - frame.side)
+                assert request.code == frame.code - 1
+                paired += 1
+        assert paired > 30
+
+
+def test_acks_are_paired_with_publishes_across_connections(runs: dict[str, Run]) -> None:
+    """The publisher's connection has publish and ack; the leader publishes the ack on another one than it hears on."""
+    frames = {frame.number: frame for frame in runs["30-lb-publish-ack"].frames}
+    by_id = {}
+    for frame in runs["30-lb-publish-ack"].of("Ack"):
+        record = (frame.layers or {})["liftbridge"]
+        if frame.request is not None:
+            asked = (frames[frame.request].layers or {})["liftbridge"]
+            assert asked["correlation_id"] == record["correlation_id"]
+            by_id.setdefault(record["correlation_id"], []).append(frame.sender)
+    assert len(by_id) == 6
+    assert all(sorted(sides) == ["client", "server"] for sides in by_id.values())
+
+
+def test_what_a_server_hands_on_is_a_copy(runs: dict[str, Run]) -> None:
+    for frame in runs["30-lb-publish-ack"].of("Publish"):
+        assert ("copy_of" in frame.generated) == (frame.sender == "server")
+
+
+def test_plain_payloads_stay_nats(runs: dict[str, Run]) -> None:
+    plain = [frame for frame in runs["30-lb-publish-ack"].of("PUB", "HPUB", "MSG", "HMSG") if frame.values["data"]]
+    assert {frame.protocol for frame in plain} == {"nats"}
+    assert len(plain) == 4
+    assert all(not frame.inner for frame in plain)
+
+
+@pytest.mark.parametrize("cut", [every(1), random_cuts(3), reordered(5)], ids=["byte by byte", "random", "reordered"])
+def test_segmentation_does_not_matter(runs: dict[str, Run], cut: Cutting) -> None:
+    base = runs["31-lb-all-types"]
+    again = dissect(batches(craft(dialogue(base), cut, server_port=4222)), **KNOWN)
+    said = [(frame.type, frame.status, frame.layers) for frame in base.frames if frame.protocol == "liftbridge"]
+    # Frames of the two connections may be complete in another order: each connection by itself stays in order.
+    found = [(frame.type, frame.status, frame.layers) for frame in again.frames if frame.protocol == "liftbridge"]
+    assert sorted(map(essence, found)) == sorted(map(essence, said))
+    assert again.totals.closes
+
+
+def essence(told: tuple[str | None, str, dict[str, Any] | None]) -> str:
+    """A record without the numbers of other frames."""
+    record = copy.deepcopy((told[2] or {})["liftbridge"])
+    record.pop("copy_of", None)
+    return json.dumps([told[0], told[1], record], sort_keys=True)

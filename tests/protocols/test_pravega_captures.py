@@ -1,0 +1,215 @@
+"""Whole captures of Pravega: against their truth, cut and moved in every way, damaged, and beside other protocols."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import CAPTURES
+from tests.net.craft import batches
+from tests.protocols.truth_pravega import check, started_late
+from tests.support import (
+    Cutting,
+    Part,
+    Run,
+    craft,
+    dialogue,
+    dissect,
+    duplicated,
+    every,
+    meaning,
+    overlapped,
+    random_cuts,
+    reordered,
+)
+from wiredecode import compiler
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.frame import Frame
+from wiredecode.identify import DecodeAs
+from wiredecode.layer import Layer
+from wiredecode.protocols.pravega import Pravega
+from wiredecode.protocols.pravega.names import SERVER_TYPES
+
+FOLDER = CAPTURES / "pravega"
+FILES = sorted(FOLDER.glob("*.pcap"))
+WHOLE = [path for path in FILES if path.stem != "midstream"]
+PORT = 12345
+SEGMENTS = every(1460)
+
+each_file = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+each_whole_file = pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in WHOLE])
+
+RUNS: dict[Path, Run] = {}
+
+
+def run_of(path: Path) -> Run:
+    if path not in RUNS:
+        RUNS[path] = dissect(open_capture([path]), known=(Pravega(),))
+    return RUNS[path]
+
+
+def crafted(parts: list[Part], cut: Cutting = SEGMENTS, port: int = PORT, **options: Any) -> Run:
+    return dissect(batches(craft(parts, cut, server_port=port)), known=(Pravega(),), **options)
+
+
+def truth_of(path: Path) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads(path.with_suffix(".truth.json").read_text())
+    return truth
+
+
+def said(run: Run) -> list[dict[str, Any]]:
+    """What the frames say, by connection and direction: times and the order among connections left out."""
+    keep = ("side", "offset", "length", "type", "code", "status", "values", "layers", "findings", "sender")
+    frames = [{**{key: meaning(frame)[key] for key in keep}, "dialect": frame.dialect} for frame in run.frames]
+    number = {frame.number: index for index, frame in enumerate(run.frames)}
+    for frame, told in zip(run.frames, frames, strict=True):
+        told["request"] = number.get(frame.request or 0)
+    return frames
+
+
+@each_file
+def test_the_capture_agrees_with_its_truth(path: Path) -> None:
+    assert check(path, truth_of(path)) == []
+
+
+@each_file
+def test_every_byte_is_accounted_for(path: Path) -> None:
+    totals = run_of(path).totals
+    assert totals.closes and not totals.other
+    assert (totals.undecoded > 0) == any(started_late(truth_of(path)))
+
+
+@each_whole_file
+def test_every_reply_has_its_request(path: Path) -> None:
+    alone = [frame for frame in run_of(path).frames if frame.type in SERVER_TYPES and frame.request is None]
+    assert alone == []
+
+
+@each_file
+def test_every_frame_is_built_again_to_its_bytes(path: Path) -> None:
+    for frame in run_of(path).frames:
+        if frame.layer is None:
+            continue
+        packet: Layer = frame.layer(frame.data)
+        assert bytes(packet) == frame.data
+        assert packet.values() == compiler.careful(frame.layer, frame.data, 0, len(frame.data)).values
+        for inner in frame.inner:
+            assert bytes(inner.layer(inner.data)) == inner.data
+
+
+CUTS = {
+    "byte by byte": every(1),
+    "random": random_cuts(1),
+    "reordered": reordered(2),
+    "duplicated": duplicated(3),
+    "overlapped": overlapped(4),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize("stem", ["append_basic", "seed_dialect", "tables"])
+def test_segmentation_does_not_matter(stem: str, name: str) -> None:
+    parts = dialogue(run_of(FOLDER / f"{stem}.pcap"))
+    assert said(crafted(parts, CUTS[name])) == said(crafted(parts))
+
+
+@each_whole_file
+@pytest.mark.parametrize("port", [40404, 5552, 4222])
+def test_any_port_will_do(path: Path, port: int) -> None:
+    parts = dialogue(run_of(path))
+    moved = crafted(parts, port=port)
+    assert said(moved) == said(crafted(parts))
+    assert not moved.totals.undecoded and not moved.totals.other
+
+
+@pytest.mark.parametrize("stem", ["append_basic", "read_cuts", "tables", "segment_admin"])
+def test_a_late_start_costs_only_what_was_before(stem: str) -> None:
+    parts = dialogue(run_of(FOLDER / f"{stem}.pcap"))
+    whole = crafted(parts)
+    for start in range(2, 12):
+        late = late_start(parts[start:])
+        base = {(frame.type, frame.data) for frame in whole.frames}
+        assert late.totals.closes
+        assert all((frame.type, frame.data) in base for frame in late.frames if frame.type)
+        assert not late.totals.undecoded, start
+
+
+def late_start(parts: list[Part], cut_first: int = 0) -> Run:
+    first = parts[0]
+    parts = [Part(first.connection, first.side, first.data[cut_first:]), *parts[1:]]
+    packets = craft(parts, every(1460), server_port=PORT, handshake=False)
+    return dissect(batches(packets), known=(Pravega(),))
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7, 9, 20, 40, 60])
+def test_a_start_inside_a_message_finds_the_next_one(cut: int) -> None:
+    parts = dialogue(run_of(FOLDER / "append_basic.pcap"))
+    run = late_start(parts[6:], cut)
+    assert run.totals.closes
+    assert run.totals.undecoded < 600
+    assert len([frame for frame in run.frames if frame.type]) >= len(dialogue(run_of(FOLDER / "append_basic.pcap"))) - 9
+
+
+@pytest.mark.parametrize("stem", ["append_basic", "read_cuts", "tables", "seed_dialect"])
+def test_a_lost_segment_invents_nothing(stem: str) -> None:
+    parts = dialogue(run_of(FOLDER / f"{stem}.pcap"))
+    packets = craft(parts, every(97), server_port=PORT)
+    base = {place(frame): (frame.type, frame.length) for frame in crafted(parts).frames}
+    for lost in range(3, len(packets), 5):
+        damaged = dissect(batches([*packets[:lost], *packets[lost + 1 :]]), known=(Pravega(),))
+        assert damaged.totals.closes
+        for frame in damaged.frames:
+            if frame.type is not None:
+                assert base.get(place(frame)) == (frame.type, frame.length), (lost, frame.type, frame.offset)
+
+
+def place(frame: Frame) -> tuple[str, str, int]:
+    return frame.source, frame.destination, frame.offset
+
+
+def test_batches_of_one_packet_give_the_same() -> None:
+    parts = dialogue(run_of(FOLDER / "read_cuts.pcap"))
+    packets = craft(parts, every(50), server_port=PORT)
+    one_by_one = dissect(batches(packets, 1), known=(Pravega(),))
+    assert said(one_by_one) == said(dissect(batches(packets), known=(Pravega(),)))
+
+
+def test_a_dialect_can_be_forced() -> None:
+    parts = dialogue(run_of(FOLDER / "seed_dialect.pcap"))
+    forced = crafted(parts, decode_as={PORT: DecodeAs(Pravega(), "proposal")})
+    assert [frame.type for frame in forced.frames] == [
+        frame.type for frame in run_of(FOLDER / "seed_dialect.pcap").frames
+    ]
+    assert {frame.dialect for frame in forced.frames} == {"proposal"}
+    other = crafted(parts, decode_as={PORT: DecodeAs(Pravega(), "wire")})
+    assert {frame.dialect for frame in other.frames} == {"wire"}
+    assert "PartialEvent" in {frame.type for frame in other.frames}
+
+
+def others() -> list[Path]:
+    return [
+        path
+        for path in sorted(CAPTURES.glob("*/*"))
+        if path.parent.name != "pravega" and ".pcap" in path.name and not path.name.endswith(".json")
+    ]
+
+
+class Everywhere(Pravega):
+    """At home on every port."""
+
+    ports = tuple(range(1, 65536))
+
+
+@pytest.mark.parametrize("protocol", [Pravega(), Everywhere()], ids=["no port", "its port"])
+def test_traffic_of_other_protocols_is_left_alone(protocol: Pravega) -> None:
+    claimed = []
+    for path in others():
+        try:
+            run = dissect(open_capture([path]), known=(protocol,), style=None)
+        except CaptureError:
+            continue
+        claimed += [(path.name, frame.type) for frame in run.frames]
+    assert claimed == []

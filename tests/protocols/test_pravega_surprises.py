@@ -1,0 +1,611 @@
+"""What the wire of Pravega does that one would not expect, one case each."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.net.craft import batches
+from tests.support import Part, Run, craft, dissect, every
+from wiredecode.frame import Frame
+from wiredecode.layer import Style
+from wiredecode.protocols.base import Rejected, Undecided, Verdict
+from wiredecode.protocols.pravega import Pravega, layers, tables
+from wiredecode.protocols.pravega.base import HEADER
+from wiredecode.protocols.pravega.events import MAX_EMPTY_RUN, Runs, walk
+from wiredecode.protocols.pravega.events import Run as SegmentRun
+from wiredecode.protocols.pravega.kinds import NO_VALUE
+from wiredecode.protocols.pravega.names import PROPOSALS
+from wiredecode.protocols.pravega.proposal import assignment
+
+PORT = 12345
+W, X = bytes(range(16)), bytes(range(16, 32))
+SEGMENT = "scope/stream/0.#epoch.0"
+HELLO = bytes(layers.Hello(high_version=17, low_version=5))
+SETUP = bytes(layers.SetupAppend(request_id=7, writer_id=W, segment=SEGMENT, delegation_token=""))
+SET_UP = bytes(layers.AppendSetup(request_id=7, segment=SEGMENT, writer_id=W, last_event_number=NO_VALUE))
+OPENING = [(0, HELLO + SETUP), (1, HELLO + SET_UP)]
+
+Said = Iterable[tuple[int, bytes]]
+"""What client (0) and server (1) say, in turn."""
+
+
+def talk(*said: tuple[int, bytes], known: Pravega | None = None, **options: Any) -> Run:
+    parts = [Part(1, side, data) for side, data in said]
+    port = options.pop("port", PORT)
+    return dissect(batches(craft(parts, every(1460), server_port=port)), known=(known or Pravega(),), **options)
+
+
+def appends(*said: bytes) -> Run:
+    """What the client says after it set up a writer."""
+    return talk(*OPENING, *((0, data) for data in said))
+
+
+def codes(frame: Frame) -> list[str]:
+    return [finding.code for finding in frame.findings]
+
+
+def record(frame: Frame) -> dict[str, Any]:
+    assert frame.layers is not None
+    found: dict[str, Any] = frame.layers["pravega"]
+    return found
+
+
+def event(data: bytes) -> bytes:
+    return HEADER.pack(0, len(data)) + data
+
+
+def block(data: bytes, writer: bytes = W) -> bytes:
+    return bytes(layers.AppendBlock(writer_id=writer, data=data))
+
+
+def block_end(whole: int, data: bytes = b"", count: int = 1, last: int = 1, writer: bytes = W) -> bytes:
+    return bytes(
+        layers.AppendBlockEnd(
+            writer_id=writer,
+            size_of_whole_events=whole,
+            data=data,
+            num_events=count,
+            last_event_number=last,
+            request_id=7,
+        )
+    )
+
+
+def read(offset: int, data: bytes, request_id: int = 9, segment: str = SEGMENT) -> tuple[tuple[int, bytes], ...]:
+    asked = layers.ReadSegment(
+        segment=segment, offset=offset, suggested_length=len(data), delegation_token="", request_id=request_id
+    )
+    told = layers.SegmentRead(
+        segment=segment, offset=offset, at_tail=0, end_of_segment=0, data=data, request_id=request_id
+    )
+    return (0, bytes(asked)), (1, bytes(told))
+
+
+def events_of(frame: Frame) -> list[bytes]:
+    return [bytes.fromhex(found["data"]) for found in record(frame).get("events", [])]
+
+
+# Framing
+
+
+def test_an_unknown_type_is_one_frame() -> None:
+    run = appends(bytes.fromhex("000003e700000003616263"), bytes(layers.KeepAlive()))
+    unknown, after = run.frames[-2:]
+    assert (unknown.code, unknown.type, unknown.length, codes(unknown)) == (999, None, 11, ["unknown-type"])
+    assert after.type == "KeepAlive"
+
+
+def test_a_string_longer_than_its_message() -> None:
+    run = talk(*OPENING, (1, bytes.fromhex("0000001f0000000d00000000000000010020616263")))
+    assert (run.frames[-1].type, run.frames[-1].status) == ("SegmentDeleted", "malformed")
+    assert "field-cut" in codes(run.frames[-1])
+
+
+def test_a_keepalive_with_bytes_that_are_ignored() -> None:
+    frame = appends(bytes.fromhex("000000640000000378797a")).frames[-1]
+    assert (frame.type, frame.status, codes(frame)) == ("KeepAlive", "ok", ["keepalive-data"])
+
+
+def test_a_hello_with_trailing_bytes() -> None:
+    run = talk((0, bytes.fromhex("ffffff81000000200000001100000005") + bytes(24)), (1, HELLO))
+    assert (run.frames[0].status, codes(run.frames[0])) == ("ok", ["surplus-bytes"])
+    assert run.frames[0].values["high_version"] == 17
+
+
+def test_a_length_over_the_limit_costs_only_itself() -> None:
+    run = appends(bytes.fromhex("0000000301000000") + bytes(50) + SETUP, bytes(layers.KeepAlive()))
+    assert [frame.type for frame in run.frames[-3:]] == [None, "SetupAppend", "KeepAlive"]
+    assert run.totals.undecoded == 58
+    assert "not-a-frame" in codes(run.frames[-3])
+
+
+def test_data_longer_than_its_message() -> None:
+    body = struct.pack(">H", 3) + b"s/0" + struct.pack(">qbbi", 0, 0, 0, 1000) + b"12345"
+    frame = talk(*OPENING, (1, HEADER.pack(10, len(body)) + body)).frames[-1]
+    assert (frame.type, frame.status) == ("SegmentRead", "malformed")
+
+
+def test_a_header_cut_by_the_end() -> None:
+    run = appends(b"\0\0\0\x64\0\0")
+    assert "header-cut" in codes(run.frames[-1])
+    assert run.totals.closes
+
+
+def test_zero_filled_bytes_are_pointed_out() -> None:
+    run = appends(bytes(8 * 100))
+    assert sum("empty-events" in codes(frame) for frame in run.frames) == 1
+
+
+# Blocks
+
+
+def test_a_message_inside_an_open_block() -> None:
+    run = appends(block(event(b"a")), bytes(layers.KeepAlive()), block_end(9))
+    assert codes(run.frames[-2]) == ["block-open"]
+    assert events_of(run.frames[-1]) == [b"a"]
+
+
+def test_a_block_that_is_never_ended() -> None:
+    run = appends(block(event(b"a")), block(event(b"b")), block_end(9))
+    assert codes(run.frames[-2]) == ["block-not-ended"]
+    assert events_of(run.frames[-1]) == [b"b"]
+
+
+@pytest.mark.parametrize(("data", "whole", "code"), [(bytes(11), 99, "block-size"), (bytes(14), 11, "block-tail")])
+def test_a_block_whose_sizes_do_not_fit(data: bytes, whole: int, code: str) -> None:
+    assert codes(appends(block(data), block_end(whole)).frames[-1]) == [code]
+
+
+def test_an_append_without_block_is_what_rust_writes() -> None:
+    frame = appends(block_end(13, event(b"hello"))).frames[-1]
+    assert (codes(frame), events_of(frame)) == ([], [b"hello"])
+
+
+def test_a_block_of_another_writer() -> None:
+    assert "block-writer" in codes(appends(block(event(b"a"), X), block_end(9)).frames[-1])
+
+
+def test_an_event_over_block_tail_and_end() -> None:
+    whole, cut = event(b"first"), event(b"second")
+    data = whole + HEADER.pack(-2, 3) + cut[:3]
+    frame = appends(block(data), block_end(len(whole), cut[3:], count=2, last=8)).frames[-1]
+    assert record(frame)["events"] == [
+        {"event_number": 7, "data": b"first".hex()},
+        {"event_number": 8, "data": b"second".hex()},
+    ]
+    assert record(frame)["tail"] == "PartialEvent" and record(frame)["segment"] == SEGMENT
+
+
+def test_bytes_that_are_no_events_stay_bytes() -> None:
+    frame = appends(block(b"just bytes"), block_end(10)).frames[-1]
+    assert record(frame)["append"] == b"just bytes".hex()
+    assert record(frame)["framed"] is False and "events" not in record(frame)
+
+
+def test_an_empty_append() -> None:
+    frame = appends(block(b""), block_end(0)).frames[-1]
+    assert (codes(frame), record(frame)["append_length"], record(frame)["event_count"]) == ([], 0, 0)
+
+
+def test_event_numbers_that_go_backwards() -> None:
+    run = appends(block_end(9, event(b"a"), last=5), block_end(9, event(b"b"), last=4))
+    assert codes(run.frames[-1]) == ["event-number"]
+
+
+def test_a_block_without_events() -> None:
+    assert codes(appends(block_end(9, event(b"a"), count=0)).frames[-1]) == ["event-count"]
+
+
+def test_a_writer_that_was_not_set_up() -> None:
+    assert codes(appends(block_end(9, event(b"a"), writer=X)).frames[-1]) == ["not-set-up"]
+
+
+def test_a_writer_that_moves_to_another_segment() -> None:
+    again = bytes(layers.SetupAppend(request_id=7, writer_id=W, segment="scope/other/1", delegation_token=""))
+    run = appends(block_end(9, event(b"a")), again, block_end(9, event(b"b"), last=2))
+    assert [record(frame)["segment"] for frame in run.of("AppendBlockEnd")] == [SEGMENT, "scope/other/1"]
+
+
+def test_one_acknowledgement_for_several_blocks() -> None:
+    acked = layers.DataAppended(
+        writer_id=W, event_number=2, previous_event_number=0, request_id=7, current_segment_write_offset=18
+    )
+    ends = block_end(9, event(b"a"), last=1) + block_end(9, event(b"b"), last=2)
+    run = talk(*OPENING, (0, ends), (1, bytes(acked)))
+    assert run.frames[-1].request == run.frames[-2].number
+    assert record(run.frames[-1])["acknowledged_appends"] == 2
+
+
+def test_a_large_event_in_slices() -> None:
+    whole = event(bytes(range(100)))
+    slices = [
+        bytes(layers.ConditionalBlockEnd(writer_id=W, event_number=n, expected_offset=at, data=whole[at : at + 40]))
+        for n, at in enumerate(range(0, len(whole), 40))
+    ]
+    run = appends(*slices)
+    assert [events_of(frame) for frame in run.frames[-3:]] == [[], [], [bytes(range(100))]]
+
+
+def test_a_block_cut_by_the_end_of_the_capture() -> None:
+    run = appends(block(event(b"first") + event(b"second"))[:-4])
+    assert (run.frames[-1].status, events_of(run.frames[-1])) == ("partial", [b"first"])
+
+
+# Reads
+
+
+def test_events_do_not_end_where_replies_do() -> None:
+    data = event(b"one") + event(b"two") + event(b"three")
+    cuts = [0, 3, 12, 20, len(data)]
+    said = [part for low, high in pairwise(cuts) for part in read(low, data[low:high])]
+    run = talk(*OPENING, *said)
+    found = [
+        (item["offset"], item["data"]) for frame in run.of("SegmentRead") for item in record(frame).get("events", [])
+    ]
+    assert found == [(0, b"one".hex()), (11, b"two".hex()), (22, b"three".hex())]
+    assert all(frame.request is not None for frame in run.of("SegmentRead"))
+
+
+def test_readers_on_one_connection_do_not_mix() -> None:
+    data = event(b"one") + event(b"two")
+    run = talk(
+        *OPENING, *read(0, data[:5], 1), *read(11, data[11:15], 2), *read(5, data[5:], 1), *read(15, data[15:], 2)
+    )
+    assert [events_of(frame) for frame in run.of("SegmentRead")] == [[], [], [b"one", b"two"], [b"two"]]
+
+
+def test_a_read_from_inside_an_event_gives_no_events() -> None:
+    data = event(b"12345678") + event(b"two")
+    run = talk(*OPENING, *read(10, data[10:]))
+    assert events_of(run.frames[-1]) == [] and record(run.frames[-1])["framed"] is False
+
+
+def test_a_second_reply_to_one_read() -> None:
+    asked, told = read(0, event(b"one"))
+    run = talk(*OPENING, asked, told, read(11, event(b"two"))[1])
+    first, second = run.of("SegmentRead")
+    assert first.request == second.request == run.of("ReadSegment")[0].number
+
+
+def test_a_refused_read_carries_its_offset_for_an_id() -> None:
+    refused = layers.AuthTokenCheckFailed(request_id=4660, server_stack_trace="", error_code=0)
+    run = talk(*OPENING, read(4660, b"")[0], (1, bytes(refused)))
+    assert run.frames[-1].request == run.frames[-2].number
+    assert codes(run.frames[-1]) == ["refused", "offset-as-id"]
+
+
+def test_an_event_too_large_is_stepped_over() -> None:
+    run, data = SegmentRun(), event(bytes(100)) + event(b"next")
+    pieces = [run.feed(at, data[at : at + 30], room=50) for at in range(0, len(data), 30)]
+    assert [piece.note for piece in pieces] == [None, "too-large", None, None]
+    assert [piece.events.source[8:] for piece in pieces if piece.events] == [b"next"]
+
+
+def test_what_is_kept_of_unfinished_events_is_bounded() -> None:
+    runs = Runs(max_buffer=1000, max_runs=10)
+    for number in range(100):
+        runs.feed(number, 0, HEADER.pack(0, 10_000) + bytes(300))
+        assert runs.buffered <= 1000 and len(runs.table) <= 10
+    assert runs.buffered == sum(len(run.buffer) for run in runs.table.values())
+
+
+def test_zeros_are_not_a_million_events() -> None:
+    assert len(walk(bytes(8_000_000)).bounds) == MAX_EMPTY_RUN
+    assert not walk(bytes(8_000_000)).sound
+
+
+# Replies
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (
+            layers.MergeSegments(request_id=5, target="a", source="b", delegation_token=""),
+            layers.SegmentAttributeUpdated(request_id=5, success=0),
+        ),
+        (
+            layers.LocateOffset(request_id=5, segment="a", target_offset=1),
+            layers.SegmentTruncated(request_id=5, segment="a"),
+        ),
+        (
+            tables.ReadTableEntriesDelta(request_id=5, segment="a"),
+            tables.TableEntriesDeltaRead(request_id=5, segment="a"),
+        ),
+        (tables.DeleteTableSegment(request_id=5, segment="a"), layers.SegmentDeleted(request_id=5, segment="a")),
+        (layers.FlushToStorage(container_id=1, request_id=5), layers.StorageFlushed(request_id=5)),
+        (layers.CreateSegment(request_id=5, segment="a"), layers.SegmentAlreadyExists(request_id=5, segment="a")),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_replies_that_do_not_look_like_it(request_: Any, reply: Any) -> None:
+    run = talk(*OPENING, (0, bytes(request_)), (1, bytes(reply)))
+    assert run.frames[-1].request == run.frames[-2].number and run.frames[-2].response == run.frames[-1].number
+
+
+def test_a_sealed_segment_answers_an_append_with_its_event_number() -> None:
+    ends = block_end(9, event(b"a"), last=1) + block_end(9, event(b"b"), last=2)
+    sealed = layers.SegmentIsSealed(request_id=7, segment=SEGMENT, server_stack_trace="", offset=2)
+    run = talk(*OPENING, (0, ends), (1, bytes(sealed)))
+    assert run.frames[-1].request == run.frames[-2].number
+
+
+def test_the_old_form_of_invalid_event_number() -> None:
+    raw = bytes.fromhex("000000370000001e00112233445566778899aabbccddeeff00000000000003ea000473747233")
+    values = talk(*OPENING, (1, raw)).frames[-1].values
+    assert values["event_number"] == 1002 and "request_id" not in values
+
+
+def test_versions_that_do_not_meet() -> None:
+    old = bytes(layers.Hello(high_version=4, low_version=1))
+    run = talk((0, old), (1, HELLO))
+    assert codes(run.frames[1]) == ["versions"] and run.frames[1].request == 1
+
+
+def test_a_server_echoes_keepalives_only_since_version_11() -> None:
+    alive = bytes(layers.KeepAlive())
+    run = talk((0, HELLO), (1, HELLO), (0, alive), (1, alive))
+    assert run.frames[-1].request == 3
+    old = talk((0, HELLO), (1, bytes(layers.Hello(high_version=9, low_version=5))), (0, alive))
+    assert not old.frames[-1].expects_response
+
+
+def test_plain_utf8_as_rust_writes_it() -> None:
+    raw = bytearray(bytes(layers.SegmentSealed(request_id=1, segment="abcd")))
+    raw[-4:] = "😀".encode()
+    frame = talk(*OPENING, (1, bytes(raw))).frames[-1]
+    assert (record(frame)["segment"], codes(frame)) == ("😀", ["text", "no-request"])
+    assert frame.status == "ok"
+
+
+def test_tokens_are_hidden() -> None:
+    token = "eyJhbGciOiJIUzUxMiJ9.SECRET.sig"
+    setup = bytes(layers.SetupAppend(request_id=7, writer_id=W, segment=SEGMENT, delegation_token=token))
+    hidden = talk((0, HELLO + setup)).frames[-1]
+    assert record(hidden)["delegation_token"] == f"<redacted {len(token)} bytes>"
+    shown = talk((0, HELLO + setup), style=Style(secrets=True)).frames[-1]
+    assert record(shown)["delegation_token"] == token
+
+
+def test_every_token_is_secret() -> None:
+    from wiredecode.fields import plain
+
+    found = 0
+    for layer in Pravega().layers():
+        for kind in map(plain, layer.fields_desc):
+            if kind.name == "delegation_token":
+                found += 1
+                assert kind.secret
+    assert found >= 25
+
+
+# Old releases
+
+
+def test_appends_of_2017_before_hello() -> None:
+    setup = HEADER.pack(1, 33) + bytes(7) + b"\x07" + W + b"\0\x07scope/s"
+    setup_reply = layers.AppendSetup(request_id=7, segment="scope/s", writer_id=W, last_event_number=NO_VALUE)
+    whole, cut = event(b"one"), event(b"two")
+    data = whole + HEADER.pack(-2, 4) + cut[:4]
+    end = W + struct.pack(">qii", 3, len(whole), 7) + cut[4:]
+    run = talk((0, setup), (1, bytes(setup_reply)), (0, block(data) + HEADER.pack(4, len(end)) + end))
+    assert {frame.dialect for frame in run.frames} == {"wire"}
+    assert events_of(run.frames[-1]) == [b"one", b"two"]
+    assert run.frames[-1].values["last_event_number"] == 3
+
+
+def test_messages_of_2016_have_other_codes() -> None:
+    asked = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qi", 0, 100)
+    told = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qbbi", 0, 1, 0, 11) + event(b"one")
+    run = talk((0, HEADER.pack(6, len(asked)) + asked), (1, HEADER.pack(7, len(told)) + told))
+    assert [frame.type for frame in run.frames] == ["ReadSegment", "SegmentRead"]
+    assert run.frames[1].request == 1 and events_of(run.frames[1]) == [b"one"]
+
+
+# The proposal
+
+CODES = {dialect: assignment(dialect).codes for dialect in PROPOSALS}
+
+
+def proposed(dialect: str, name: str, **values: Any) -> bytes:
+    table = assignment(dialect)
+    return bytes(table.layers[table.codes[name]](**values))
+
+
+def say(name: str, **values: Any) -> bytes:
+    return proposed("proposal", name, **values)
+
+
+P_SETUP = [
+    (0, say("SetupAppend", connection_id=W, segment="scope/s")),
+    (1, say("AppendSetup", segment="scope/s", connection_id=W, connection_offset_ack_level=0)),
+]
+
+
+def begin(length: int, offset: int = 0) -> bytes:
+    return say("BeginAppendBlock", connection_id=W, connection_offset=offset, length_before_end=length)
+
+
+def end(length: int, offset: int) -> bytes:
+    return say("EndAppendBlock", connection_id=W, connection_offset=offset, block_length=length)
+
+
+def part(number: int, data: bytes) -> bytes:
+    return say("PartialMessage", part=number, data=data)
+
+
+def test_a_message_begun_before_the_last_one_is_complete() -> None:
+    whole = event(b"whole")
+    said = part(0, whole[:5]) + part(0, whole[:9]) + part(2, whole[9:])
+    run = talk(*P_SETUP, (0, begin(50) + said))
+    again, last = run.frames[-2:]
+    assert codes(again) == ["parts-not-ended"]
+    assert record(last)["whole"]["data"] == b"whole".hex()
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ([(2, b"x")], "parts-not-begun"),
+        ([(9, b"x")], "part"),
+        ([(0, b"x"), (2, b"y")], "parts-sum"),
+        ([(0, HEADER.pack(0, 5)), (2, b"1234")], "parts-sum"),
+        ([(0, HEADER.pack(-2, 1)), (2, b"\0")], "parts-type"),
+        ([(0, HEADER.pack(55, 1)), (2, b"\0")], "parts-type"),
+    ],
+)
+def test_parts_that_make_no_message(parts: list[tuple[int, bytes]], code: str) -> None:
+    run = talk(*P_SETUP, (0, begin(50) + event(b"x") + b"".join(part(*one) for one in parts)))
+    assert code in codes(run.frames[-1])
+
+
+def test_parts_counted_from_one() -> None:
+    whole = event(b"whole")
+    said = part(1, whole[:5]) + part(2, whole[5:7]) + part(3, whole[7:]) + part(1, whole[:8]) + part(3, whole[8:])
+    run = talk(*P_SETUP, (0, begin(50) + event(b"x") + said))
+    assert [record(frame)["whole"]["data"] for frame in run.frames if "whole" in record(frame)] == [b"whole".hex()] * 2
+
+
+def test_parts_counted_from_one_as_told() -> None:
+    whole = event(b"whole")
+    said = begin(50) + event(b"x") + part(1, whole[:5]) + part(3, whole[5:])
+    run = talk(*P_SETUP, (0, said), known=Pravega(part_base=1))
+    assert record(run.frames[-1])["whole"]["data"] == b"whole".hex()
+    assert codes(run.frames[-1]) == []
+
+
+def test_blocks_that_do_not_agree_with_themselves() -> None:
+    run = talk(*P_SETUP, (0, begin(20) + event(b"one") + end(12, 13)))
+    assert codes(run.frames[-1]) == ["block-distance", "block-length", "block-offset"]
+
+
+def test_blocks_out_of_order() -> None:
+    run = talk(
+        *P_SETUP, (0, begin(11) + event(b"one") + end(11, 11) + event(b"two") + end(0, 11) + begin(0) + begin(0))
+    )
+    outside, ended, _, begun = run.frames[-4:]
+    assert [codes(outside), codes(ended), codes(begun)] == [["event-outside"], ["block-not-begun"], ["block-not-ended"]]
+
+
+def test_a_block_of_bytes_without_headers() -> None:
+    raw = b"no headers in here, at all"
+    run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11) + begin(len(raw), 11) + raw + end(26, 37)))
+    assert run.totals.undecoded == len(raw)
+    assert run.frames[-1].type == "EndAppendBlock" and "block-raw" in codes(run.frames[-1])
+
+
+def test_a_block_inside_its_begin() -> None:
+    inside = event(b"one") + event(b"two")
+    first = begin(11) + event(b"one") + end(11, 11)
+    whole = say("BeginAppendBlock", connection_id=W, connection_offset=11, length_before_end=22, block=inside)
+    run = talk(*P_SETUP, (0, first + whole + end(22, 33)))
+    assert events_of(run.frames[-2]) == [b"one", b"two"] and codes(run.frames[-1]) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "at_tail", "end_of_segment"),
+    [(0, False, False), (0x80, True, False), (0x40, False, True), (1, True, False), (2, False, True), (3, True, True)],
+)
+def test_both_ends_of_the_flag_byte(flags: int, at_tail: bool, end_of_segment: bool) -> None:
+    told = say("SegmentRead", segment="scope/s", offset=0, flags=flags, data=b"")
+    run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11)), (1, told))
+    assert (record(run.frames[-1])["at_tail"], record(run.frames[-1])["end_of_segment"]) == (at_tail, end_of_segment)
+
+
+def test_a_segment_read_in_the_shipped_form() -> None:
+    raw = bytes(layers.SegmentRead(segment="scope/s", offset=0, at_tail=1, end_of_segment=0, data=event(b"one")))
+    run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11)), (1, raw))
+    assert run.frames[-1].dialect == "proposal"
+    assert record(run.frames[-1])["at_tail"] is True and events_of(run.frames[-1]) == [b"one"]
+
+
+@pytest.mark.parametrize("dialect", PROPOSALS)
+def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
+    def this(name: str, **values: Any) -> bytes:
+        return proposed(dialect, name, **values)
+
+    run = talk(
+        *P_SETUP,
+        (0, begin(11) + event(b"one") + end(11, 11)),
+        (1, this("DataAppended", connection_id=W, connection_offset_ack_level=11)),
+        (0, this("ReadSegment", segment="scope/s", offset=0, suggested_length=100)),
+        (1, this("SegmentRead", segment="scope/s", offset=0, flags=0x80, data=event(b"one"))),
+    )
+    assert [frame.type for frame in run.frames[-3:]] == ["DataAppended", "ReadSegment", "SegmentRead"]
+    assert run.frames[-1].dialect == dialect
+    assert run.frames[-1].request == run.frames[-2].number and run.frames[-3].request == run.frames[-4].number
+    assert events_of(run.frames[-1]) == [b"one"]
+
+
+def test_codes_of_the_proposal_can_be_given() -> None:
+    from wiredecode.identify import DecodeAs
+
+    table = {code + 10 if code >= 0 else code: name for code, name in PROPOSALS["proposal"].items()}
+    protocol = Pravega({"proposal-mine": table})
+    assert "proposal-mine" in protocol.dialects
+    made = protocol.assignments["proposal-mine"]
+    setup = bytes(made.layers[11](connection_id=W, segment="scope/s"))
+    run = talk((0, setup), known=protocol, decode_as={PORT: DecodeAs(protocol, "proposal-mine")})
+    assert (run.frames[0].type, run.frames[0].dialect) == ("SetupAppend", "proposal-mine")
+
+
+def test_a_block_of_28_bytes_is_told_by_what_follows() -> None:
+    """An AppendBlock of one event of 4 bytes is as long as a BeginAppendBlock."""
+    shipped = [(0, HEADER.pack(1, 25) + W + b"\0\x07scope/s"), (0, block(event(b"four")) + block_end(12))]
+    assert talk(*shipped).frames[-2].type == "AppendBlock"
+    assert talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11))).frames[2].type == "BeginAppendBlock"
+
+
+# Recognition
+
+
+@pytest.mark.parametrize(
+    ("data", "started", "port", "answer"),
+    [
+        (HELLO, True, False, Verdict),
+        (HELLO[:9], True, False, Undecided),
+        (bytes.fromhex("ffffff81000000080000000500000011"), True, False, Rejected),
+        (SETUP, True, False, Verdict),
+        (bytes(layers.KeepAlive()) * 5, True, False, Undecided),
+        (bytes(64), True, True, Rejected),
+        (b"GET / HTTP/1.1\r\n\r\n", True, True, Rejected),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", True, True, Rejected),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", True, True, Rejected),
+        (bytes.fromhex("0000001c00110001") + bytes(24), True, False, Rejected),
+        (event(b"x" * 30) * 3, True, True, Rejected),
+        (b"tail of something" + SETUP, False, False, Verdict),
+        (b"no such thing" * 20, False, False, Undecided),
+    ],
+)
+def test_recognition(data: bytes, started: bool, port: bool, answer: type) -> None:
+    assert isinstance(Pravega().recognise(data, started=started, final=False, port=port), answer)
+
+
+def test_a_segment_name_is_no_matter_of_chance() -> None:
+    answer = Pravega().recognise(b"\0\0\0\x1c" + SETUP, started=False, final=False, port=False)
+    assert isinstance(answer, Verdict) and (answer.position, answer.client, answer.dialect) == (4, True, "wire")
+
+
+def test_search_gives_the_same_however_the_bytes_come() -> None:
+    protocol = Pravega()
+    tail = event(b"payload" * 9) + HEADER.pack(-2, 3) + b"\0\0\0"
+    data = tail + block_end(71, b"") + SETUP + bytes(layers.KeepAlive()) + SETUP
+    found = protocol.search(data, final=True)
+    assert found.found and found.position == len(tail)
+    for cut in range(len(data)):
+        answer = protocol.search(data[:cut], final=False)
+        assert answer.position <= found.position
+        assert not answer.found or answer.position == found.position
+
+
+def test_split_says_how_much_is_missing() -> None:
+    protocol = Pravega()
+    assert protocol.split(SETUP + HELLO[:9]).ends == [len(SETUP)]
+    assert protocol.split(SETUP + HELLO[:9]).need == len(HELLO)
+    assert protocol.split(HEADER.pack(9, 0xFFFFFFFF)).bad is not None
+    assert protocol.split(b"\0" * 7).ends == []

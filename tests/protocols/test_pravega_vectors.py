@@ -1,0 +1,259 @@
+"""Every test vector of Pravega's messages, through every reader and back to its bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.protocols.truth_pravega import fields
+from tests.support import STYLE, build
+from wiredecode import compiler
+from wiredecode.compiler import Decoded
+from wiredecode.protocols.pravega import layers, tables
+from wiredecode.protocols.pravega.appends import rebuild
+from wiredecode.protocols.pravega.base import HEADER, Message
+from wiredecode.protocols.pravega.events import walk
+from wiredecode.protocols.pravega.kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
+from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS
+from wiredecode.protocols.pravega.proposal import Assignment, assignment
+from wiredecode.protocols.pravega.structure import CURRENT, KNOWN, alternatives, choose
+
+TABLE: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "pravega_vectors.json").read_text())
+MESSAGES = TABLE["messages"] + TABLE["encoded"] + TABLE["older"]
+MUTATIONS = 6
+
+
+def ids(vectors: list[dict[str, Any]]) -> list[str]:
+    return [f"{vector['name']} {vector.get('note') or vector.get('release', '')}" for vector in vectors]
+
+
+each_message = pytest.mark.parametrize("vector", MESSAGES, ids=ids(MESSAGES))
+
+
+def layer_of(raw: bytes) -> type[Message]:
+    code = HEADER.unpack_from(raw)[0]
+    layer = choose((CURRENT[code], *alternatives(code)), raw, 0, len(raw))
+    assert layer is not None
+    return layer
+
+
+def parity(layer: type[Message], raw: bytes) -> Decoded:
+    """Assert that all readers agree on the bytes, whatever they are."""
+    packet, decoded = layer(raw), compiler.careful(layer, raw, 0, len(raw))
+    assert packet.values() == decoded.values
+    assert dict(packet.flat_ranges()) == decoded.ranges
+    if packet.problem is not None:
+        assert decoded.problem is not None and packet.problem.args == decoded.problem.args
+        with pytest.raises(compiler.FAILED):
+            compiler.walk(layer, raw, 0, len(raw))
+        return decoded
+    assert bytes(packet) == raw
+    try:
+        record, reached = compiler.record(layer, raw, 0, len(raw), STYLE)
+    except UnicodeDecodeError:  # the careful reader shows such text
+        return decoded
+    shown = layer.present(packet, STYLE)
+    assert reached == decoded.stop == compiler.walk(layer, raw, 0, len(raw))[1]
+    assert record == shown and list(record) == list(shown)
+    return decoded
+
+
+def test_the_table_is_complete() -> None:
+    sizes = {name: len(vectors) for name, vectors in TABLE.items()}
+    assert sizes == {
+        "messages": 58,
+        "encoded": 116,
+        "sequences": 8,
+        "older": 17,
+        "proposal": 16,
+        "text_read": 30,
+        "text_write": 13,
+    }
+    assert {vector["name"] for vector in TABLE["encoded"]} == {layer.type_name for layer in CURRENT.values()}
+
+
+@each_message
+def test_all_readers_give_the_values(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["hex"])
+    layer = layer_of(raw)
+    assert layer.type_name == vector["name"]
+    assert not list(fields(parity(layer, raw).values, vector["fields"]))
+
+
+@each_message
+def test_built_anew_from_its_values_it_is_the_same(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["hex"])
+    layer = layer_of(raw)
+    values = compiler.careful(layer, raw, 0, len(raw)).values
+    assert bytes(build(layer, {**values, "message_length": None})) == raw
+
+
+@each_message
+def test_the_header_and_nested_lengths_are_filled_in(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["hex"])
+    layer = layer_of(raw)
+    values = compiler.careful(layer, raw, 0, len(raw)).values
+    assert bytes(build(layer, without_lengths(values))) == raw
+
+
+def without_lengths(values: Any) -> Any:
+    if isinstance(values, list):
+        return [without_lengths(value) for value in values]
+    if not isinstance(values, dict):
+        return values
+    left_out = ("message_length", "message_type", "total", "data_length")
+    return {name: without_lengths(value) for name, value in values.items() if name not in left_out}
+
+
+def test_readers_agree_on_mutated_messages() -> None:
+    chance = random.Random(20)
+    for vector in MESSAGES:
+        raw = bytes.fromhex(vector["hex"])
+        code = HEADER.unpack_from(raw)[0]
+        for _ in range(MUTATIONS):
+            for layer in (CURRENT[code], *alternatives(code)):
+                parity(layer, mutated(raw, chance))
+
+
+def test_readers_agree_on_mutated_messages_of_the_proposal() -> None:
+    chance = random.Random(21)
+    for step in TABLE["proposal"]:
+        raw = bytes.fromhex(step["hex"])
+        for dialect in PROPOSALS:
+            layer = assignment(dialect).layers.get(HEADER.unpack_from(raw)[0])
+            for _ in range(MUTATIONS if layer else 0):
+                assert layer is not None
+                parity(layer, mutated(raw, chance))
+
+
+def mutated(raw: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(raw)
+    for _ in range(chance.randint(1, 3)):
+        changed[chance.randrange(len(changed))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    if chance.random() < 0.3:
+        del changed[chance.randrange(1, len(changed)) :]
+    return bytes(changed) + (b"more" if chance.random() < 0.1 else b"")
+
+
+# Text
+
+
+@pytest.mark.parametrize("case", TABLE["text_read"], ids=ids(TABLE["text_read"]))
+def test_text_is_read_as_java_reads_it(case: dict[str, Any]) -> None:
+    announced, raw = int(case["hex"][:4], 16), bytes.fromhex(case["hex"])[2:]
+    expected = case["utf16"]
+    if announced != len(raw):
+        assert expected is None or announced < len(raw)
+        raw = raw[:announced]
+        if announced > len(raw):
+            return
+    if expected is None:
+        with pytest.raises(UnicodeDecodeError):
+            strict_java(raw)
+        shown = lenient_java(raw)
+        assert isinstance(shown, JavaString) and shown.flaw
+    else:
+        assert utf16(strict_java(raw)) == expected
+    assert encode_java(lenient_java(raw)) == raw
+
+
+@pytest.mark.parametrize("case", TABLE["text_write"], ids=[case["hex"] for case in TABLE["text_write"]])
+def test_text_is_written_as_java_writes_it(case: dict[str, Any]) -> None:
+    text = bytes.fromhex(case["utf16"].replace(" ", "")).decode("utf-16-be", "surrogatepass")
+    assert JavaText("text").write(text, layers.Hello()) == bytes.fromhex(case["hex"])
+
+
+def utf16(text: str) -> str:
+    return text.encode("utf-16-be", "surrogatepass").hex(" ", 2)
+
+
+def test_text_that_does_not_fit_its_length_is_refused() -> None:
+    assert len(JavaText("text").write("a" * 65_535, layers.Hello())) == 65_537
+    with pytest.raises(OverflowError):
+        JavaText("text").write("a" * 65_536, layers.Hello())
+
+
+def test_a_lone_surrogate_is_spelled_out_in_records() -> None:
+    raw = bytes(layers.SegmentSealed(request_id=1, segment="\ud83d!"))
+    assert compiler.record(layers.SegmentSealed, raw, 0, len(raw), STYLE)[0]["segment"] == "\\ud83d!"
+
+
+# Append sequences
+
+
+@pytest.mark.parametrize("vector", TABLE["sequences"], ids=ids(TABLE["sequences"]))
+def test_blocks_are_put_together_again(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["hex"])
+    first = HEADER.size + HEADER.unpack_from(raw)[1]
+    block = compiler.walk(layers.AppendBlock, raw, 0, first)[0]
+    stop = first + HEADER.size + HEADER.unpack_from(raw, first)[1]
+    end = compiler.walk(layers.AppendBlockEnd, raw, first, stop)[0]
+    rebuilt = rebuild(block["data"], end["size_of_whole_events"], end["data"])
+    assert rebuilt.data is not None and rebuilt.problem is None
+    walked = walk(rebuilt.data)
+    assert [rebuilt.data[start:stop].decode() for start, stop in walked.bounds] == vector["events"]
+    assert walked.position == len(rebuilt.data)
+
+
+@pytest.mark.parametrize(
+    ("block", "whole", "rest", "problem"),
+    [
+        (bytes(11), 99, b"", "block-size"),
+        (bytes(11), -1, b"", "block-size"),
+        (bytes(14), 11, b"", "block-tail"),
+        (HEADER.pack(0, 0), 0, b"", "block-tail"),
+        (HEADER.pack(-2, 5) + b"12", 0, b"", "block-tail"),
+        (HEADER.pack(-1, 2) + bytes(2), 0, b"x", "padded-event"),
+    ],
+)
+def test_blocks_that_do_not_add_up(block: bytes, whole: int, rest: bytes, problem: str) -> None:
+    rebuilt = rebuild(block, whole, rest)
+    assert rebuilt.problem is not None and rebuilt.problem[0] == problem
+
+
+# The proposal
+
+
+@pytest.mark.parametrize("step", TABLE["proposal"], ids=[step["label"] for step in TABLE["proposal"]])
+def test_messages_of_the_proposal(step: dict[str, Any]) -> None:
+    raw, expected = bytes.fromhex(step["hex"]), step["expect"]
+    names = expected.get("types", [expected.get("type")])
+    for name in names:
+        stop = HEADER.size + HEADER.unpack_from(raw)[1]
+        layer = assignment(PROPOSAL).layers[HEADER.unpack_from(raw)[0]]
+        assert layer.type_name == name
+        parity(layer, raw[:stop])
+        values = compiler.careful(layer, raw, 0, stop).values
+        assert bytes(build(layer, {**values, "message_length": None})) == raw[:stop]
+        raw = raw[stop:]
+    assert not raw
+
+
+def test_an_assignment_names_every_message_once() -> None:
+    codes = {code: name for code, name in PROPOSALS[PROPOSAL].items() if name != "Event"}
+    with pytest.raises(ValueError, match="Event"):
+        Assignment(codes)
+    assert Assignment({**codes, 77: "Event"}).layers[77].type_name == "Event"
+
+
+# Keys without bytes
+
+
+def test_an_empty_key_has_no_version() -> None:
+    assert bytes(tables.TableKey()) == bytes.fromhex("0000000c00000000")
+
+
+def test_an_empty_key_with_a_version_is_read_too() -> None:
+    key = bytes.fromhex("0000000c00000000ffffffffffffffff")
+    body = HEADER.pack(0, 7) + b"\0\1t\0\0" + (1).to_bytes(4) + key
+    raw = HEADER.pack(78, len(body)) + body
+    assert layer_of(raw) is tables.ReadTableEager
+    parity(tables.ReadTableEager, raw)
+
+
+def test_codes_are_small() -> None:
+    assert all(-127 <= code <= 127 for code in KNOWN)

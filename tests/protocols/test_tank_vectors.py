@@ -1,0 +1,173 @@
+"""Every vector decodes to what it says and is built again from it; the three readers agree, also on damaged bytes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.protocols.tank_vectors import BY_NAME, VECTORS, Vector
+from tests.support import at, build
+from wiredecode import compiler
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.net.types import Connection
+from wiredecode.protocols.tank import Tank
+from wiredecode.protocols.tank.conversation import TankConversation
+from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES
+
+STYLE = Style()
+MUTATIONS = 24
+EACH = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector.name} {vector.what}")
+
+
+def layer_of(vector: Vector) -> type[Layer]:
+    return (REQUESTS if vector.sender == "client" else RESPONSES)[vector.data[0]]
+
+
+def conversation() -> TankConversation:
+    return TankConversation(Connection(1, ("10.0.0.1:40000", "10.0.0.2:11011"), (40000, 11011), 0), (11011,))
+
+
+def frame_of(talk: TankConversation, data: bytes, side: int, number: int = 1) -> Frame:
+    """A whole frame, as if it came in packet ``number``."""
+    size = len(data)
+    return Frame(talk.connection, side, data, 0, size, 0, size, 0, [number], number, number, number, number=number)
+
+
+def decoded(vector: Vector, style: Style | None = STYLE) -> Frame:
+    """The vector as a frame, after the request it answers."""
+    talk = conversation()
+    asked = BY_NAME[vector.after] if vector.after is not None else None
+    for number, each in enumerate([asked, vector] if asked is not None else [vector], 1):
+        frame = frame_of(talk, each.data, int(each.sender == "server"), number)
+        talk.decode(frame, style)
+    return frame
+
+
+def agree(layer: type[Layer], data: bytes) -> None:
+    """Scapy, the careful decoder and the fast ones say the same of these bytes; what is whole is built again."""
+    scapy = layer(data)
+    careful = compiler.careful(layer, data, 0, len(data))
+    assert scapy.values() == careful.values
+    assert dict(scapy.flat_ranges()) == careful.ranges
+    if scapy.problem is not None:
+        assert careful.problem is not None
+        assert scapy.problem.args == careful.problem.args
+        with pytest.raises(compiler.FAILED):
+            compiler.walk(layer, data, 0, len(data))
+        return
+    assert careful.problem is None
+    assert bytes(scapy) == data
+    try:
+        record, reached = compiler.record(layer, data, 0, len(data), STYLE)
+        walked = compiler.walk(layer, data, 0, len(data))[1]
+        compiler.head(layer, data, 0, len(data))
+    except UnicodeDecodeError:
+        return
+    assert reached == walked == careful.stop == scapy.stop
+    assert record == layer.present(scapy, STYLE) == layer.present(careful.values, STYLE)
+    assert list(record) == list(layer.present(scapy, STYLE))
+
+
+@EACH
+def test_a_vector_says_what_it_should(vector: Vector) -> None:
+    frame = decoded(vector)
+    assert (frame.type, frame.status, frame.sender) == (vector.type, "ok", vector.sender)
+    assert frame.layers is not None
+    said = {path: at(frame.layers["tank"], path) for path in vector.expected}
+    assert said == vector.expected
+    assert not [finding for finding in frame.findings if finding.severity == "error"]
+    assert (frame.request is not None) == (vector.after is not None)
+
+
+@EACH
+def test_without_records_the_same_is_told(vector: Vector) -> None:
+    with_records, without = decoded(vector), decoded(vector, None)
+    assert without.layers is None
+    assert (without.type, without.status, without.request) == (vector.type, "ok", with_records.request)
+    assert without.generated == with_records.generated
+    assert without.findings == with_records.findings
+
+
+@EACH
+def test_a_vector_is_built_from_its_values(vector: Vector) -> None:
+    layer = layer_of(vector)
+    values = compiler.careful(layer, vector.data, 0, len(vector.data)).values
+    assert bytes(build(layer, values)) == vector.data
+
+
+@EACH
+def test_lengths_are_filled_in_when_building(vector: Vector) -> None:
+    layer = layer_of(vector)
+    values = compiler.careful(layer, vector.data, 0, len(vector.data)).values
+    assert bytes(build(layer, without_lengths(values))) == vector.data
+
+
+def without_lengths(value: Any) -> Any:
+    left_out = {"payload_length", "header_length", "configuration_length"}
+    if isinstance(value, list):
+        return [without_lengths(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: without_lengths(inner)
+        for name, inner in value.items()
+        if name not in left_out and not (name == "bundle_length" and "bundle" in value)
+    }
+
+
+@EACH
+def test_the_readers_agree_wherever_a_vector_ends(vector: Vector) -> None:
+    data = vector.data
+    ends = (
+        range(5, len(data) + 1)
+        if len(data) < 130
+        else sorted(random.Random(vector.name).sample(range(5, len(data)), 40))
+    )
+    for end in ends:
+        agree(layer_of(vector), data[:end])
+
+
+@EACH
+def test_the_readers_agree_on_mutations(vector: Vector) -> None:
+    chance = random.Random(f"mutations of {vector.name}")
+    for _ in range(MUTATIONS):
+        data = bytearray(vector.data)
+        for _ in range(chance.randint(1, 3)):
+            data[chance.randrange(1, len(data))] = chance.choice(
+                [0, 1, 2, 0x7F, 0x80, 0xFC, 0xFF, chance.randrange(256)]
+            )
+        agree(layer_of(vector), bytes(data))
+
+
+@EACH
+def test_mutations_of_frames_never_raise(vector: Vector) -> None:
+    chance = random.Random(f"frames of {vector.name}")
+    for style in (STYLE, None):
+        talk = conversation()
+        side = int(vector.sender == "server")
+        if vector.after is not None:
+            talk.decode(frame_of(talk, BY_NAME[vector.after].data, 0), style)
+        for number in range(MUTATIONS // 2):
+            data = bytearray(vector.data)
+            data[chance.randrange(len(data))] = chance.randrange(256)
+            frame = frame_of(talk, bytes(data), side, number + 2)
+            talk.decode(frame, style)
+            assert frame.status in ("ok", "malformed")
+
+
+def test_all_vectors_as_one_stream_are_cut_at_their_ends_however_they_arrive() -> None:
+    stream = b"".join(vector.data for vector in VECTORS)
+    whole = Tank().split(stream).ends
+    assert [stream[a:b] for a, b in zip([0, *whole], whole, strict=False)] == [vector.data for vector in VECTORS]
+    ends, start = [], 0
+    for arrived in range(len(stream) + 1):
+        split = Tank().split(stream[start:arrived])
+        assert split.bad is None
+        ends += [start + end for end in split.ends]
+        start = ends[-1] if ends else 0
+        if arrived - start >= 5:
+            assert start + split.need == next(end for end in whole if end > start)
+    assert ends == whole

@@ -1,0 +1,141 @@
+"""Holds a Liftbridge capture against what its clients did by their own account.
+
+The truth has, for each client connection, the calls made and the deliveries seen, in the client's order; payloads as
+hex, and of those the client encoded what they say (``liftbridge.decoded``, in the names of the official schemas).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.support import dissect
+from wiredecode import compiler
+from wiredecode.capture import open_capture
+from wiredecode.fields import Array, Number, Struct, plain
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer
+from wiredecode.protocols.nats import Nats
+
+MAGIC = "b90e43b4"
+SENT, SEEN = ("PUB", "HPUB", "request"), ("MSG", "HMSG", "response")
+HEADER = {"magic", "version", "header_length", "flags", "message_type", "crc", "extension"}
+
+
+def check(path: Path, truth: dict[str, Any]) -> list[str]:
+    """The disagreements between a capture and its truth; none: all of the truth was found in it."""
+    run = dissect(open_capture([path]), known=(Nats(),))
+    wrong: list[str] = []
+    for told in truth["connections"]:
+        frames = [
+            frame
+            for frame in run.frames
+            if frame.protocol == "liftbridge" and told.get("local") in frame.connection.endpoints
+        ]
+        for sender, ops in (("client", SENT), ("server", SEEN)):
+            name = f"{told['id']}, {sender}"
+            wrong += direction(name, list(with_meaning(told["ops"], ops)), [f for f in frames if f.sender == sender])
+    return wrong
+
+
+Op = tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]
+
+
+def with_meaning(ops: list[dict[str, Any]], wanted: tuple[str, ...]) -> Iterator[Op]:
+    """The operations that carry an envelope, with what the client said about it before or beside it."""
+    said = answer = None
+    for op in ops:
+        if op["op"] == "replication request":
+            said = op["liftbridge"]
+        elif op["op"] == "answer replication":
+            answer = op
+        elif op["op"] in wanted and op["payload"].get("hex", MAGIC).startswith(MAGIC):
+            replication = op["payload"].get("hex", "")[14:16] == "03"
+            yield op, op.get("liftbridge", said if op["op"] == "request" else None), answer if replication else None
+            said, answer = None, None if replication else answer
+
+
+def direction(name: str, ops: list[Op], frames: list[Frame]) -> list[str]:
+    if len(ops) != len(frames):
+        return [f"{name}: {len(ops)} envelopes by its own account, {len(frames)} in the capture"]
+    return [
+        f"{name}, frame {frame.number}: {line}"
+        for op, frame in zip(ops, frames, strict=True)
+        for line in envelope(*op, frame)
+    ]
+
+
+def envelope(
+    op: dict[str, Any], said: dict[str, Any] | None, answer: dict[str, Any] | None, frame: Frame
+) -> Iterator[str]:
+    inner = frame.inner[0]
+    payload = op["payload"]
+    if len(inner.data) != payload["len"] or not inner.data.hex().startswith(payload.get("hex", "")):
+        yield f"another payload than {payload}"
+    if inner.start is None or frame.data[inner.start :][: len(inner.data)] != inner.data:
+        yield f"the payload does not start at {inner.start}"
+    values = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values
+    if said is not None:
+        if (frame.type, frame.code, len(inner.data)) != (said["name"], said["type"], said["total_len"]):
+            yield f"{frame.type} {frame.code}, not {said['name']} {said['type']}"
+        if (values["flags"], values["header_length"]) != (said["flags"], said["header_len"]):
+            yield f"another header than {said}"
+        found, expected = meaning(inner.layer, values), normal(said["decoded"])
+        if "messages" in expected:
+            pairs = zip(found["messages"], expected["messages"], strict=True)
+            found["messages"] = [as_told(message, told) for message, told in pairs]
+        if found != expected:
+            yield f"{found}, not {expected}"
+    if answer is not None:
+        found = values["leader_epoch"], values["high_watermark"], len(values["entries"])
+        if found != (answer["epoch"], answer["hw"], answer["messages"]):
+            yield f"{found}, not {answer}"
+
+
+def meaning(layer: type[Layer], values: dict[str, Any]) -> dict[str, Any]:
+    """Decoded values as the official schemas' JSON would say them, in snake case."""
+    said: dict[str, Any] = {}
+    for kind in map(plain, layer.fields_desc):
+        if kind.name not in values or kind.name in HEADER:
+            continue
+        value = values[kind.name]
+        if kind.name == "headers":
+            value = {header["key"]: header["value"] for header in value}
+        elif isinstance(kind, Struct):
+            value = meaning(kind.layer, value)
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct):
+            value = [meaning(kind.element.layer, element) for element in value]
+        elif isinstance(kind, Number) and kind.names and kind.name != "code":
+            value = kind.names.get(value, value)
+        said["messages" if kind.name == "entries" else kind.name] = value
+    return {name: value for name, value in said.items() if name not in ("size", "magic_byte", "attributes")}
+
+
+def as_told(message: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """A stored message as it was told: of long ones the sizes, of headers the text."""
+    headers = {name: value.decode("latin-1") for name, value in message["headers"].items()}
+    said = {**message, "headers": headers if isinstance(told["headers"], dict) else len(headers)}
+    if "value_len" in told:
+        said["value_len"] = len(said.pop("value"))
+    return said
+
+
+def normal(value: Any, name: str = "") -> Any:
+    """The truth in the same form: defaults that the wire leaves out are not there."""
+    if isinstance(value, dict):
+        if name == "headers":
+            return {key: normal(inner) for key, inner in value.items()}
+        return {snake(key): normal(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [normal(inner) for inner in value]
+    if isinstance(value, str) and value.startswith("hex:"):
+        return bytes.fromhex(value[4:])
+    return value
+
+
+def snake(name: str) -> str:
+    """``shrinkISROp`` as ``shrink_isr_op``."""
+    spelled = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    return {"name": "stream_name"}.get(spelled, spelled)
