@@ -43,8 +43,8 @@ MOVED = 7000
 
 @cache
 def whole(name: str, port: int = 5552) -> tuple[Run, PacketBatch]:
-    """The connections of a capture made anew, segments cut anywhere: (what comes out, its packets)."""
-    parts = dialogue(capture(RABBITMQ / f"{name}.pcap"))
+    """The first 160 frames of a capture made anew, segments cut anywhere: (what comes out, its packets)."""
+    parts = dialogue(capture(RABBITMQ / f"{name}.pcap"), 160)
     batch = next(batches(craft(parts, random_cuts(11), port)))
     return dissect([batch]), batch
 

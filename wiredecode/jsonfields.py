@@ -258,7 +258,8 @@ class JsonObject(TextLayer):
                 values[name] = name, value
         written = {path for _, path, _ in self.layout if path}
         if (not self.layout and not self.tail) or not written <= set(values):
-            return dump(dict(values.values()))
+            order = [*self.by_name, *(path for path in values if path not in self.by_name)]
+            return b" " + dump(dict(values[path] for path in order if path in values))
         out = []
         for gap, path, raw in self.layout:
             same = not path or dump(parse(raw)) == dump(values[path][1])

@@ -302,10 +302,10 @@ class Content(Rest):
         return str(x) if isinstance(x, int) else super().i2repr(pkt, x)
 
 
-class UnknownField(Layer):
+class UnknownField(TailLayer):
     """An occurrence that the declaration has no place for."""
 
-    __slots__ = ("tag_width", "width")
+    __slots__ = written = ("tag_width", "width")
     fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
         fields.UInt32("number", "field number"),
         fields.UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
@@ -391,7 +391,7 @@ def has_tag(em: Emitter, tag: bytes) -> str:
 class Message(TailLayer):
     """Base of all messages."""
 
-    __slots__ = ("members", "shape")
+    __slots__ = written = ("members", "shape")
     by_number: ClassVar[dict[int, Any]] = {}
 
     def __init_subclass__(cls, **kw: Any) -> None:
@@ -514,7 +514,7 @@ class Message(TailLayer):
             some = [value for value in values[occurrence.at : occurrence.at + count] if value is not None]
             if some or count == 0:
                 out.append(self._build(kind, some, occurrence))
-            built[occurrence.name] = occurrence.at + count
+            built[occurrence.name] = max(occurrence.at + count, built.get(occurrence.name, 0))
         for name, kind in kinds.items():
             value = self.fields.get(name)
             values = value if isinstance(kind, Array) and value is not None else [value]

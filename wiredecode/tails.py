@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode import compiler
 from wiredecode.fields import Short, plain
@@ -28,6 +28,16 @@ def moved(problem: Short, field: str, start: int) -> Short:
 
 class TailLayer(Layer):
     """Base of all: a subclass defines ``read_tail`` and ``build_tail``."""
+
+    written: ClassVar[tuple[str, ...]] = ()
+    """Attributes that say how the layer was written; a changed layer keeps them."""
+
+    def clone_with(self, *args: Any, **kw: Any) -> TailLayer:
+        """Scapy builds a clone of what was changed."""
+        clone: TailLayer = super().clone_with(*args, **kw)
+        for name in self.written:
+            setattr(clone, name, getattr(self, name))
+        return clone
 
     @classmethod
     def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:

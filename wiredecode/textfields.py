@@ -198,6 +198,7 @@ class Decimal(Token):
 class Tokens(Token):
     """The tokens left on the line but the last ``leave``; at least one."""
 
+    islist = 1
     column = "list<string>"
 
     def __init__(self, name: str, doc: str = "", *, leave: int = 0, **kw: Any) -> None:

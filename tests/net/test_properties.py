@@ -130,7 +130,10 @@ def summary(outcome: Outcome) -> dict[str, Any]:
             columns = (e.ends, e.packet, e.time_ns, e.ready, e.ready_ns)
             pieces += zip(*(column.tolist() for column in columns), strict=True)
     network = outcome.network
+    ended = [(c.number, c.ended) for c in network.take_forgotten()]
+    assert len(ended) == network.connections
     return {
+        "ended": ended,
         "streams": streams,
         "notes": outcome.notes(),
         "counts": (network.connections, network.packets, network.tcp_packets, network.not_decoded),
@@ -139,7 +142,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
 
 
 def chaos(rng: random.Random, count: int, talks: int) -> list[tuple[float, bytes, int]]:
-    """Connections that open, close, break, lose, repeat and reuse ports, at times that jump.
+    """Connections that open, close, break, lose, repeat, reuse ports and acknowledge too much, at times that jump.
 
     Each packet is (seconds, bytes, snapshot length).
     """
@@ -160,7 +163,10 @@ def chaos(rng: random.Random, count: int, talks: int) -> list[tuple[float, bytes
             packets.append((now, talk.handshake()[rng.randrange(2)], snaplen))
             continue
         flags = FIN | ACK if kind < 0.05 else RST if kind < 0.06 else SYN if kind < 0.07 else ACK
+        ahead = rng.choice([0] * 9 + [1, 30, 300, 2**31])
+        talk.seq[1 - side] += ahead
         packets.append((now, talk.packet(side, payload, seq, flags), snaplen))
+        talk.seq[1 - side] -= ahead
         if abs(jump) < 1000 and rng.random() < 0.97:
             talk.seq[side] = (talk.seq[side] + max(jump, 0) + len(payload)) % 2**32
     return packets
@@ -173,13 +179,19 @@ CHAOS = {
     "segments": (Limits(buffered_segments=5), 1, ("buffered_segments",)),
     "total": (Limits(buffered_total=100, hole_seconds=1e7), 4, ("buffered_total",)),
     "connections": (Limits(connections=4), 12, ("connections",)),
+    "patient": (Limits(missed_acks=10**9), 2, ()),
+    "patient bytes": (Limits(missed_acks=10**9, buffered_bytes=300), 1, ("buffered_bytes",)),
+    "patient total": (Limits(missed_acks=10**9, buffered_total=100, hole_seconds=1e7), 4, ("buffered_total",)),
+    "closed": (Limits(closed_seconds=0.05, hole_seconds=0.02), 6, ()),
+    "closed connections": (Limits(closed_connections=2, connections=8), 12, ("connections",)),
 }
 """Limits, number of 4-tuples, and the limits that the traffic must reach for the test to say something."""
 
 
 @pytest.mark.parametrize("case", CHAOS)
 @pytest.mark.parametrize("seed", range(2))
-def test_batch_size_does_not_matter(seed: int, case: str) -> None:
+def test_batch_size_does_not_matter(seed: int, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiredecode.net.network.CLOSED_CHECK_PACKETS", 64)
     limits, talks, names = CHAOS[case]
     rng = random.Random(seed)
     packets = chaos(rng, 1100, talks)

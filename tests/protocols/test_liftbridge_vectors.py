@@ -57,9 +57,7 @@ def test_decoding_in_a_nats_message(vector: Vector) -> None:
     assert list(frame.layers or {}) == ["nats", "liftbridge"]
 
 
-@pytest.mark.parametrize(
-    "vector", [v for v in VECTORS if v.layer and v.status == "ok"], ids=lambda vector: vector.nr
-)
+@pytest.mark.parametrize("vector", [v for v in VECTORS if v.layer and v.status == "ok"], ids=lambda vector: vector.nr)
 def test_building_from_values(vector: Vector) -> None:
     """The canonical form of the values, which is what upstream writes; L30 and L31 are the two forms of one list."""
     layer = layer_of(vector)

@@ -141,7 +141,7 @@ def _command(frame: Frame, record: dict[str, Any], decode: dict[str, Any], same:
         same("words", sorted(set(decode["params"].values()) - said), [])
         return
     for key, wanted in decode["params"].items():
-        name: str = {"auth_prefix_token": "auth_token"}.get(key, names.PARAMETERS.get(key, (key, ""))[0])
+        name = "auth_token" if key == "auth_prefix_token" else names.PARAMETERS.get(key, (key, ""))[0]
         if key == "json" or (key == "payload" and isinstance(record.get("payload"), dict)):
             continue
         if key == "offsetsPayload":

@@ -108,8 +108,7 @@ def agrees(op: dict[str, Any], frame: Frame) -> bool:
         found.setdefault(header["key"], []).append(header["value"].strip())
     # A client that shows one value per name shows one of them.
     return all(
-        value == found.get(name) or str(value).strip() in found.get(name, ())
-        for name, value in op["headers"].items()
+        value == found.get(name) or str(value).strip() in found.get(name, ()) for name, value in op["headers"].items()
     )
 
 

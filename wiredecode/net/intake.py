@@ -175,10 +175,11 @@ class ColumnIntake:
         expected, others = [], []
         for flow, (tracked, side) in enumerate(owners):
             expected.append(tracked.streams[side].expected())
-            if not tracked.waits:
-                others.append(NO_WAIT)
+            other = tracked.streams[1 - side]
+            if opposite[flow] >= 0 and tracked.waits:
+                others.append(UNKNOWN)  # until the rows of that flow are looked at
             else:
-                others.append(UNKNOWN if opposite[flow] >= 0 else tracked.streams[1 - side].expected())
+                others.append(other.expected() if tracked.waits and other.heard else NO_WAIT)
         holed = []
         if self._connections.holed:
             for flow, (tracked, side) in enumerate(owners):

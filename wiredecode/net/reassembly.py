@@ -111,10 +111,8 @@ class Stream:
         return self.offset + (self._fin is not None and self._fin <= self.offset)
 
     def expected(self) -> int:
-        """The next sequence number; -1 when it is not known, or the sender was never seen to send."""
-        if self.base is None or (self.isn is None and self.offset == 0 and self._backlog is None):
-            return -1
-        return self.base + self.reach & MASK
+        """The next sequence number; -1 when it is not known."""
+        return -1 if self.base is None else self.base + self.reach & MASK
 
     @property
     def buffered(self) -> int:

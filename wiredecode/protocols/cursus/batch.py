@@ -8,6 +8,7 @@ from typing import Any
 
 from wiredecode import compiler
 from wiredecode.fields import (
+    Absent,
     Array,
     Binary,
     Boolean,
@@ -48,12 +49,9 @@ LABELS = {
 class PayloadTells(Test):
     """Whether the payload that comes next holds a token."""
 
-    def __init__(self, expected: bool) -> None:
-        self.expected = expected
-
     def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
         stop = min(end, position + 4 + int.from_bytes(data[position : position + 4], "big"))
-        return (data.find(TOKEN, position, stop) >= 0) is self.expected
+        return data.find(TOKEN, position, stop) >= 0
 
     def emit(self, em: Any) -> str:
         return f"{em.constant(self.holds)}(b, p, e, None)"
@@ -65,7 +63,7 @@ def payload(guarded: bool) -> list[Any]:
     if not guarded:
         return [plain]
     hidden = Binary("secret_data", "the message, which holds a token", length=UInt32, secret=True)
-    return [Optional(hidden, PayloadTells(True)), Optional(plain, PayloadTells(False))]
+    return [Optional(hidden, PayloadTells()), Optional(plain, Absent("secret_data"))]
 
 
 def header(dialect: str) -> list[Any]:

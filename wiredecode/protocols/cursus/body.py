@@ -222,7 +222,7 @@ def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | No
 def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[Message] | None:
     layer = None if sender == "server" else text_command(data, start, stop)
     if layer is None or (layer is Envelope and sender is None):
-        return reply(data, start, stop) if sender != "client" else layer
+        return (reply(data, start, stop) or layer) if sender != "client" else layer
     return layer
 
 

@@ -111,12 +111,12 @@ class Next(Test):
 class Tells(Test):
     """Whether what comes next, as far as ``pattern``, holds a token, or follows the name of one."""
 
-    def __init__(self, pattern: bytes | Reach, expected: bool) -> None:
-        self.reach, self.expected = reach_of(pattern), expected
+    def __init__(self, pattern: bytes | Reach) -> None:
+        self.reach = reach_of(pattern)
 
     def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
         start = max(0, position - len(TOKEN))
-        return (data.find(TOKEN, start, self.reach(data, position, end)) >= 0) is self.expected
+        return data.find(TOKEN, start, self.reach(data, position, end)) >= 0
 
     def emit(self, em: Emitter) -> str:
         return f"{em.constant(self.holds)}(b, p, e, None)"

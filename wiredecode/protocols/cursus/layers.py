@@ -15,7 +15,7 @@ import struct
 from functools import cache
 from typing import Any, ClassVar
 
-from wiredecode.fields import Kind, Optional, Rest, Struct, Text, UInt32
+from wiredecode.fields import Absent, Kind, Optional, Rest, Struct, Text, UInt32
 from wiredecode.layer import Layer
 from wiredecode.protocols.cursus.kinds import Next, Pieces, Reach, SecretStretch, Stretch, Tells
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
@@ -79,8 +79,8 @@ def blanks(name: str, doc: str = "white space") -> Kind:
 def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "secret") -> list[Any]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [
-        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), Tells(pattern, True)),
-        Optional(Stretch(name, pattern, doc), Tells(pattern, False)),
+        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), Tells(pattern)),
+        Optional(Stretch(name, pattern, doc), Absent(secret)),
     ]
 
 
@@ -318,8 +318,8 @@ class Unknown(Message):
 
     fields_desc = [
         length(),
-        Optional(Rest("secret_data", "the body, which holds a token", secret=True), Tells(REST, True)),
-        Optional(Rest("data", "the body"), Tells(REST, False)),
+        Optional(Rest("secret_data", "the body, which holds a token", secret=True), Tells(REST)),
+        Optional(Rest("data", "the body"), Absent("secret_data")),
     ]
 
 

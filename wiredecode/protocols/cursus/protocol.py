@@ -103,7 +103,10 @@ class Cursus(Protocol):
         return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A frame that cannot be chance, one that is followed by another, or one that ends at a hole."""
+        """A frame that cannot be chance, one that is followed by another, or one that ends at a hole.
+
+        An empty frame is none to be followed by: messages hold many zeros.
+        """
         for match in START.finditer(data):
             position = match.start()
             level, end, _ = judge(data, position, final)
@@ -120,8 +123,8 @@ class Cursus(Protocol):
             following = judge(data, end, final).level
             if following >= WEAK:
                 return Found(position, True)
-            if following in (CUT, EMPTY):
-                return Found(position, final or following == EMPTY)
+            if following == CUT:
+                return Found(position, final)
         return Found(len(data) if final else max(0, len(data) - START_BYTES + 1), False)
 
     def conversation(self, connection: Connection, dialect: str | None) -> CursusConversation:

@@ -21,6 +21,9 @@ REPLICATION_HEADER = 16
 MAGIC_BYTE_AT = 32
 """In an entry."""
 
+USUAL_HEADERS = (bytes([0, SHORT_HEADER, 0]), bytes([0, LONG_HEADER, CRC_FLAG]))
+"""Version, header length and flags."""
+
 OP_FIELDS = {
     0: "create_stream_op",
     1: "shrink_isr_op",
@@ -39,6 +42,8 @@ OP_FIELDS = {
 
 def check_header(frame: Frame, data: bytes, start: int) -> None:
     """Tell what upstream's servers would reject or ignore; ``data`` has a whole header."""
+    if data[4:7] in USUAL_HEADERS and data[7] in names.MESSAGE_TYPES:
+        return
     version, header_length, flags, message_type = data[4:SHORT_HEADER]
     if version != 0:
         message = f"version {version} is not known: the payload is not decoded"
@@ -110,8 +115,14 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
         frame.find("note", "protocol", "surplus-bytes", message, f"{NAME}.surplus")
 
 
+CHECKED_TYPES = (names.ACK, 5, 8, 9)
+"""Types whose contents :func:`check_contents` looks at."""
+
+
 def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
     """Tell refusals, operations without their message, and text that is not UTF-8."""
+    if message_type not in CHECKED_TYPES and not reading.unusual:
+        return
     fields = reading.fields
     if message_type == names.ACK and reading.number("ack_error"):
         name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")

@@ -209,8 +209,8 @@ def _envelope(
     if layer is not Unknown:
         check_contents(frame, code, reading)
         _relate(frame, subject, reply, code, reading, style, state)
-        if code == names.PUBLISH:
-            _stored(frame, state.meaning(subject), data, start, reading, style)
+        if code == names.PUBLISH and (meaning := state.meaning(subject)).tail:
+            _stored(frame, meaning, data, start, reading, style)
     copied = state.copy_of(frame, subject, data)
     if copied is not None and "copy_of" not in frame.generated:
         generate(frame, reading, style, "copy_of", copied)
@@ -261,9 +261,7 @@ def _relate(
 RESPONSES = frozenset(names.REQUESTS.values())
 
 
-def _stored(
-    frame: Frame, meaning: Meaning, data: bytes, start: int, reading: Reading, style: Style | None
-) -> None:
+def _stored(frame: Frame, meaning: Meaning, data: bytes, start: int, reading: Reading, style: Style | None) -> None:
     """The value of a message for one of Liftbridge's own streams."""
     kind = meaning.tail.partition(".")[0]
     layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(kind)

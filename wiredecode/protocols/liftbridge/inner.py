@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from wiredecode import compiler
 from wiredecode.fields import Short
@@ -26,14 +27,27 @@ class Reading:
         return self.fields.get(f"{name}_code", self.fields.get(name, 0))
 
 
+class Reader(NamedTuple):
+    """The compiled decoder of a layer, for one style."""
+
+    style: Style | None
+    decode: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
+
+
+READERS: dict[type[Layer], Reader] = {}
+"""Of the layers that were met."""
+
+
 def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = False) -> Reading:
     """Read ``data`` from its first byte on; ``cut``: its end was not captured."""
+    known = READERS.get(layer)
+    if known is None or known.style is not style:
+        mode = "walk" if style is None else "record"
+        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style))
     try:
         if cut:
             raise compiler.Cut
-        if style is None:
-            return Reading(layer, compiler.walk(layer, data, 0, len(data))[0])
-        return Reading(layer, compiler.record(layer, data, 0, len(data), style)[0])
+        return Reading(layer, known.decode(data, 0, len(data))[0])
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data))
         fields = decoded.values if style is None else layer.present(decoded.values, style)
@@ -47,7 +61,7 @@ def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style:
         return
     frame.layers = frame.layers if frame.layers is not None else {}
     name = reading.layer.filter_name
-    if name in frame.layers:
+    if name in frame.layers:  # several RPCs in one message
         frame.layers[name].setdefault("further", []).append(reading.fields)
     else:
         frame.layers[name] = reading.fields

@@ -295,7 +295,7 @@ class Pair(NamedTuple):
 class MapLayer(TailLayer):
     """Base of all maps. With ``answer`` a raw stands before the map: the error of an RPC, empty if there is none."""
 
-    __slots__ = ("codes", "pairs")
+    __slots__ = written = ("codes", "pairs")
     answer: ClassVar[bool] = False
 
     def __init__(self, *args: Any, **kw: Any) -> None:

@@ -139,9 +139,7 @@ class ShrinkISROp(Message):
 
 
 class ExpandISROp(Message):
-    fields_desc = message(
-        stream(), partition(), String(3, "replica_to_add", "server that caught up"), *leadership(4)
-    )
+    fields_desc = message(stream(), partition(), String(3, "replica_to_add", "server that caught up"), *leadership(4))
 
 
 class DeleteStreamOp(Message):
@@ -149,9 +147,7 @@ class DeleteStreamOp(Message):
 
 
 class PauseStreamOp(Message):
-    fields_desc = message(
-        stream(), partitions(), Bool(3, "resume_all", "a message to one partition resumes all")
-    )
+    fields_desc = message(stream(), partitions(), Bool(3, "resume_all", "a message to one partition resumes all"))
 
 
 class ResumeStreamOp(Message):

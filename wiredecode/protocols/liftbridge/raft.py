@@ -67,9 +67,7 @@ class RaftConnectRequest(JsonObject):
 
     filter_name = NAME
     facts: ClassVar[tuple[str, ...]] = ("id", "inbox")
-    fields_desc = members(
-        Member("id", doc="server that calls"), Member("inbox", doc="subject on which it listens")
-    )
+    fields_desc = members(Member("id", doc="server that calls"), Member("inbox", doc="subject on which it listens"))
 
 
 class RaftConnectResponse(JsonObject):

@@ -101,8 +101,11 @@ class RaftStream:
         whole = bytes(data[: self.position])
         self.reset()
         layer = layer_of(whole)
+        read = layer(whole)
+        if read.problem is not None:  # a string, then no map: in the middle of something
+            return Piece(raft.RaftBytes, message[start:], start, UNALIGNED), len(message)
         if layer is raft.InstallSnapshot:
-            size = layer(whole).fields.get("snapshot_size")
+            size = read.fields.get("snapshot_size")
             self.snapshot_left = size if size is not None and 0 < size <= MAX_SNAPSHOT_BYTES else 0
             self.snapshot = bytearray()
         return Piece(layer, whole, None if before else start), start + len(whole) - before

@@ -91,7 +91,8 @@ class NatsConversation(Conversation):
         self.plans: dict[bytes, Plan] = {}
         self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
         self.ended: OrderedDict[str, None] = OrderedDict()
-        self.verbose: deque[Waiting] | None = None
+        self.verbose: deque[Waiting] | None = deque(maxlen=MAX_WAITING) if self.whole else None
+        """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
         self.carried = CarriedStreams(self)
         self.connected = self.tls_told = False
@@ -230,10 +231,12 @@ class NatsConversation(Conversation):
         self._is_link(link_of_connect(options))
         self.plans.clear()
         frame.dialect = self.link
-        if self.link == names.CLIENT:
-            verbose = options.get("verbose", True) is not False
-            self.verbose = deque(maxlen=MAX_WAITING) if verbose else None
-            self._await_ok(frame)
+        verbose = self.link == names.CLIENT and options.get("verbose", True) is not False
+        if not verbose:
+            self.verbose = None
+        elif self.verbose is None:
+            self.verbose = deque(maxlen=MAX_WAITING)
+        self._await_ok(frame)
 
     # Answers in turn.
 
@@ -346,9 +349,9 @@ class NatsConversation(Conversation):
             return
         if self.account is not None:
             frame.generate("account", printable(self.account))
-        self._exchange(frame)
+        self._exchange(frame, between=True)
 
-    def _exchange(self, frame: Frame) -> None:
+    def _exchange(self, frame: Frame, between: bool = False) -> None:
         values, memory = frame.values, self.memory
         if "size" not in values:
             return
@@ -358,7 +361,7 @@ class NatsConversation(Conversation):
         if requests:
             subject = values["subject"]
             if subject in requests or subject[:4] in ("_GR_", "$GR."):
-                memory.answered(frame, values, first=False)
+                memory.answered(frame, values, first=False, between=between)
         if "header_size" in values:
             self._block(frame)
 

@@ -39,6 +39,14 @@ class Operation(TextLayer):
 
     filter_name = "nats"
 
+    def self_build(self) -> bytes:
+        """Encode the fields; a header block has its line ends, too."""
+        if "version" in self.fields:
+            self.fields.setdefault("version_end", b"\r\n")
+            self.fields.setdefault("headers", [])
+            self.fields.setdefault("headers_end", b"\r\n")
+        return super().self_build()
+
 
 def operation(name: str) -> Kind:
     return Word("operation", name, "name of the operation, in upper case")

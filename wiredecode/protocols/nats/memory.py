@@ -77,23 +77,24 @@ class Memory:
         if len(self.requests) > MAX_REQUESTS:
             self.requests.popitem(last=False)
 
-    def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> Request | None:
-        """Take a message; if it answers a request, link them."""
+    def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
+        """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""
         subject = values["subject"]
         known = self.requests.get(subject) or self.requests.get(plain_subject(subject))
         if known is None:
-            return None
+            return
         hop = best_hop(known, frame)
         if not recent(hop, frame):
-            return None
-        frame.request = hop.frame
-        frame.latency_ns = frame.time_ns - hop.time_ns
+            return
         digest = hash(values.get("data"))
         if first or known.answer is None or known.answer[1] != digest:
             known.answer = frame.number, digest
         else:
             frame.generate("copy_of", known.answer[0])
-        return known
+            if between and hop.connection != frame.connection.number:
+                return  # on its way: the request will be linked to what its sender gets
+        frame.request = hop.frame
+        frame.latency_ns = frame.time_ns - hop.time_ns
 
 
 def recent(hop: Hop, frame: Frame) -> bool:

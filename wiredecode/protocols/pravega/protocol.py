@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-
 from typing import ClassVar
 
 from wiredecode.layer import Layer
@@ -17,18 +16,20 @@ from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
 from wiredecode.protocols.pravega.structure import (
-    ARRAYS,
     BAD,
+    BLOBS,
     CURRENT,
     CUT,
     EAGER,
     GOOD,
     KNOWN,
+    LARGE_BODY,
     MAX_BODY,
     MAX_TYPE,
     Judgement,
     dialect_of,
     judge,
+    plausible,
 )
 
 HELLO = bytes.fromhex("ffffff8100000008")
@@ -40,8 +41,8 @@ MESSAGES_TO_DECIDE = 32
 DECIDE_BYTES = 16 * 1024
 SEARCH_BYTES = 256 * 1024
 """While searching, a larger message is not waited for."""
-SEARCH_ARRAY_BYTES = 4 * 1024
-"""While searching, longest message whose check takes time in proportion to its length."""
+SEARCH_SMALL_BYTES = 8 * 1024
+"""The same for messages that hold no large blob, whose check takes time in proportion to their length."""
 
 CODES = b"".join(re.escape(bytes([code])) for code in sorted(KNOWN) if code > 0)
 NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(KNOWN) if code < -2)
@@ -162,11 +163,14 @@ class Pravega(Protocol):
                 yield match.start()
 
     def _hopeless(self, data: bytes, position: int) -> bool:
-        """Whether a candidate's header rules out that it is worth a look."""
+        """Whether a candidate's header, or that after a large message, rules out that it is worth a look."""
         if position + HEADER.size > len(data):
             return False
         code, length = HEADER.unpack_from(data, position)
-        return bool(length > (SEARCH_ARRAY_BYTES if code in ARRAYS else SEARCH_BYTES))
+        following = position + HEADER.size + length
+        if length <= LARGE_BODY or code not in BLOBS or following + HEADER.size > len(data):
+            return bool(length > (SEARCH_BYTES if code in BLOBS else SEARCH_SMALL_BYTES))
+        return length > SEARCH_BYTES or not plausible(*HEADER.unpack_from(data, following))
 
     def split(self, data: bytes) -> Split:
         ends: list[int] = []
@@ -202,13 +206,13 @@ class Pravega(Protocol):
 
     def _followed(self, data: bytes, judged: Judgement, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""
-        if judged.strong and judged.named:
+        if judged.named:
             return True
         if judged.stop + HEADER.size > len(data):
             return judged.anchor if final else None
-        following = judge(data, judged.stop)
         if judged.anchor:
-            return following.state != BAD or HEADER.unpack_from(data, judged.stop)[0] == 0
+            return plausible(*HEADER.unpack_from(data, judged.stop))
+        following = judge(data, judged.stop)
         if following.state == CUT:
             return False if final else None
         return following.state == GOOD and following.anchor

@@ -27,9 +27,15 @@ MAX_KEEPALIVE = 64
 MAX_TYPE = 0x7FFF
 """Types further from zero are taken for noise; all known ones are within 127."""
 
+LARGE_BODY = 4096
+"""Above this size the lengths in a message are checked before its bytes are looked at."""
+BLOBS = frozenset({3, 4, 5, 10, 89})
+"""Codes of messages that are mostly one blob."""
+MAX_NAME = 1024
+"""Longest segment name that is believed in large messages."""
 MIN_NAME = 3
 """Shorter names may be chance."""
-KEEPALIVE = 100
+HELLO, APPEND_BLOCK, KEEPALIVE = -127, 3, 100
 
 INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
@@ -52,8 +58,6 @@ EAGER: dict[int, tuple[type[Message], ...]] = {
 KNOWN = frozenset(CURRENT) | frozenset(OLDER)
 BULKY = frozenset({-6, -2, 0, 3, 4, 5, 7, 9, 10, 58, 74, 75, 76, 78, 79, 83, 84, 85, 86, 87, 89, 90, 91})
 """Codes of messages that may be long."""
-ARRAYS = BULKY - {-2, 0, 3, 4, 5, 7, 9, 10, 89}
-"""Codes whose check takes time in proportion to their length."""
 WEAK = frozenset({"KeepAlive", "AppendBlock", "DataAppended", "Event", "PartialMessage", "Padding", "PartialEvent"})
 """Messages that many bytes could be taken for."""
 
@@ -127,7 +131,10 @@ GOOD, CUT, BAD = "good", "cut", "bad"
 
 
 class Judgement:
-    """What the bytes at a position look like: ``state`` GOOD, CUT (more bytes needed) or BAD."""
+    """What the bytes at a position look like: ``state`` GOOD, CUT (more bytes needed) or BAD.
+
+    ``named``: it holds a segment's name, or is a Hello, and decides alone.
+    """
 
     __slots__ = ("code", "layer", "named", "state", "stop")
 
@@ -147,21 +154,50 @@ class Judgement:
         return self.strong or (self.layer is not None and self.layer.type_name == "DataAppended")
 
 
+def plausible(code: int, length: int) -> bool:
+    """Whether a header can be one, at top level in either dialect."""
+    limit = MAX_BODY if code in BULKY else MAX_KEEPALIVE if code == KEEPALIVE else MAX_SMALL_BODY
+    return (code in KNOWN or code in (0, -2)) and length <= limit
+
+
+def adds_up(code: int, data: bytes, body: int, length: int) -> bool:
+    """Whether the lengths in a message that is mostly one blob agree with its own, without reading the blob."""
+
+    def number(offset: int) -> int:
+        return int.from_bytes(data[body + offset : body + offset + 4])
+
+    match code:
+        case 4:
+            return length - number(20) in (36, 44) or length - number(28) == 32
+        case 5:
+            return (length - number(36) in (40, 48) and number(32) == 0) or length - number(32) == 36
+        case 10:
+            name = int.from_bytes(data[body : body + 2])
+            flags = data[body + name + 10 : body + name + 12]
+            return name <= MAX_NAME and max(flags) < 2 and length - name - number(name + 12) in (16, 24)
+        case 89:
+            return length - number(32) == 44
+    return True
+
+
 def judge(data: bytes, position: int) -> Judgement:
     """Judge the supposed message at ``position`` by its header and its structure."""
     if position + HEADER.size > len(data):
         return Judgement(CUT)
     code, length = HEADER.unpack_from(data, position)
-    limit = MAX_BODY if code in BULKY else MAX_KEEPALIVE if code == KEEPALIVE else MAX_SMALL_BODY
-    if (code not in KNOWN and code != -2) or length > limit:
+    if not plausible(code, length):
         return Judgement(BAD)
     stop = position + HEADER.size + length
     if stop > len(data):
         return Judgement(CUT, code, stop)
+    if length > LARGE_BODY and code in BLOBS and not adds_up(code, data, position + HEADER.size, length):
+        return Judgement(BAD)
+    if length > LARGE_BODY and code == APPEND_BLOCK:
+        return Judgement(GOOD, code, stop, layers.AppendBlock)
     for layer in _possible(code):
         values = fit(layer, data, position, stop)
         if values is not None:
-            return Judgement(GOOD, code, stop, layer, named(layer, values))
+            return Judgement(GOOD, code, stop, layer, code == HELLO or named(layer, values))
     return Judgement(BAD)
 
 

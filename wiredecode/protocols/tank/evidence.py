@@ -14,8 +14,6 @@ from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES
 from wiredecode.protocols.tank.names import (
     CODEC_MASK,
     CODECS,
-    CONSUME,
-    CONSUME_AS_PEER,
     CONSUME_RESULTS,
     CREATE_RESULTS,
     CREATE_TOPIC,
@@ -28,7 +26,6 @@ from wiredecode.protocols.tank.names import (
     RELOAD_CONFIGURATION,
     RELOAD_RESULTS,
     STAND_ALONE,
-    STATUS,
 )
 
 MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
@@ -60,10 +57,9 @@ BAD, UNDECIDED = Judgement(False), Judgement(None)
 
 
 def judge(data: bytes, position: int) -> Judgement:
-    """Judge the bytes at ``position`` as a frame, by at most :data:`PREFIX_BYTES` of it while it is incomplete."""
+    """Judge the bytes at ``position`` as a frame; by at most :data:`PREFIX_BYTES` of it while it is incomplete."""
     if position + HEADER.size > len(data):
-        known = position == len(data) or 1 <= data[position] <= 12
-        return UNDECIDED if known else BAD
+        return UNDECIDED if position == len(data) or data[position] in REQUESTS else BAD
     code, length = HEADER.unpack_from(data, position)
     end = position + HEADER.size + length
     if code not in REQUESTS or length > MAX_PAYLOAD_BYTES:
@@ -73,13 +69,14 @@ def judge(data: bytes, position: int) -> Judgement:
     request = fits(REQUESTS[code], False, data, position, end)
     response = fits(RESPONSES[code], True, data, position, end) if code in RESPONSES else None
     if request is response is None:
-        if not whole and len(data) - position < min(PREFIX_BYTES, HEADER.size + length) and _may_begin(code, length):
-            return UNDECIDED
+        return BAD
+    strong = bool(request or response)
+    if not whole and not strong and len(data) - position >= PREFIX_BYTES:
         return BAD
     told = None if request is not None and response is not None else request is not None
     if code == PING or (told is None and whole and _counts_records(data, position, end)):
         told = False
-    return Judgement(True if whole else None, end, bool(request or response), told)
+    return Judgement(True if whole else None, end, strong, told)
 
 
 def _counts_records(data: bytes, start: int, end: int) -> bool:
@@ -98,38 +95,40 @@ def _may_begin(code: int, length: int) -> bool:
 
 
 def _whole(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
-    """Whether a whole frame is such a message: None it is not, True strongly."""
+    """Whether a whole frame is such a message: None it is not, False it may be, True it certainly is."""
     try:
         values, reached = compiler.decoder(layer, "head")(data, start, end)
     except compiler.FAILED:
         return None
-    if "header_length" in values and "header_rest" not in values:
+    if "header_length" in values:
         reached += sum(chunk_lengths(values["topics"]))
-    return _plausible(values, answer, complete=True) if reached == end else None
+        if "header_rest" in values or not values["topics"]:
+            return None
+    return _plausible(values, answer) if reached == end else None
 
 
 def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
-    """The same of a frame that has only begun: None as long as nothing strong was seen."""
+    """The same of a frame that has only begun."""
     code, length = HEADER.unpack_from(data, start)
     if not _may_begin(code, length):
         return None
     decoded = compiler.careful(layer, data, start, min(len(data), start + PREFIX_BYTES))
     values = decoded.values
-    topics = values.get("topics")
-    if not isinstance(topics, list) or not topics or not _plausible(values, answer, complete=False):
+    if _plausible(values, answer) is None or values.get("header_length", 0) + 4 > length:
         return None
+    topics = values.get("topics")
+    if not topics or not isinstance(topics, list):
+        return False
     if code in (PRODUCE, PRODUCE_WITH_BASE) and not answer:
         return _first_bundle_fits(decoded, data[start : start + PREFIX_BYTES], end - start)
-    if "header_length" in values and values["header_length"] + 4 > length:
-        return None
-    return True if topics[0].get("partitions") or topics[0].get("unknown_topic") else None
+    return bool(topics[0].get("partitions") or topics[0].get("unknown_topic"))
 
 
 def _first_bundle_fits(decoded: compiler.Decoded, data: bytes, size: int) -> bool | None:
     """Whether the first bundle of a Produce that has begun lies in the frame; if it is alone, it must end with it."""
     length = decoded.ranges.get("topics[0].partitions[0].bundle_length")
     if length is None:
-        return None
+        return False
     topic = decoded.ranges["topics[0].topic"]
     topics, partitions = data[topic[0] - 1], data[topic[1]]
     numbered = 8 if decoded.values["message_id"] == PRODUCE_WITH_BASE else 0
@@ -137,40 +136,34 @@ def _first_bundle_fits(decoded: compiler.Decoded, data: bytes, size: int) -> boo
     return True if end == size or (end < size and (topics > 1 or partitions > 1)) else None
 
 
-def _plausible(values: Mapping[str, Any], answer: bool, *, complete: bool) -> bool | None:
-    """None: the values make no sense; True: they say much; False: they say little."""
+def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
+    """None: what was read makes no sense; True: it says much; False: it says little."""
     if values.get("client_version", 0) > NEWEST_VERSION or not PROGRAM.fullmatch(values.get("client_id", "")):
         return None
     if "topic" in values:
         known = RESULTS.get(values["message_id"], {})
         sound = TOPIC.fullmatch(values["topic"]) and ("result" not in values or values["result"] in known)
         return True if sound else None
-    if "topics" in values:
-        return _plausible_topics(values, answer, complete)
     if "results" in values:
-        return False if _known(values["results"], PRODUCE_RESULTS) and values["results"] else None
-    if values["message_id"] == STATUS and answer:
-        return True if values["global_flags"] == 0 and values["cluster_aware"] < 2 else None
+        return False if _known(values["results"], PRODUCE_RESULTS) else None
+    if "global_flags" in values:
+        return True if values["global_flags"] == 0 and values.get("cluster_aware", 0) < 2 else None
     if "node_count" in values:
         return True if values["node_count"] == STAND_ALONE or values.get("nodes") else None
-    return False
+    return _plausible_topics(values) if "topics" in values else False
 
 
-def _plausible_topics(values: Mapping[str, Any], answer: bool, complete: bool) -> bool | None:
-    topics = values["topics"]
-    code = values["message_id"]
-    for topic in topics:
-        name, partitions = topic.get("topic"), topic.get("partitions", ())
-        if name is None and not complete:
-            continue
-        if name is None or not TOPIC.fullmatch(name):
+def _plausible_topics(values: Mapping[str, Any]) -> bool | None:
+    """The same of messages that list topics; what is cut off may be missing."""
+    for topic in values["topics"]:
+        if not TOPIC.fullmatch(topic.get("topic", "-")):
             return None
-        if answer and code in (CONSUME, CONSUME_AS_PEER) and not _known(partitions, CONSUME_RESULTS):
+        partitions = topic.get("partitions", ())
+        if not _known(partitions, CONSUME_RESULTS):
             return None
         if not all(_plausible_bundle(entry["bundle"]) for entry in partitions if "bundle" in entry):
             return None
-    empty = not answer and code in (CONSUME, CONSUME_AS_PEER, PRODUCE, PRODUCE_WITH_BASE) and not topics
-    return None if empty else bool(topics)
+    return bool(values["topics"])
 
 
 def _known(records: Any, results: Mapping[int, str]) -> bool:

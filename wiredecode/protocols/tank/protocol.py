@@ -20,8 +20,41 @@ WEAK_FRAMES_TO_BELIEVE = 4
 """... or so many without: acknowledgements, Pings and the like."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
-RECOGNISE_BYTES = 64 * 1024
-"""A direction without a frame in so many bytes is not TANK, unless the port says so."""
+
+GENERATED = {
+    "tank.partition": "partition that the frame is about, where it is about one; so is tank.topic",
+    "tank.targets": "the first partitions that the frame is about",
+    "tank.messages": "messages in the frame",
+    "tank.first_sequence_number": "lowest number of the messages in the frame, where they are of one partition",
+    "tank.last_sequence_number": "highest number of the messages in the frame",
+    "tank.sequence_number": "number that all partitions of a Consume begin with",
+    "tank.topics.partitions.start": "what a reserved sequence number means",
+    "tank.topics.partitions.requested_sequence_number": "what the request asked for",
+    "tank.topics.partitions.requested_fetch_size": "what the request asked for",
+    "tank.topics.partitions.requested_start": "what the reserved sequence number of the request means",
+    "tank.partitions.partition": "partition that the record is about, by the request",
+    "tank.results.topic": "topic that the result is for, by the request",
+    "tank.results.partition": "partition that the result is for, by the request",
+    "tank.results.partitions": "partitions that the result is for, where it stands for a whole topic",
+    "tank.chunks.topic": "topic of the chunk, by the header",
+    "tank.chunks.partition": "partition of the chunk, by the header",
+    "tank.chunks.partial_bundle.present_bytes": "bytes that are there of the bundle that is cut",
+    "tank.chunks.partial_bundle.missing_bytes": "bytes that are missing of it",
+    **{
+        f"tank.{bundle}.{name}": meaning
+        for bundle in ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
+        for name, meaning in {
+            "codec": "compression of the messages, by the flags",
+            "sparse": "whether the flags say that sequence numbers have gaps",
+            "uncompressed_length": "size of the messages, decompressed",
+            "problem": "why the messages could not be decompressed",
+            "messages.sequence_number": "number of the message in its partition",
+            "messages.below_requested": "before what was asked for: clients drop it",
+            "messages.above_high_water_mark": "not committed: clients drop it",
+        }.items()
+    },
+}
+"""What other frames tell, or is worked out."""
 
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
@@ -32,6 +65,7 @@ class Tank(Protocol):
     name = "tank"
     title = "TANK"
     ports = (PORT,)
+    generated = GENERATED
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:
@@ -42,8 +76,7 @@ class Tank(Protocol):
         found = self._find(data, final, sure=port)
         if found.found:
             return Verdict(found.position, client=Chain(data, found.position).request)
-        hopeless = final or (len(data) >= RECOGNISE_BYTES and not port)
-        return Rejected() if hopeless else Undecided()
+        return Rejected() if final else Undecided(found.position)
 
     def split(self, data: bytes) -> Split:
         ends: list[int] = []
@@ -75,7 +108,7 @@ class Tank(Protocol):
                 return Found(position, True)
             if seen.good >= (FRAMES_TO_BELIEVE if sure else WEAK_FRAMES_TO_BELIEVE):
                 return Found(position, True)
-            if sure and final and position == 0 and seen.good and seen.last.good is None:
+            if sure and final and position == 0 and seen.good and seen.left == 0:
                 return Found(position, True)
             if seen.last.good is None and not final and seen.worth_waiting:
                 return Found(position, False)

@@ -1,0 +1,273 @@
+"""Every test vector of Cursus, through every reader, back to its bytes, and as users see it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support import STYLE, build
+from wiredecode import compiler
+from wiredecode.export.records import BYTES
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.net.types import Connection
+from wiredecode.protocols.cursus import reader
+from wiredecode.protocols.cursus.batch import LABELS, Batch, SeedBatch, batch_layer, choose
+from wiredecode.protocols.cursus.layers import (
+    TEXT_LAYERS,
+    Argument,
+    Command,
+    Detail,
+    DiscoveryCommand,
+    Empty,
+    Failure,
+    JsonReply,
+    ReplyField,
+    Success,
+    TextReply,
+    command,
+    positional,
+)
+
+VECTORS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("cursus_vectors.json").read_text("utf-8"))
+BY_NAME = {vector["name"]: vector for vector in VECTORS}
+AS_TEXT = Style(show=BYTES["text"])
+SECRETS = (b"cluster-s3cret", b"=secret", b'"secret"')
+LAYERS = [*TEXT_LAYERS, *(batch_layer(dialect, guarded) for dialect in LABELS for guarded in (False, True))]
+
+each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
+
+
+def frame_of(raw: bytes, sender: str | None) -> Frame:
+    connection: Connection = None  # type: ignore[assignment]
+    return Frame(connection, 0, raw, 0, len(raw), 0, len(raw), 0, [1], 1, 0, 0, sender=sender)
+
+
+def read(raw: bytes, sender: str | None, style: Style | None = STYLE, forced: str | None = None) -> Frame:
+    frame = frame_of(raw, sender)
+    reader.read(frame, style, reader.Hints(forced))
+    return frame
+
+
+def raw_of(name: str) -> bytes:
+    return bytes.fromhex(BY_NAME[name]["hex"])
+
+
+def layers_of(frame: Frame) -> Iterator[tuple[type[Layer], bytes]]:
+    assert frame.layer is not None
+    yield frame.layer, frame.data
+    for inner in frame.inner:
+        yield inner.layer, inner.data
+
+
+def check_parity(layer: type[Layer], raw: bytes) -> None:
+    """All readers of a declaration say the same, and building gives the bytes again."""
+    packet = layer(raw)
+    careful = compiler.careful(layer, b"before" + raw + b"after", 6, 6 + len(raw))
+    assert packet.values() == careful.values
+    assert dict(packet.flat_ranges()) == careful.ranges
+    assert (packet.problem is None) == (careful.problem is None)
+    if packet.problem is not None:
+        assert packet.problem.args[:4] == careful.problem.args[:4]  # type: ignore[union-attr]
+        return
+    assert bytes(packet) == raw
+    assert layer.present(packet, STYLE) == layer.present(careful.values, STYLE)
+    try:
+        record, stop = compiler.record(layer, raw, 0, len(raw), STYLE)
+    except UnicodeDecodeError:
+        return
+    assert (record, stop) == (layer.present(packet, STYLE), careful.stop)
+    assert compiler.walk(layer, raw, 0, len(raw))[1] == careful.stop
+
+
+def test_the_table_is_complete() -> None:
+    assert [vector["name"] for vector in VECTORS] == [f"V{n:02d}" for n in range(1, 71)]
+
+
+@each_vector
+def test_a_vector_means_what_it_says(vector: dict[str, Any]) -> None:
+    frame = read(bytes.fromhex(vector["hex"]), vector["sender"], AS_TEXT)
+    assert (frame.type, frame.dialect, frame.status) == (vector["type"], vector["dialect"], "ok")
+    assert [finding.code for finding in frame.findings] == vector["findings"]
+    assert frame.layers is not None
+    if "cursus_compressed" in frame.layers:
+        del frame.layers["cursus_compressed"]["data"]
+    assert frame.layers == vector["layers"]
+
+
+@each_vector
+def test_all_readers_agree_and_building_gives_the_bytes(vector: dict[str, Any]) -> None:
+    frame = read(bytes.fromhex(vector["hex"]), vector["sender"])
+    for layer, raw in layers_of(frame):
+        check_parity(layer, raw)
+        values = compiler.careful(layer, raw, 0, len(raw)).values
+        assert bytes(build(layer, values)) == raw
+
+
+@each_vector
+def test_the_direction_need_not_be_known(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["hex"])
+    known, unknown = read(raw, vector["sender"]), read(raw, None)
+    assert (unknown.type, unknown.layers) == (known.type, known.layers)
+
+
+@each_vector
+def test_no_secret_in_any_record(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["hex"])
+    shown = orjson.dumps(read(raw, vector["sender"], AS_TEXT).layers)
+    assert not any(secret in shown for secret in SECRETS)
+    if any(secret in raw for secret in SECRETS):
+        asked = orjson.dumps(read(raw, vector["sender"], Style(show=BYTES["text"], secrets=True)).layers)
+        assert b"secret" in asked or b"cluster-s3cret" in asked
+        assert b"redacted" in shown
+
+
+def hidden_ranges(layer: Layer) -> Iterator[tuple[int, int]]:
+    for kind in layer.fields_desc:
+        value = layer.fields.get(kind.name)
+        inner = getattr(kind, "kind", kind)
+        if inner.secret and value is not None:
+            yield layer.ranges[kind.name]
+        for element in value if isinstance(value, list) else [value]:
+            if isinstance(element, Layer):
+                yield from hidden_ranges(element)
+
+
+@pytest.mark.parametrize("name", ["V08", "V10", "V15", "V60", "V61", "V65"])
+def test_secret_bytes_lie_in_secret_fields(name: str) -> None:
+    raw = raw_of(name)
+    layer = read(raw, BY_NAME[name]["sender"]).layer
+    assert layer is not None
+    rest = bytearray(raw)
+    for start, stop in hidden_ranges(layer(raw)):
+        rest[start:stop] = b"*" * (stop - start)
+    assert b"s3cret" not in rest
+    assert b"secret" not in rest
+
+
+MESSAGE = Batch.fields_desc[-1].element.layer
+BUILT = {
+    "V01": command("PROTOCOL_INFO"),
+    "V02": command("LIST", envelope=None),
+    "V03": command("CREATE", envelope="admin", topic="orders", partitions=4, idempotent="false"),
+    "V12": command(
+        "PUBLISH", "hello world with spaces and key=val inside", topic="t1", acks=1, producerId="p1", key="v1"
+    ),
+    "V15": command("AUTH", principal="alice", token="secret"),
+    "V18": Batch(topic="t"),
+    "V25": Batch(
+        topic="orders",
+        seq_start=3,
+        seq_end=1,
+        messages=[
+            MESSAGE(offset=40, seq=3, producer_id="pa", epoch=7, data=b"a"),
+            MESSAGE(offset=41, seq=1, producer_id="pb", epoch=2, data=b"b"),
+        ],
+    ),
+    "V29": SeedBatch(topic="orders", partition="3"),
+    "V43": Success(
+        reply_fields=[
+            ReplyField(gap=" ", key="count", equals="=", value="1"),
+            ReplyField(gap=" ", key="topics", equals="=", value="__consumer_offsets"),
+        ]
+    ),
+    "V49": Failure(
+        gap=" ",
+        error_code="NOT_LEADER",
+        details=[Detail(gap=" ", value="LEADER_IS"), Detail(gap=" ", value="10.9.0.1:9000")],
+    ),
+    "V54": JsonReply(json_text='{"error":"topic_not_found topic=nope","status":"ERROR"}'),
+    "V58": Empty(),
+    "V61": DiscoveryCommand(
+        auth="AUTH ",
+        token=b"cluster-s3cret",
+        gap=" ",
+        command_name="HEARTBEAT_CLUSTER",
+        json_gap=" ",
+        json_text='{"node_id":"10.9.0.1-9000"}',
+    ),
+    "V66": positional("CREATE", "orders", 12),
+    "V69": positional("COMMIT", "orders", "workers", 0, 3),
+    "V70": TextReply(text="REBALANCE_REQUIRED"),
+}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_crafting_gives_the_vector(name: str) -> None:
+    assert bytes(BUILT[name]) == raw_of(name)
+
+
+def test_crafting_an_offset_list() -> None:
+    parameters = command("BATCH_COMMIT", None, None, topic="t", group="g", member="m1", generation=1).arguments
+    crafted = Command(command_name="BATCH_COMMIT", arguments=[*parameters, Argument(gap=" ", value="P0:100,P1:200")])
+    assert bytes(crafted) == raw_of("V07")
+
+
+def mutated(raw: bytes, chance: random.Random) -> bytes:
+    body = bytearray(raw[4:])
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(body) + 1)
+        what = chance.randrange(3)
+        if what == 0 and place < len(body):
+            body[place] = chance.choice(b' =\t\n"\\\x00\xff\x80token')
+        elif what == 1:
+            del body[place : place + chance.randint(1, 5)]
+        else:
+            body[place:place] = chance.choice([b"token=", b"message=", b" ", b"=", b'"', b"\xc3", b"payload=", b"["])
+    return len(body).to_bytes(4, "big") + body
+
+
+def test_mutations_of_every_vector_keep_all_readers_in_step() -> None:
+    chance = random.Random(17)
+    for _ in range(6):
+        for vector in VECTORS:
+            raw = mutated(bytes.fromhex(vector["hex"]), chance)
+            frame = read(raw, chance.choice(["client", "server", None]))
+            orjson.dumps(frame.layers)
+            for layer, data in layers_of(frame):
+                check_parity(layer, data)
+            check_parity(chance.choice(LAYERS), raw)
+
+
+def random_batch(dialect: str, chance: random.Random) -> bytes:
+    layer = batch_layer(dialect)
+    element = layer.fields_desc[-1].element.layer
+
+    def text(most: int) -> str:
+        return "".join(chance.choice("abc-0é") for _ in range(chance.randrange(most)))
+
+    def fields(kinds: list[Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for kind in kinds:
+            if kind.column == "string":
+                made[kind.name] = text(9)
+            elif kind.column == "binary":
+                made[kind.name] = chance.randbytes(chance.randrange(60))
+            elif kind.name in ("offset", "seq", "epoch", "schema_version", "aggregate_version", "seq_start", "seq_end"):
+                made[kind.name] = chance.randrange(1 << 31)
+        return made
+
+    values = fields(layer.fields_desc)
+    values["partition"] = chance.choice([chance.randrange(10), chance.randrange(65536)])
+    if dialect == "seed":
+        values["partition"] = str(values["partition"])
+    if "acks" in values:
+        values["acks"] = chance.choice(["0", "1", "-1", "all"])
+    if dialect in ("cur", "seed", "noes"):
+        values["idempotent"] = chance.randrange(2)
+    values["messages"] = [element(**fields(element.fields_desc)) for _ in range(chance.randrange(1, 8))]
+    return bytes(layer(**values))
+
+
+@pytest.mark.parametrize("dialect", LABELS)
+def test_the_layout_of_a_batch_is_told_from_its_bytes(dialect: str) -> None:
+    chance = random.Random(23)
+    for _ in range(40):
+        raw = random_batch(dialect, chance)
+        assert choose(raw, 0, len(raw))[0] == dialect, raw.hex()

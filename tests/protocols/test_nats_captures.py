@@ -1,0 +1,181 @@
+"""Real NATS captures through the whole stack: truth, accounts, round trips, parity of the readers, segmentation."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.net.craft import batches
+from tests.protocols import truth_nats
+from tests.protocols.nats_vectors import VECTORS
+from tests.support import (
+    STYLE,
+    Cutting,
+    Run,
+    craft,
+    dialogue,
+    dissect,
+    duplicated,
+    every,
+    meaning,
+    random_cuts,
+    reordered,
+)
+from wiredecode import compiler
+from wiredecode.capture import open_capture
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer
+from wiredecode.protocols.nats import Nats
+
+NATS = Path(__file__).parent.parent.parent / "captures" / "nats"
+FILES = sorted(path for path in NATS.iterdir() if path.suffix == ".pcap")
+DAMAGED = ("snap96", "drop1pct", "midconn")
+WHOLE = [path for path in FILES if not any(word in path.name for word in DAMAGED)]
+SMALL = [path for path in WHOLE if path.stat().st_size < 30_000]
+
+
+def read(path: Path) -> Run:
+    return dissect(open_capture([path]), known=(Nats(),))
+
+
+each_whole = pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in WHOLE])
+
+
+@each_whole
+def test_truth(path: Path) -> None:
+    assert truth_nats.check(path, json.loads(path.with_suffix(".truth.json").read_text())) == []
+
+
+def test_the_comparison_notices() -> None:
+    path = NATS / "03-pubsub.pcap"
+    told = json.loads(path.with_suffix(".truth.json").read_text())
+    for op in told["connections"][0]["ops"]:
+        if op["op"] == "MSG" and op["payload"]["hex"]:
+            op["payload"]["hex"] = "00" + op["payload"]["hex"][2:]
+            break
+    assert len(truth_nats.check(path, told)) == 1
+    assert truth_nats.secrets(read(path).frames, ["orders.new"]) == ["a secret is shown: orders.new"]
+
+
+@each_whole
+def test_readers_agree_and_frames_are_built_again(path: Path) -> None:
+    run = read(path)
+    assert run.totals.closes
+    assert run.totals.undecoded == 0
+    for frame in run.frames[:400]:
+        agree(frame.layer, frame.data, frame.status)
+        for inner in frame.inner:
+            agree(inner.layer, inner.data, "ok")
+
+
+def agree(layer: type[Layer] | None, data: bytes, status: str) -> None:
+    assert layer is not None
+    packet = layer(data)
+    careful = compiler.careful(layer, data, 0, len(data))
+    assert packet.values() == careful.values
+    assert dict(packet.flat_ranges()) == careful.ranges
+    assert (packet.problem and packet.problem.args) == (careful.problem and careful.problem.args)
+    if packet.problem is None and packet.stop == len(data):
+        assert bytes(packet) == data
+    if status != "ok":
+        return
+    try:
+        values, stop = compiler.walk(layer, data, 0, len(data))
+        record, _ = compiler.record(layer, data, 0, len(data), STYLE)
+    except compiler.FAILED:
+        return
+    assert (values, stop) == (careful.values, careful.stop)
+    assert record == layer.present(packet, STYLE) == layer.present(careful.values, STYLE)
+
+
+def test_what_is_lost_is_named_and_all_else_is_there() -> None:
+    base = {(f.connection.endpoints, f.side, f.offset): f.data for f in read(NATS / "08-pipelined-small.pcap").frames}
+    lossy = read(NATS / "08-pipelined-small.drop1pct.pcap")
+    assert lossy.totals.closes
+    assert lossy.totals.missing > 0
+    assert any(finding.code == "hole" for frame in lossy.frames for finding in frame.findings)
+    for frame in lossy.frames:
+        if frame.status == "ok":
+            assert base[frame.connection.endpoints, frame.side, frame.offset] == frame.data
+    lost = sum(map(len, base.values())) - lossy.totals.framed
+    assert lost == lossy.totals.missing + lossy.totals.undecoded
+    assert lossy.totals.undecoded < 40  # what was left of two operations
+
+
+def test_a_late_start_finds_its_first_operation() -> None:
+    late = read(NATS / "10-split-writes.midconn.pcap")
+    assert late.totals.closes
+    assert sum(late.totals.other.values()) == 0
+    whole = [frame.data for frame in read(NATS / "10-split-writes.pcap").frames]
+    for frame in late.frames:
+        assert frame.status == "undecoded" or frame.data in whole
+    assert late.totals.undecoded < 100
+
+
+def test_bytes_cut_by_the_snapshot_length_are_missing_not_invented() -> None:
+    whole = {frame.data for frame in read(NATS / "03-pubsub.pcap").frames}
+    cut = read(NATS / "03-pubsub.snap96.pcap")
+    assert cut.totals.closes
+    assert all(frame.data in whole for frame in cut.frames if frame.status == "ok")
+    assert {"undecoded", "partial"} <= {frame.status for frame in cut.frames}
+
+
+CUTTINGS: dict[str, Cutting] = {
+    "byte_by_byte": every(1),
+    "random": random_cuts(1),
+    "reordered": reordered(2),
+    "duplicated": duplicated(3),
+}
+
+
+@pytest.mark.parametrize("cutting", CUTTINGS)
+@pytest.mark.parametrize("name", ["03-pubsub", "06-headers", "12-grammar-variants"])
+def test_segmentation_does_not_matter(name: str, cutting: str) -> None:
+    run = read(NATS / f"{name}.pcap")
+    parts = dialogue(run)
+    whole = dissect(batches(craft(parts, every(100_000), 4222)), known=(Nats(),))
+    cut = dissect(batches(craft(parts, CUTTINGS[cutting], 4222)), known=(Nats(),))
+    assert [said(frame) for frame in cut.frames] == [said(frame) for frame in whole.frames]
+    assert cut.totals.framed == whole.totals.framed == run.totals.framed
+
+
+def said(frame: Frame) -> dict[str, object]:
+    return meaning(frame) | {"status": frame.status}
+
+
+def test_s2_streams_cut_anywhere() -> None:
+    run = read(NATS / "50-server-links.pcap")
+    parts = dialogue(run, 60)
+    whole = dissect(batches(craft(parts, every(100_000), 6222)), known=(Nats(),))
+    cut = dissect(batches(craft(parts, random_cuts(5, 200), 6222)), known=(Nats(),))
+    assert [said(frame) for frame in cut.frames] == [said(frame) for frame in whole.frames]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutations_never_raise_and_readers_agree(seed: int) -> None:
+    chance = random.Random(seed)
+    for vector in VECTORS:
+        for _ in range(12):
+            data = bytearray(vector.raw)
+            for _ in range(chance.randint(1, 3)):
+                place = chance.randrange(len(data))
+                data[place] = chance.choice([chance.randrange(256), 0x20, 0x0D, 0x0A, 0x39, 0x7B])
+            if chance.random() < 0.3:
+                del data[chance.randrange(1, len(data)) :]
+            agree(vector.layer, bytes(data), "ok")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mutated_streams_are_accounted_for(seed: int) -> None:
+    chance = random.Random(seed)
+    parts = dialogue(read(NATS / "06-headers.pcap"))
+    for part in parts:
+        data = bytearray(part.data)
+        for _ in range(len(data) // 60):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        part.data = bytes(data)
+    run = dissect(batches(craft(parts, random_cuts(seed), 4222)), known=(Nats(),))
+    assert run.totals.closes

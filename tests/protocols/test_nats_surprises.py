@@ -1,0 +1,449 @@
+"""What the wire does that one would not expect of NATS, one test each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.net.craft import SECOND, batches
+from tests.support import STYLE, Part, Run, craft, dissect, every
+from wiredecode.export.records import dumps, record
+from wiredecode.frame import Frame
+from wiredecode.layer import Style
+from wiredecode.protocols.base import Rejected, Undecided, Verdict
+from wiredecode.protocols.nats import Nats, s2
+from wiredecode.protocols.nats.layers import Connect, HPub, Pub
+from wiredecode.protocols.nats.memory import MAX_REQUESTS, Memory
+from wiredecode.protocols.nats.transport import UPGRADE, unmask
+from wiredecode.protocols.proxy import SIGNATURE
+
+INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"client_id":7,"headers":true} \r\n'
+QUIET = b'CONNECT {"verbose":false,"lang":"go","headers":true,"no_responders":true}\r\n'
+ROUTE = b'INFO {"server_id":"NR","version":"2.12.2","proto":3,"lnoc":true,"lnocu":true,"route_pool_size":3}\r\n'
+
+C, S = 0, 1
+
+
+def talk(*said: tuple[int, bytes], port: int = 4222, style: Style = STYLE) -> Run:
+    """What one connection says: (side, bytes), the client is side 0."""
+    return many(*((1, side, data) for side, data in said), port=port, style=style)
+
+
+def many(*said: tuple[int, int, bytes], port: int = 4222, style: Style = STYLE) -> Run:
+    """What several connections say: (connection, side, bytes)."""
+    packets = craft([Part(*part) for part in said], every(1460), port)
+    return dissect(batches(packets), known=(Nats(),), style=style)
+
+
+def fields(frame: Frame) -> dict[str, Any]:
+    assert frame.layers is not None
+    row: dict[str, Any] = frame.layers["nats"]
+    return row
+
+
+def codes(frame: Frame) -> list[str]:
+    return [finding.code for finding in frame.findings]
+
+
+# Requests and replies.
+
+
+def test_a_request_is_paired_on_every_connection_that_it_passes() -> None:
+    run = many(
+        (1, S, INFO), (2, S, INFO), (1, C, QUIET + b"SUB _INBOX.a.* 1\r\n"), (2, C, QUIET + b"SUB svc 4\r\n"),
+        (1, C, b"PUB svc _INBOX.a.1 2\r\nhi\r\n"),
+        (2, S, b"MSG svc 4 _INBOX.a.1 2\r\nhi\r\n"),
+        (2, C, b"PUB _INBOX.a.1 3\r\nyes\r\n"),
+        (1, S, b"MSG _INBOX.a.1 1 3\r\nyes\r\n"),
+    )  # fmt: skip
+    asked, brought, answer, got = run.frames[-4:]
+    assert (asked.response, brought.response) == (got.number, answer.number)
+    assert (answer.request, got.request) == (brought.number, asked.number)
+    assert fields(brought)["copy_of"] == asked.number
+    assert fields(got)["copy_of"] == answer.number
+    assert got.latency_ns == got.time_ns - asked.time_ns > 0
+
+
+def test_a_reply_inbox_on_another_connection_than_the_request() -> None:
+    run = many(
+        (1, S, INFO), (2, S, INFO), (1, C, QUIET), (2, C, QUIET + b"SUB _INBOX.b 9\r\n"),
+        (1, C, b"PUB svc _INBOX.b 2\r\nhi\r\n"),
+        (2, S, b"HMSG _INBOX.b 9 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"),
+    )  # fmt: skip
+    asked, got = run.frames[-2:]
+    assert (got.request, asked.response) == (asked.number, got.number)
+    assert "no-responders" in codes(got)
+    assert fields(got)["status"] == 503
+
+
+def test_a_fixed_reply_subject_is_no_copy() -> None:
+    run = talk((S, INFO), (C, QUIET + b"PUB a r 1\r\nx\r\n" * 2))
+    assert ["copy_of" in fields(frame) for frame in run.frames[-2:]] == [False, False]
+
+
+def test_gateways_rewrite_reply_subjects() -> None:
+    gateway = b'INFO {"server_id":"NG","version":"2.12.2","gateway":"B"}\r\n'
+    run = many(
+        (1, S, INFO), (1, C, QUIET + b"PUB svc _INBOX.g 1\r\nq\r\n"),
+        (2, S, gateway), (2, C, b"RMSG $G svc _GR_.abcdef.ghijkl._INBOX.g 1\r\nq\r\n"),
+        (2, S, b"RMSG $G _GR_.abcdef.ghijkl._INBOX.g 1\r\na\r\n"),
+        (1, S, b"MSG _INBOX.g 1 1\r\na\r\n"),
+    )  # fmt: skip
+    asked, forwarded, answer, got = (frame for frame in run.frames if "size" in frame.values)
+    assert fields(forwarded)["copy_of"] == asked.number
+    assert (answer.request, got.request) == (forwarded.number, asked.number)
+    assert forwarded.dialect == "gateway"
+
+
+def test_captures_do_not_share_their_requests() -> None:
+    protocol = Nats()
+    first, second = protocol.new_session(), protocol.new_session()
+    assert first.memory is not second.memory
+    assert protocol.memory.requests == {}
+
+
+def test_requests_are_forgotten_beyond_a_number_and_a_time() -> None:
+    memory = Memory()
+    frame = talk((S, INFO), (C, QUIET + b"PUB a r 1\r\nx\r\n")).frames[-1]
+    for number in range(MAX_REQUESTS + 5):
+        memory.ask(frame, {"subject": "a", "reply": f"r{number}", "data": b""}, first=True)
+    assert len(memory.requests) == MAX_REQUESTS
+    late = talk((S, INFO), (C, QUIET + b"PUB r9 1\r\nx\r\n")).frames[-1]
+    late.time_ns = frame.time_ns + 31 * SECOND
+    memory.answered(late, {"subject": "r9", "data": b""}, first=True)
+    assert late.request is None
+
+
+# Subscriptions.
+
+
+def test_a_sid_names_its_subject_until_unsub_takes_effect() -> None:
+    run = talk(
+        (S, INFO), (C, QUIET + b"SUB a.*  1\r\nSUB b q 2\r\nUNSUB 1 2\r\n"),
+        (S, b"MSG a.x 1 0\r\n\r\nMSG b 2 0\r\n\r\nMSG a.y 1 0\r\n\r\nMSG c 3 0\r\n\r\n"),
+        (C, b"UNSUB 2 \r\nSUB new 2\r\n"), (S, b"MSG new 2 0\r\n\r\n"),
+    )  # fmt: skip
+    told = [frame.generated for frame in run.of("MSG")]
+    assert told[0] == told[2] == {"subscription": "a.*"}
+    assert told[1] == {"subscription": "b", "queue": "q"}
+    assert codes(run.of("MSG")[3]) == ["not-subscribed"]
+    assert told[4] == {"subscription": "new"}
+    assert [frame.generated.get("subscription") for frame in run.of("UNSUB")] == ["a.*", "b"]
+
+
+def test_ok_answers_in_turn_only_verbose_clients() -> None:
+    run = talk((S, INFO), (C, b'CONNECT {"lang":"x"}\r\nSUB a 1\r\nPING\r\n'), (S, b"+OK\r\n+OK\r\nPONG\r\n"))
+    by_type = {frame.type: frame.number for frame in run.frames}
+    assert [frame.request for frame in run.of("+OK")] == [by_type["CONNECT"], by_type["SUB"]]
+    assert run.of("PONG")[0].request == by_type["PING"]
+    unasked = talk((S, INFO), (C, b"PUB a 1\r\nx\r\n"), (S, b"+OK\r\n"))
+    assert unasked.frames[-1].request == unasked.frames[-2].number
+
+
+# Lines as they are.
+
+
+def test_an_operation_may_be_written_in_any_way() -> None:
+    run = talk((S, INFO), (C, b"pUb\t \ta \t r\t003 \r\nabc\r\nsub a\n pInG\n".replace(b" pInG", b"pInG junk")))
+    publish = run.of("PUB")[0]
+    assert fields(publish)["size"] == 3
+    assert (publish.values["subject"], publish.values["reply"]) == ("a", "r")
+    assert [(frame.type, frame.status) for frame in run.frames[1:]] == [
+        ("PUB", "ok"),
+        ("SUB", "malformed"),
+        ("PING", "ok"),
+    ]
+
+
+def test_a_cr_inside_is_part_of_a_subject_of_pub_only() -> None:
+    assert Pub(b"PUB a\rb 1\r\nx\r\n").values()["subject"] == "a\rb"
+    run = talk((S, INFO), (C, b"SUB a\rq\r1\r\n"))
+    assert {name: run.frames[1].values[name] for name in ("subject", "queue", "sid")} == {
+        "subject": "a",
+        "queue": "q",
+        "sid": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        (b"PUB a\r\n", "size"),
+        (b"PUB a 1234567890\r\n", "size"),
+        (b"PUB a -1\r\n", "size"),
+        (b"PUB a b c 1\r\nx\r\n", "size"),
+        (b"HPUB a 9 2\r\nxx\r\n", "header_block"),
+        (b"HPUB a x 2\r\nxx\r\n", "header_size"),
+        (b"UNSUB\r\n", None),
+        (b"UNSUB 1 x\r\n", "max_messages"),
+        (b"SUB a b c d\r\n", "line_end"),
+        (b"FOO bar\r\n", "line"),
+        (b"\r\n", "line"),
+        (b'CONNECT {"user":"u",\r\n', "options.other"),
+    ],
+)
+def test_wrong_lines_are_malformed_and_cost_only_themselves(line: bytes, field: str | None) -> None:
+    run = talk((S, INFO), (C, QUIET + line + b"PING\r\n"))
+    assert run.totals.closes
+    assert run.totals.undecoded == 0
+    assert run.frames[-1].type == "PING"
+    wrong = run.frames[2]
+    assert wrong.status == "malformed"
+    assert wrong.findings[0].severity == "error"
+    assert wrong.findings[0].field == field or field is None
+
+
+def test_a_size_that_nobody_would_send_does_not_swallow_the_stream() -> None:
+    run = talk((S, INFO), (C, QUIET + b"PUB a 999999999\r\nPING\r\n"))
+    assert [frame.type for frame in run.frames[2:]] == ["PUB", "PING"]
+    assert run.frames[2].status == "malformed"
+
+
+def test_more_than_the_server_takes() -> None:
+    run = talk((S, INFO.replace(b"1048576", b"8")), (C, QUIET + b"PUB a 9\r\n123456789\r\n"))
+    assert codes(run.of("PUB")[0]) == ["max-payload"]
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"), [(b"'Unknown Protocol Operation'", "error"), (b"'Invalid Subject'", "warning")]
+)
+def test_an_error_says_whether_the_connection_lives(text: bytes, severity: str) -> None:
+    run = talk((S, INFO), (C, QUIET), (S, b"-ERR " + text + b"\r\n"))
+    assert run.frames[-1].findings[0].severity == severity
+    assert fields(run.frames[-1])["error"] == text.decode().strip("'")
+
+
+def test_headers_of_another_form_are_shown_raw() -> None:
+    run = talk((S, INFO), (C, QUIET + b"HPUB foo 12 17\r\nname:derek\r\nHELLO\r\n"))
+    assert codes(run.frames[-1]) == ["header-block"]
+    assert fields(run.frames[-1])["header_block"] == b"name:derek\r\n".hex()
+    assert fields(run.frames[-1])["data"] == b"HELLO".hex()
+
+
+def test_a_header_block_is_built_from_its_fields() -> None:
+    packet = HPub(subject="a", version="NATS/1.0", status=100, description="Idle Heartbeat", data=b"x")
+    assert bytes(packet) == b"HPUB a 31 32\r\nNATS/1.0 100 Idle Heartbeat\r\n\r\nx\r\n"
+
+
+# Server links.
+
+
+def test_a_dedicated_route_names_no_account_in_either_direction() -> None:
+    dialer = ROUTE.replace(b'"lnoc"', b'"route_account":"$G","lnoc"')
+    run = talk(
+        (S, ROUTE), (C, dialer + b"RS+ x.q grp 2\r\nRMSG x.plain 4\r\nover\r\n"),
+        (S, b"RMSG x.plain re.ply 2\r\nhi\r\nLS- leafcl x.q\r\nHMSG x | g h 0 1\r\nz\r\n"), port=6222,
+    )  # fmt: skip
+    interest, first, second, gone, third = run.frames[2:]
+    assert fields(first) == {
+        "operation": "RMSG", "subject": "x.plain", "size": 4, "data": b"over".hex(), "account": "$G",
+    }  # fmt: skip
+    assert (fields(second)["subject"], fields(second)["reply"]) == ("x.plain", "re.ply")
+    assert fields(interest)["weight"] == 2
+    assert (fields(gone)["origin"], fields(gone)["subject"]) == ("leafcl", "x.q")
+    assert fields(third)["queues"] == ["g", "h"]
+    assert {frame.dialect for frame in run.frames} == {"route"}
+
+
+def test_ls_minus_has_an_origin_only_if_both_ends_said_so() -> None:
+    old = ROUTE.replace(b'"lnocu":true,', b"")
+    for first, expected in ((ROUTE, {"origin": "o", "account": "$G"}), (old, {"account": "o", "subject": "$G"})):
+        run = talk((S, first), (C, ROUTE + b"LS- o $G s\r\n"), port=6222)
+        assert expected.items() <= fields(run.frames[-1]).items()
+
+
+def test_what_a_leaf_link_says() -> None:
+    leaf = b'CONNECT {"server_id":"NL","name":"leaf","is_hub":false,"user":"u","pass":"p"}\r\n'
+    run = talk(
+        (S, INFO), (C, leaf + b"LS+ a.b q 3\r\nLMSG a.b + r q1 q2 2\r\nhi\r\n"), (S, b"LMSG a | q 0\r\n\r\n"), port=7422
+    )
+    interest, message, answer = run.frames[2:]
+    assert message.dialect == "leaf"
+    assert (fields(interest)["queue"], fields(interest)["weight"]) == ("q", 3)
+    assert (fields(message)["reply"], fields(message)["queues"]) == ("r", ["q1", "q2"])
+    assert "reply" not in fields(answer)
+
+
+def test_damaged_s2_chunks_are_findings() -> None:
+    stream = (
+        s2.IDENTIFIER + b"\x01\n\x00\x00\xab\x90\xcc$PONG\r\n" + b"\x00\x08\x00\x00\x00\x00\x00\x00\x05\xff\xff\xff"
+    )
+    run = talk((S, ROUTE), (C, stream), port=6222)
+    assert [codes(frame) for frame in run.frames[2:]] == [["s2-crc"], ["s2-block"]]
+    assert run.totals.closes
+
+
+@pytest.mark.parametrize(
+    ("block", "plain"),
+    [
+        (b"\x05\x10hello", b"hello"),
+        (b"\x0a\x10hello\x01\x05"[:7] + b"\x05\x05", b"hellohello"[:10]),
+        (b"\x10\x0cabcd\x01\x04\x01\x00\x01\x00", b"abcd" * 4),
+        (b"\x44\xf0\x3b" + bytes(range(60)) + b"\x11\x3c", bytes(range(60)) + bytes(range(8))),
+        (b"\x0e\x00a\x15\x01", None),
+        (b"\x05\x10hel", None),
+        (b"\xff\xff\xff\xff\x0f\x00a", None),
+    ],
+)
+def test_s2_blocks(block: bytes, plain: bytes | None) -> None:
+    if plain is None:
+        with pytest.raises(s2.DamageError):
+            s2.decode(block, 1000)
+    elif len(plain) == block[0]:
+        assert s2.decode(block, 1000) == plain
+    else:
+        with pytest.raises(s2.DamageError):
+            s2.decode(block, 1000)
+
+
+# Transports.
+
+
+def test_tls_after_info_is_named() -> None:
+    run = talk((S, INFO), (C, b"\x16\x03\x01\x00\x05hello"), (S, b"\x16\x03\x03\x00\x02hi\x17\x03\x03\x00\x01x"))
+    assert [(frame.protocol, frame.type) for frame in run.frames] == [
+        ("nats", "INFO"),
+        ("tls", "Handshake"),
+        ("tls", "Handshake"),
+        ("tls", "ApplicationData"),
+    ]
+    assert [len(frame.findings) for frame in run.frames] == [0, 1, 0, 0]
+
+
+def websocket(data: bytes, masked: bool) -> bytes:
+    key = b"\x01\x02\x03\x04" if masked else b""
+    size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + len(data).to_bytes(2, "big")
+    size = bytes([size[0] | (0x80 if masked else 0)]) + size[1:]
+    return b"\x82" + size + key + (unmask(data, key) if masked else data)
+
+
+def test_operations_in_websocket_frames_whatever_their_borders() -> None:
+    get = b"GET /?jwt=s3cret HTTP/1.1\r\nUpgrade: websocket\r\nCookie: t=s3cret\r\n\r\n"
+    ok = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+    assert UPGRADE.search(get)
+    run = talk(
+        (C, get), (S, ok + websocket(INFO, False)),
+        (C, websocket(QUIET + b"PU", True) + websocket(b"B a 2\r\nhi\r\n", True)), port=8080,
+    )  # fmt: skip
+    assert [frame.type for frame in run.frames] == ["HTTP", "HTTP", *["WebSocket frame"] * 3]
+    assert run.frames[-1].layers is not None
+    assert run.frames[-1].layers["nats"]["operations"][0]["subject"] == "a"
+    assert run.totals.undecoded == 0
+    assert b"s3cret" not in b"".join(dumps(record(frame)) for frame in run.frames)
+    assert b"s3cret".hex().encode() not in b"".join(dumps(record(frame)) for frame in run.frames)
+
+
+@pytest.mark.parametrize(
+    "preface",
+    [b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\n", SIGNATURE + b"\x21\x11\x00\x0c" + bytes(12)],
+)
+def test_a_proxy_preface(preface: bytes) -> None:
+    for port in (4222, 14222):
+        run = talk((C, preface), (S, INFO), (C, QUIET), port=port)
+        assert [frame.type for frame in run.frames] == ["PROXY", "INFO", "CONNECT"]
+
+
+# Secrets.
+
+SECRETS = ("user", "pass", "auth_token", "jwt", "nkey", "sig", "proxy_sig")
+
+
+def test_credentials_are_hidden_unless_asked_for() -> None:
+    options = {name: f"s3cret-{name}" for name in SECRETS} | {"PASS": "s3cret-upper", "my_token": "s3cret-mine"}
+    line = b"CONNECT " + json.dumps(options).encode() + b"\r\n"
+    hidden = talk((S, INFO), (C, line)).frames[1]
+    assert b"s3cret" not in dumps(record(hidden))
+    assert fields(hidden)["options"]["user"] == "<redacted 11 bytes>"
+    shown = talk((S, INFO), (C, line), style=Style(secrets=True)).frames[1]
+    assert fields(shown)["options"]["sig"] == "s3cret-sig"
+
+
+@pytest.mark.parametrize("end", [b"", b'"', b'"}x', b'","verbose":'])
+def test_broken_json_shows_no_password(end: bytes) -> None:
+    run = talk((S, INFO), (C, b'CONNECT {"verbose":false,"pass":"s3cret' + end + b"\r\nPING\r\n"))
+    assert b"s3cret" not in dumps(record(run.frames[1]))
+    assert run.frames[1].status == "malformed"
+    assert fields(run.frames[1])["options"]["verbose"] is False
+
+
+def test_ranges_of_credentials_are_exact_so_that_dumps_can_hide_them() -> None:
+    raw = b'CONNECT {"lang":"go", "pass" : "s3cret","user":"me"}\r\n'
+    ranges = dict(Connect(raw).flat_ranges())
+    assert raw[slice(*ranges["options.pass"])] == b"s3cret"
+    assert raw[slice(*ranges["options.user"])] == b"me"
+
+
+def test_payloads_of_the_auth_callout_and_header_tokens_are_hidden() -> None:
+    block = b"NATS/1.0\r\nAuthorization: Bearer s3cret\r\nX-Auth-Token: s3cret\r\nPlain: x\r\n\r\n"
+    run = talk(
+        (S, INFO),
+        (
+            C,
+            QUIET
+            + b"PUB $SYS.REQ.USER.AUTH 6\r\ns3cret\r\nHPUB a %d %d\r\n" % (len(block), len(block))
+            + block
+            + b"\r\n",
+        ),
+    )
+    text = b"".join(dumps(record(frame)) for frame in run.frames)
+    assert b"s3cret" not in text
+    assert b"s3cret".hex().encode() not in text
+    assert fields(run.frames[-1])["headers"][2] == {"key": "Plain", "value": "x"}
+
+
+# Recognising.
+
+
+def first(data: bytes, **kw: bool) -> type:
+    return type(Nats().recognise(data, **{"started": True, "final": True, "port": False, **kw}))
+
+
+def test_other_protocols_are_not_claimed() -> None:
+    for data in (
+        b"CONNECT host:443 HTTP/1.1\r\n\r\n",
+        b"+OK POP3 server ready\r\n+OK\r\n",
+        b"PING\r\nPING\r\nPING\r\nPING\r\n",
+        b"-ERR unknown command\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"INFO server\r\n",
+        b'INFO {"version":1}\r\n',
+        b"SUB a\r\n",
+        b"\x16\x03\x01\x00\x05hello",
+        b"\x00\x00\x00\x0e\x00\x11\x00\x01",
+    ):
+        assert first(data) is Rejected, data
+        assert first(data, started=False) is Rejected, data
+
+
+def test_operations_in_a_row_tell_without_a_handshake() -> None:
+    assert first(b"loose end\r\nMSG a 1 2\r\nhi\r\nMSG a 1 2\r\nho\r\n", started=False) is Verdict
+    assert first(b"loose end\r\nMSG a 1 2\r\nhi\r\n", started=False) is Rejected
+    assert first(b"loose end\r\nMSG a 1 2\r\nhi\r\n", started=False, port=True) is Verdict
+    assert first(b"PUB a 2\r\nhi\r\nPI", started=False, final=False) is Undecided
+
+
+def test_a_greeting_split_anywhere_stays_undecided() -> None:
+    for data in (INFO, QUIET):
+        for cut in range(len(data)):
+            answer = Nats().recognise(data[:cut], started=True, final=False, port=False)
+            assert not isinstance(answer, Rejected), data[:cut]
+        assert isinstance(Nats().recognise(data, started=True, final=False, port=False), Verdict)
+
+
+# Searching.
+
+
+def test_operations_inside_a_payload_break_the_chain_of_a_search() -> None:
+    evil = b"MSG evil 1 3\r\nabc\r\nPING\r\n"
+    data = b"half a body\r\n" + evil + b"\r\n" + b"MSG real 1 1\r\nx\r\n" * 5
+    for size in range(len(data) + 1):
+        found = Nats().search(data[:size], final=False)
+        assert not found.found or found.position == data.index(b"MSG real")
+    assert Nats().search(data, final=False).found
+
+
+def test_a_search_drops_what_it_need_not_keep() -> None:
+    assert Nats().search(b"x" * 200_000, final=False).position > 60_000
+    assert Nats().search(b"x\n" * 100_000, final=False).position > 199_000

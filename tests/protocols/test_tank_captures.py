@@ -1,0 +1,200 @@
+"""TANK on the captures the project carries: truth, accounts, readers, derived captures, other segments, other ports."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.net.craft import batches
+from tests.protocols import truth_tank
+from tests.protocols.test_tank_vectors import agree
+from tests.protocols.truth_tank import tank
+from tests.support import (
+    Cutting,
+    Run,
+    craft,
+    dialogue,
+    dissect,
+    duplicated,
+    every,
+    lossy,
+    meaning,
+    random_cuts,
+    reordered,
+    seen,
+)
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.frame import Frame
+from wiredecode.protocols.tank import Tank
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+FOLDER = CAPTURES / "tank"
+ORIGINALS = sorted(path for path in FOLDER.glob("*.pcap") if "_d" not in path.name)
+DERIVED = sorted(path for path in FOLDER.glob("*.pcap") if "_d" in path.name)
+SMALL = [path for path in ORIGINALS if path.stat().st_size < 13_000]
+MOST_BYTES = 20_000
+"""Of larger frames the readers are compared on the vectors."""
+
+
+def by_name(path: Path) -> str:
+    return path.stem
+
+
+def truth_of(path: Path) -> dict[str, object]:
+    told: dict[str, object] = json.loads(path.with_suffix(".truth.json").read_text())
+    return told
+
+
+@pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
+def test_a_capture_agrees_with_what_client_and_broker_say(path: Path) -> None:
+    assert truth_tank.check(path, truth_of(path)) == []
+
+
+@pytest.mark.parametrize("path", ORIGINALS + DERIVED, ids=by_name)
+def test_every_byte_is_accounted_for(path: Path) -> None:
+    totals = tank(path).totals
+    assert totals.closes
+    assert (totals.undecoded, dict(totals.other)) == (0, {})
+    assert (totals.missing > 0) == ("snaplen" in path.name)
+
+
+@pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
+def test_nothing_is_found_wrong_with_real_traffic(path: Path) -> None:
+    for frame in tank(path).frames:
+        assert frame.status == "ok"
+        assert {finding.group for finding in frame.findings} <= {"response"}
+        assert frame.expects_response == (frame.response is not None) or frame.type == "Consume"
+
+
+@pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
+def test_the_readers_agree_on_real_frames_and_build_them_again(path: Path) -> None:
+    for frame in tank(path).frames:
+        if frame.length < MOST_BYTES:
+            assert frame.layer is not None
+            agree(frame.layer, frame.data)
+
+
+def test_a_truth_that_was_changed_is_noticed() -> None:
+    path = FOLDER / "tank_08_consume_positions.pcap"
+    truth = truth_of(path)
+    for change in (
+        lambda consumed: consumed["msgs"][0].update(seq=2**40),
+        lambda consumed: consumed["msgs"][-1].update(sha256="0" * 64),
+        lambda consumed: consumed["msgs"].pop(),
+        lambda consumed: consumed.update(drained=not consumed["drained"]),
+    ):
+        changed = copy.deepcopy(truth)
+        change(next(r["consumed"][0] for r in truth_tank.results(changed["operations"]) if r["consumed"][0]["msgs"]))
+        assert truth_tank.check(path, changed)
+
+
+# Derived captures.
+
+
+def test_packets_cut_by_the_snapshot_length_invent_nothing() -> None:
+    path = FOLDER / "tank_d1_snaplen96.pcap"
+    base, damaged = tank(FOLDER / "tank_06_produce_snappy.pcap"), tank(path)
+    wrong, lost = lossy(base, damaged, seen(open_capture([path])))
+    assert (wrong, lost) == ([], [])
+    assert len(damaged.frames) == len(base.frames)
+    assert damaged.totals.framed + damaged.totals.missing == base.totals.framed
+
+
+def test_a_late_start_gives_the_same_frames_from_then_on() -> None:
+    base = tank(FOLDER / "tank_04_produce_batches.pcap").frames
+    late = tank(FOLDER / "tank_d4_midconnection.pcap").frames
+    assert by_side(late) == by_side(base[-len(late) :])
+    assert {finding.code for frame in late for finding in frame.findings} <= {"results-unnamed"}
+
+
+# The same bytes in other segments, on other ports.
+
+
+def told(frames: list[Frame]) -> list[object]:
+    """What frames say in the order of each side's stream; who asked whom by place, since numbers depend on packets."""
+    places = {frame.number: (frame.connection.number, frame.side, frame.offset) for frame in frames}
+    places_of = []
+    for frame in frames:
+        said = meaning(frame)
+        for name in ("request", "response"):
+            said[name] = places.get(said[name])
+        said["number"] = None
+        places_of.append((places[frame.number], said))
+    return [said for _, said in sorted(places_of, key=lambda each: each[0])]
+
+
+def by_side(frames: list[Frame]) -> list[tuple[object, ...]]:
+    """Every side's frames in order: a side that is not in step at first is told later than it spoke."""
+    ordered = sorted(frames, key=lambda frame: (frame.connection.number, frame.sender or "", frame.offset))
+    return [(frame.connection.number, frame.sender, frame.type, frame.data) for frame in ordered]
+
+
+def crafted(path: Path, cut: Cutting, port: int = 11011, handshake: bool = True) -> Run:
+    packets = craft(dialogue(tank(path)), cut, server_port=port, handshake=handshake)
+    return dissect(batches(packets), known=(Tank(),))
+
+
+CUTS: list[tuple[str, Callable[[], Cutting]]] = [
+    ("seven bytes", lambda: every(7)),
+    ("random cuts", lambda: random_cuts(5)),
+    ("reordered", lambda: reordered(6)),
+    ("duplicated", lambda: duplicated(7)),
+]
+
+
+@pytest.mark.parametrize("cut", [cut for _, cut in CUTS], ids=[name for name, _ in CUTS])
+@pytest.mark.parametrize("path", SMALL[::2], ids=by_name)
+def test_segments_do_not_matter(path: Path, cut: Callable[[], Cutting]) -> None:
+    whole = crafted(path, every(100_000))
+    assert len(whole.frames) == len(tank(path).frames)
+    assert told(crafted(path, cut()).frames) == told(whole.frames)
+
+
+def test_a_capture_byte_by_byte_says_the_same() -> None:
+    path = FOLDER / "tank_07_produce_multi_errors.pcap"
+    assert told(crafted(path, every(1)).frames) == told(crafted(path, every(100_000)).frames)
+
+
+@pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
+def test_frames_are_found_on_another_port(path: Path) -> None:
+    moved = crafted(path, every(1460), port=40404)
+    assert by_side(moved.frames) == by_side(crafted(path, every(1460)).frames)
+    assert moved.totals.undecoded == 0
+
+
+@pytest.mark.parametrize("port", [11011, 40404])
+def test_a_connection_without_its_handshake_is_understood_alike(port: int) -> None:
+    path = FOLDER / "tank_06_produce_snappy.pcap"
+    late, whole = crafted(path, every(1460), port, handshake=False), crafted(path, every(1460))
+    assert by_side(late.frames) == by_side(whole.frames)
+    assert late.totals.undecoded == 0
+
+
+# Other protocols.
+
+FOREIGN = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "tank" and path.suffix != ".json")
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent.name for path in FOREIGN}))
+def test_traffic_of_other_protocols_is_not_claimed(folder: str) -> None:
+    for path in FOREIGN:
+        if path.parent.name == folder and path.stat().st_size < 200_000:
+            assert dissect(open_capture([path]), known=(Tank(),)).frames == [], path.name
+
+
+def test_other_protocols_are_not_claimed_on_the_port_of_tank() -> None:
+    for path in FOREIGN:
+        if path.stat().st_size > 9_000:
+            continue
+        try:
+            other = dissect(open_capture([path]))
+        except CaptureError:
+            continue
+        for handshake in (True, False):
+            packets = craft(dialogue(other), every(1460), server_port=11011, handshake=handshake)
+            claimed = dissect(batches(packets), known=(Tank(),)).frames
+            assert claimed == [], path.name

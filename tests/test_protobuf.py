@@ -1,0 +1,260 @@
+"""Protobuf messages as field kinds: what encoders write, what is legal beside it, and what cannot be."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from wiredecode import compiler, protobuf
+from wiredecode.fields import UInt16
+from wiredecode.layer import Layer, Style
+from wiredecode.protobuf import message
+
+STYLE = Style()
+
+
+class Inside(protobuf.Message):
+    fields_desc = message(protobuf.String(1, "text"), protobuf.Repeated(protobuf.Int32(2, "numbers")))
+
+
+class Everything(protobuf.Message):
+    fields_desc = message(
+        protobuf.Int64(1, "long"),
+        protobuf.Int32(2, "int"),
+        protobuf.UInt64(3, "ulong"),
+        protobuf.UInt32(4, "uint"),
+        protobuf.Bool(5, "truth"),
+        protobuf.Enum(6, "choice", names={0: "NONE", 1: "ONE"}),
+        protobuf.String(7, "text"),
+        protobuf.Bytes(8, "raw", secret=True),
+        protobuf.TimestampNs(9, "moment"),
+        protobuf.Embedded(10, "inside", Inside),
+        protobuf.Repeated(protobuf.Embedded(11, "many", Inside)),
+        protobuf.Repeated(protobuf.String(12, "texts")),
+        protobuf.Repeated(protobuf.Bool(20, "truths")),
+    )
+
+
+class Framed(protobuf.Message):
+    """Ordinary fields stand before the message."""
+
+    fields_desc = message(UInt16("size"), protobuf.String(1, "text"))
+
+
+def agree(layer: type[Layer], raw: bytes) -> tuple[dict[str, Any], str | None]:
+    """Hold all readers against each other; return the values and the field of the problem, if there is one."""
+    packet = layer(raw)
+    decoded = compiler.careful(layer, b"~~" + raw + b"~", 2, 2 + len(raw))
+    assert decoded.values == packet.values()
+    assert decoded.ranges == dict(packet.flat_ranges())
+    shown = layer.present(packet, STYLE)
+    try:
+        record, stop = compiler.record(layer, b"~~" + raw + b"~", 2, 2 + len(raw), STYLE)
+    except compiler.FAILED:
+        pass
+    else:
+        assert (record, list(record), stop - 2) == (shown, list(shown), decoded.stop)
+        assert compiler.walk(layer, raw, 0, len(raw)) == (decoded.values, decoded.stop)
+        assert compiler.head(layer, raw, 0, len(raw)) == decoded.values
+        assert decoded.problem is None
+    if decoded.problem is None:
+        assert bytes(packet) == raw
+        return decoded.values, None
+    assert packet.problem is not None
+    assert packet.problem.args == decoded.problem.args
+    return decoded.values, decoded.problem.field
+
+
+def is_fast(raw: bytes) -> bool:
+    """Whether the generated decoder reads it without help."""
+    try:
+        compiler.record(Everything, raw, 0, len(raw), STYLE)
+    except compiler.FAILED:
+        return False
+    return True
+
+
+USUAL = [
+    ("", {}),
+    ("08ffffffffffffffffff01", {"long": -1}),
+    ("0880808080808080808001", {"long": -(1 << 63)}),
+    ("10ffffffffffffffffff01", {"int": -1}),
+    ("18ffffffffffffffffff01", {"ulong": (1 << 64) - 1}),
+    ("20ffffffff0f", {"uint": (1 << 32) - 1}),
+    ("2801", {"truth": True}),
+    ("3001", {"choice": 1}),
+    ("3007", {"choice": 7}),
+    ("3a02c3a9", {"text": "é"}),
+    ("4200", {"raw": b""}),
+    ("4805", {"moment": 5}),
+    ("52030a0178", {"inside": {"text": "x"}}),
+    ("5200", {"inside": {}}),
+    ("520612040102ac02", {"inside": {"numbers": [1, 2, 300]}}),
+    ("5a005a030a0178", {"many": [{}, {"text": "x"}]}),
+    ("6201616200", {"texts": ["a", ""]}),
+    ("a201020001", {"truths": [False, True]}),
+]
+
+
+@pytest.mark.parametrize(("spelled", "values"), USUAL, ids=[spelled for spelled, _ in USUAL])
+def test_what_encoders_write(spelled: str, values: dict[str, Any]) -> None:
+    raw = bytes.fromhex(spelled)
+    assert agree(Everything, raw) == (values, None)
+    assert is_fast(raw)
+
+
+def test_all_fields_at_once() -> None:
+    each = {next(iter(values)): spelled for spelled, values in USUAL if values}
+    raw = bytes.fromhex("".join(each.values()))
+    values, problem = agree(Everything, raw)
+    assert (len(values), problem, is_fast(raw)) == (13, None, True)
+
+
+def test_building_new_messages() -> None:
+    """Ascending numbers, numbers packed, nothing that is not set."""
+    made = Everything(many=[Inside(), Inside(numbers=[1, -1])], long=0, text="x", truths=[True])
+    assert bytes(made).hex() == "0800" + "3a0178" + "5a00" + "5a0d120b01ffffffffffffffffff01" + "a2010101"
+
+
+LEGAL = [
+    ("088100", {"long": 1}),
+    ("880001", {"long": 1}),
+    ("8880800001", {"long": 1}),
+    ("10ffffffff0f", {"int": -1}),
+    ("2802", {"truth": True}),
+    ("28808000", {"truth": False}),
+    ("3a820061 62", {"text": "ab"}),
+    ("52041001 1002", {"inside": {"numbers": [1, 2]}}),
+    ("5205 1001 120102", {"inside": {"numbers": [1, 2]}}),
+    ("5202 1200", {"inside": {"numbers": []}}),
+    ("5207 1203 810002 1003", {"inside": {"numbers": [1, 2, 3]}}),
+    ("10010801", {"int": 1, "long": 1}),
+    ("5a00 0801 5a00", {"many": [{}, {}], "long": 1}),
+]
+
+
+@pytest.mark.parametrize(("spelled", "values"), LEGAL, ids=[spelled for spelled, _ in LEGAL])
+def test_unusual_spellings_survive(spelled: str, values: dict[str, Any]) -> None:
+    """Wide varints, several forms of one list, any order: the same values, and built as they came."""
+    assert agree(Everything, bytes.fromhex(spelled)) == (values, None)
+
+
+KEPT = [
+    ("7801", [(15, 0, 1)]),
+    ("7a0161", [(15, 2, b"a")]),
+    ("7d01020304", [(15, 5, b"\1\2\3\4")]),
+    ("790102030405060708", [(15, 1, bytes(range(1, 9)))]),
+    ("0a0161", [(1, 2, b"a")]),
+    ("f8ffffff0f05", [((1 << 29) - 1, 0, 5)]),
+    ("78808000", [(15, 0, 0)]),
+    ("7a810061", [(15, 2, b"a")]),
+]
+
+
+@pytest.mark.parametrize(("spelled", "kept"), KEPT, ids=[spelled for spelled, _ in KEPT])
+def test_unknown_fields_are_kept(spelled: str, kept: list[tuple[int, int, Any]]) -> None:
+    """Numbers that are not declared, and declared ones of another wire type."""
+    raw = bytes.fromhex("0802" + spelled + "3a0178")
+    values, problem = agree(Everything, raw)
+    names = ("number", "wire_type", "value")
+    assert problem is None
+    assert values == {"long": 2, "unknown_fields": [dict(zip(names, one, strict=True)) for one in kept], "text": "x"}
+
+
+def test_the_last_of_repeated_single_fields_counts() -> None:
+    raw = bytes.fromhex("0801 3a0161 0802 52020a00 0803 5200")
+    values, problem = agree(Everything, raw)
+    assert problem is None
+    assert (values["long"], values["inside"]) == (3, {})
+    assert [(kept["number"], kept["value"]) for kept in values["unknown_fields"]] == [(1, 1), (1, 2), (10, b"\x0a\x00")]
+
+
+BROKEN = [
+    ("08", "long"),
+    ("0880", "long"),
+    ("08ffffffffffffffffffff01", "long"),
+    ("3a0561", "text"),
+    ("3aff", "text"),
+    ("80", "tag"),
+    ("0005", "tag"),
+    ("0b", "tag"),
+    ("0c", "tag"),
+    ("0e", "tag"),
+    ("52030a0578", "inside.text"),
+    ("5a005a030a0578", "many[1].text"),
+    ("52021205", "inside.numbers"),
+    ("5203120180", "inside.numbers"),
+    ("7a05", "unknown_fields.15"),
+    ("7d0102", "unknown_fields.15"),
+]
+
+
+@pytest.mark.parametrize(("spelled", "field"), BROKEN, ids=[spelled for spelled, _ in BROKEN])
+def test_what_cannot_be_says_where(spelled: str, field: str) -> None:
+    values, problem = agree(Everything, bytes.fromhex("2801" + spelled))
+    assert problem == field
+    assert values["truth"] is True, "what came before is there"
+
+
+def test_text_that_is_not_utf8_survives() -> None:
+    values, problem = agree(Everything, bytes.fromhex("3a02ff41"))
+    assert (values, problem) == ({"text": "\udcffA"}, None)
+    assert Everything.present(values, STYLE) == {"text": "\\xffA"}
+
+
+def test_secrets_are_hidden_by_all_readers() -> None:
+    raw = bytes.fromhex("4203616263")
+    assert compiler.record(Everything, raw, 0, 5, STYLE)[0] == {"raw": "<redacted 3 bytes>"}
+    assert Everything.present(Everything(raw), STYLE) == {"raw": "<redacted 3 bytes>"}
+
+
+def test_changed_values_are_spelled_anew_and_the_others_as_they_were() -> None:
+    packet = Everything(bytes.fromhex("3a82006162 088100 788000"))
+    packet.text = "longer"
+    assert bytes(packet).hex() == "3a86006c6f6e676572" + "088100" + "788000"
+    packet.long = 300
+    assert bytes(packet).hex() == "3a86006c6f6e676572" + "08ac02" + "788000"
+
+
+def test_elements_can_be_taken_away_and_added() -> None:
+    packet = Everything(bytes.fromhex("620161 0801 620162"))
+    packet.texts = ["a"]
+    assert bytes(packet).hex() == "6201610801"
+    packet.texts = ["a", "b", "c"]
+    assert bytes(packet).hex() == "6201610801" + "620162" + "620163"
+
+
+def test_fields_before_the_message() -> None:
+    assert agree(Framed, bytes.fromhex("00053a00")) == (
+        {"size": 5, "unknown_fields": [{"number": 7, "wire_type": 2, "value": b""}]},
+        None,
+    )
+    assert agree(Framed, bytes.fromhex("00050a0178")) == ({"size": 5, "text": "x"}, None)
+    assert bytes(Framed(size=3, text="x")).hex() == "00030a0178"
+
+
+def test_members_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobuf, "MAX_MEMBERS", 3)
+    decoded = compiler.careful(Everything, b"\x7a\x00" * 10, 0, 20)
+    assert decoded.problem is not None
+    assert "more than 3 members" in decoded.problem.reason
+    assert len(decoded.values["unknown_fields"]) == 4
+
+
+def test_numbers_stand_in_order() -> None:
+    with pytest.raises(TypeError, match="order of their numbers"):
+        type("Wrong", (protobuf.Message,), {"fields_desc": message(protobuf.Bool(2, "b"), protobuf.Bool(1, "a"))})
+
+
+def test_mutations() -> None:
+    chance = random.Random(7)
+    base = b"".join(bytes.fromhex(spelled) for spelled, _ in USUAL)
+    broken = 0
+    for _ in range(600):
+        raw = bytearray(base)
+        for _ in range(chance.randint(0, 3)):
+            raw[chance.randrange(len(raw))] = chance.choice((0, 1, 0x08, 0x52, 0x5A, 0x80, 0xFF, chance.randrange(256)))
+        broken += agree(Everything, bytes(raw))[1] is not None
+    assert 100 < broken < 590
