@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.frame import UNDECODED, Finding, Frame
+from wiredecode.frame import OK, UNDECODED, Finding, Frame
 from wiredecode.identify import DecodeAs, Identified, Identifier
 from wiredecode.layer import Style
 from wiredecode.net import Limits, Network
@@ -80,6 +80,7 @@ class Dialogue:
         self.identifier: Identifier | None = Identifier(connection, known, decode_as)
         self.streams: tuple[Stream, Stream] | None = None
         self.conversation: Conversation | None = None
+        self.header_bytes = 0
         self.other: str | None = None
         """What it looks like, if it is nothing that is decoded here."""
         self.undecoded = 0
@@ -118,9 +119,14 @@ class Dialogue:
         for stream in self.streams or ():
             stream.end(reason, ready)
 
+    def can_decode(self, frame: Frame) -> bool:
+        """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
+        return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
+
     def _begin(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
+        self.header_bytes = known.protocol.header_bytes
         self.conversation = known.protocol.conversation(self.connection, known.dialect)
         first, second = (
             Stream(direction, known.protocol, self.out, direction.started) for direction in self.connection.directions
@@ -292,12 +298,14 @@ class Dissector:
         for frame in pending[:count]:
             self._number += 1
             frame.number = self._number
-            if frame.status == UNDECODED:
-                frame.layers = {} if self.style is not None else None
-            else:
-                conversation = dialogues[frame.connection.number].conversation
-                assert conversation is not None
+            dialogue = dialogues[frame.connection.number]
+            conversation = dialogue.conversation
+            assert conversation is not None
+            if frame.status == OK or dialogue.can_decode(frame):
                 conversation.decode(frame, self.style)
+            else:
+                frame.sender = conversation.sender(frame)
+                frame.layers = {} if self.style is not None else None
             if self._notes:
                 self._attach_notes(frame)
             counts[frame.protocol, frame.type or "", frame.status] += 1

@@ -28,7 +28,9 @@ VECTORS = [
     Vector(
         "N01",
         layers.Info,
-        b'INFO {"server_id":"NDKQB6BKXFQAXBIU2KNGBMXDJWGPSWSBROUYPR5AJ5VLHIWA4LYDNFRY","server_name":"wd-n1","version":"2.9.10","proto":1,"go":"go1.19.8","host":"127.0.0.1","port":4222,"headers":true,"max_payload":1048576,"client_id":4,"client_ip":"127.0.0.1"} \r\n',
+        b'INFO {"server_id":"NDKQB6BKXFQAXBIU2KNGBMXDJWGPSWSBROUYPR5AJ5VLHIWA4LYDNFRY","server_name":"wd-n1",'
+        b'"version":"2.9.10","proto":1,"go":"go1.19.8","host":"127.0.0.1","port":4222,"headers":true,'
+        b'"max_payload":1048576,"client_id":4,"client_ip":"127.0.0.1"} \r\n',
         {
             "operation": "INFO",
             "options": {
@@ -62,7 +64,9 @@ VECTORS = [
     Vector(
         "N04",
         layers.Connect,
-        b'CONNECT {"verbose":false,"pedantic":false,"tls_required":false,"name":"LIFT.liftbridge-default.server-a.raft","lang":"go","version":"1.22.1","protocol":1,"echo":true,"headers":true,"no_responders":true}\r\n',
+        b'CONNECT {"verbose":false,"pedantic":false,"tls_required":false,"name":"LIFT.liftbridge-default.'
+        b'server-a.raft","lang":"go","version":"1.22.1","protocol":1,"echo":true,"headers":true,'
+        b'"no_responders":true}\r\n',
         {
             "operation": "CONNECT",
             "options": {
@@ -177,7 +181,8 @@ VECTORS = [
     Vector(
         "N18",
         layers.HMsg,
-        b"HMSG h.status3 1 75 75\r\nNATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n\r\n\r\n",
+        b"HMSG h.status3 1 75 75\r\nNATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: "
+        b"2\r\n\r\n\r\n",
         {
             "operation": "HMSG",
             "subject": "h.status3",
@@ -228,7 +233,8 @@ VECTORS = [
     Vector(
         "N21",
         layers.HMsg,
-        b"HMSG _INBOX.XjETGmURW36j3bpfKyINJq.XjETGmURW36j3bpfKyINLd10db 2 38 38\r\nNATS/1.0 503\r\nNats-Subject: nobody\r\n\r\n\r\n",
+        b"HMSG _INBOX.XjETGmURW36j3bpfKyINJq.XjETGmURW36j3bpfKyINLd10db 2 38 38\r\nNATS/1.0 "
+        b"503\r\nNats-Subject: nobody\r\n\r\n\r\n",
         {
             "operation": "HMSG",
             "subject": "_INBOX.XjETGmURW36j3bpfKyINJq.XjETGmURW36j3bpfKyINLd10db",
@@ -384,7 +390,8 @@ VECTORS = [
     Vector(
         "N35",
         layers.Info,
-        b'INFO {"server_id":"","server_name":"","version":"","proto":0,"go":"","host":"","port":0,"headers":false,"max_payload":0,"gateway":"B","gateway_cmd":3,"gateway_cmd_payload":"JFNZUw=="}\r\n',
+        b'INFO {"server_id":"","server_name":"","version":"","proto":0,"go":"","host":"","port":0,'
+        b'"headers":false,"max_payload":0,"gateway":"B","gateway_cmd":3,"gateway_cmd_payload":"JFNZUw=="}\r\n',
         {
             "operation": "INFO",
             "options": {

@@ -275,27 +275,38 @@ def test_damaged_s2_chunks_are_findings() -> None:
     assert run.totals.closes
 
 
-@pytest.mark.parametrize(
-    ("block", "plain"),
-    [
-        (b"\x05\x10hello", b"hello"),
-        (b"\x0a\x10hello\x01\x05"[:7] + b"\x05\x05", b"hellohello"[:10]),
-        (b"\x10\x0cabcd\x01\x04\x01\x00\x01\x00", b"abcd" * 4),
-        (b"\x44\xf0\x3b" + bytes(range(60)) + b"\x11\x3c", bytes(range(60)) + bytes(range(8))),
-        (b"\x0e\x00a\x15\x01", None),
-        (b"\x05\x10hel", None),
-        (b"\xff\xff\xff\xff\x0f\x00a", None),
-    ],
-)
-def test_s2_blocks(block: bytes, plain: bytes | None) -> None:
-    if plain is None:
-        with pytest.raises(s2.DamageError):
-            s2.decode(block, 1000)
-    elif len(plain) == block[0]:
-        assert s2.decode(block, 1000) == plain
-    else:
-        with pytest.raises(s2.DamageError):
-            s2.decode(block, 1000)
+BLOCKS = {
+    "literal": (b"\x05\x10hello", b"hello"),
+    "long literal": (b"\x3d\xf0\x3c" + bytes(61), bytes(61)),
+    "copy, 11-bit offset": (b"\x0a\x10hello\x05\x05", b"hello" * 2),
+    "copy, 16-bit offset": (b"\x0a\x10hello\x12\x05\x00", b"hello" * 2),
+    "copy, 32-bit offset": (b"\x0a\x10hello\x13\x05\x00\x00\x00", b"hello" * 2),
+    "overlapping copy": (b"\x09\x00a\x11\x01", b"a" * 9),
+    "repeat": (b"\x10\x0cabcd\x01\x04\x11\x00", b"abcd" * 4),
+    "repeat, 1-byte length": (b"\x12\x0cabcd\x01\x04\x15\x00\x02", b"abcdabcd" + b"abcdabcdab"),
+    "repeat, 2-byte length": (b"\x8d\x02\x0cabcd\x01\x04\x19\x00\x01\x00", (b"abcd" * 70)[:269]),
+}
+BAD_BLOCKS = {
+    "copy from before the start": b"\x05\x00a\x01\x05",
+    "cut literal": b"\x05\x10hel",
+    "cut copy": b"\x0a\x10hello\x12\x05",
+    "more than announced": b"\x02\x10hello",
+    "less than announced": b"\x09\x10hello",
+    "absurd length": b"\xff\xff\xff\xff\x0f\x00a",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_s2_blocks(name: str) -> None:
+    block, plain = BLOCKS[name]
+    assert s2.decode(block, 1000) == plain
+
+
+@pytest.mark.parametrize("name", BAD_BLOCKS)
+def test_damaged_s2_blocks(name: str) -> None:
+    with pytest.raises(s2.DamageError):
+        s2.decode(BAD_BLOCKS[name], 1000)
 
 
 # Transports.

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.net.craft import batches
-from tests.support import Part, Run, craft, dissect, every
+from tests.protocols.test_pravega_vectors import TABLE
+from tests.protocols.truth_pravega import fields
+from tests.support import Part, Run, careful_values, craft, dissect, every
 from wiredecode.frame import Frame
 from wiredecode.layer import Style
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
@@ -20,6 +22,7 @@ from wiredecode.protocols.pravega.events import MAX_EMPTY_RUN, Runs, walk
 from wiredecode.protocols.pravega.events import Run as SegmentRun
 from wiredecode.protocols.pravega.kinds import NO_VALUE
 from wiredecode.protocols.pravega.names import PROPOSALS
+from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import assignment
 
 PORT = 12345
@@ -407,9 +410,31 @@ def test_messages_of_2016_have_other_codes() -> None:
     assert run.frames[1].request == 1 and events_of(run.frames[1]) == [b"one"]
 
 
-# The proposal
+@pytest.mark.parametrize("table", ["messages", "encoded", "older"])
+def test_every_vector_means_the_same_in_a_conversation(table: str) -> None:
+    """Whatever comes before: the layout is chosen by the bytes of each message."""
+    vectors = [vector for vector in TABLE[table] if vector["name"] not in ("PartialEvent", "Padding", "Event", "Hello")]
+    run = talk((0, HELLO), (1, HELLO), (0, b"".join(bytes.fromhex(vector["hex"]) for vector in vectors)))
+    for vector, frame in zip(vectors, run.frames[2:], strict=True):
+        assert (frame.type, frame.status) == (vector["name"], "ok")
+        assert not list(fields(careful_values(frame), vector["fields"]))
 
-CODES = {dialect: assignment(dialect).codes for dialect in PROPOSALS}
+
+def test_layouts_that_both_dialects_have() -> None:
+    early = bytes(OLDER[1][0](connection_id=W, segment="scope/s"))
+    run = talk((0, early), (1, HEADER.pack(2, 33) + b"\0\x07scope/s" + W + bytes(8)))
+    assert [frame.dialect for frame in run.frames] == [None, None]
+    assert [codes(frame) for frame in run.frames] == [["dialect-undecided"], []]
+    assert run.frames[1].request == 1
+
+
+def test_a_reply_without_the_id_of_its_request() -> None:
+    asked, told = read(0, event(b"one"))
+    run = talk(*OPENING, asked, (1, HEADER.pack(10, len(told[1]) - 16) + told[1][8:-8]))
+    assert run.frames[-1].request == run.frames[-2].number
+
+
+# The proposal
 
 
 def proposed(dialect: str, name: str, **values: Any) -> bytes:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.net.craft import batches
 from tests.protocols import truth_tank
-from tests.protocols.test_tank_vectors import agree
+from tests.protocols.tank_vectors import VECTORS
+from tests.protocols.test_tank_vectors import agree, decoded
 from tests.protocols.truth_tank import tank
 from tests.support import (
     Cutting,
@@ -28,6 +30,7 @@ from tests.support import (
     seen,
 )
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.catalogue import catalogue, generated_entries
 from wiredecode.frame import Frame
 from wiredecode.protocols.tank import Tank
 
@@ -198,3 +201,23 @@ def test_other_protocols_are_not_claimed_on_the_port_of_tank() -> None:
             packets = craft(dialogue(other), every(1460), server_port=11011, handshake=handshake)
             claimed = dissect(batches(packets), known=(Tank(),)).frames
             assert claimed == [], path.name
+
+
+def paths(value: Any, prefix: str) -> Iterator[str]:
+    """The names of all keys of a record, as the catalogue spells them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"{prefix}.{key}"
+            yield from paths(inner, f"{prefix}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from paths(inner, prefix)
+
+
+def test_every_key_of_a_record_is_in_the_catalogue() -> None:
+    entries = [*catalogue(Tank().layers()), *generated_entries((Tank(),))]
+    known = {entry.name for entry in entries}
+    records = [frame.layers for path in ORIGINALS for frame in tank(path).frames]
+    records += [decoded(vector).layers for vector in VECTORS]
+    used = {name for record in records if record for name in paths(record["tank"], "tank")}
+    assert used <= known, sorted(used - known)

@@ -116,8 +116,8 @@ def same_bytes(told: dict[str, Any], data: bytes) -> bool:
     if told["len"] != len(data):
         return False
     if "hex" in told:
-        return bytes.fromhex(told["hex"]) == data
-    return hashlib.sha256(data).hexdigest() == told["sha256"]
+        return bool(bytes.fromhex(told["hex"]) == data)
+    return bool(hashlib.sha256(data).hexdigest() == told["sha256"])
 
 
 def stream(told: list[dict[str, Any]], frames: list[Frame]) -> list[str]:

@@ -71,6 +71,7 @@ class KVConversation(Conversation):
 
 class KV(Protocol):
     name, title, ports = "kv", "KV, a toy", (7070,)
+    header_bytes = HEADER
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if len(data) < HEADER:

@@ -76,3 +76,11 @@ def test_its_declarations_agree_with_the_decoders_made_of_them(message: Get) -> 
     assert bytes(again) == raw
     assert again.values() == decoded.values
     assert dict(again.flat_ranges()) == decoded.ranges
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("snaplen", range(54, 75))
+def test_cut_packets_never_break_it(snaplen: int) -> None:
+    run = dissect(batches(talk(7070), snaplen=snaplen))
+    assert run.totals.closes
+    assert {frame.type for frame in run.frames} <= {"Get", "Error", "Value", None}

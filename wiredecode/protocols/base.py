@@ -72,6 +72,8 @@ class Protocol(ABC):
     ports: ClassVar[tuple[int, ...]] = ()
     tls_ports: ClassVar[tuple[int, ...]] = ()
     dialects: ClassVar[tuple[str, ...]] = ()
+    header_bytes: ClassVar[int] = 1
+    """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     generated: ClassVar[Mapping[str, str]] = {}
     """Fields that no layer declares, because other frames tell them or they are worked out: full name to meaning."""
 

@@ -11,15 +11,13 @@ from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.inner import Reading, generate
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import NAME
-from wiredecode.protocols.liftbridge.replication import MESSAGE_MAGIC, checksums
+from wiredecode.protocols.liftbridge.replication import CHECKED_FROM, ENTRY_HEADER, MESSAGE_MAGIC, Odd, verify
 
-MAX_BAD_MESSAGES = 8
-"""Stored messages with a bad CRC that one frame names; the rest is counted."""
+MAX_ODD_MESSAGES = 8
+"""Damaged stored messages that one frame names; the rest is counted."""
 
 REPLICATION_HEADER = 16
 """Epoch and high watermark, in front of the entries."""
-MAGIC_BYTE_AT = 32
-"""In an entry."""
 
 USUAL_HEADERS = (bytes([0, SHORT_HEADER, 0]), bytes([0, LONG_HEADER, CRC_FLAG]))
 """Version, header length and flags."""
@@ -89,30 +87,34 @@ def check_crc(frame: Frame, reading: Reading, data: bytes, start: int, style: St
 def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style: Style | None) -> None:
     """Verify the CRC-32C and the format of each stored message of a ReplicationResponse."""
     shown = reading.fields.get("entries") if style is not None else None
-    first = max(data[5], SHORT_HEADER) + REPLICATION_HEADER
-    bad = count = 0
-    for at, stored, actual in checksums(data, first, len(data)):
-        good = stored == actual
-        if shown is not None and count < len(shown):
-            shown[count]["crc_status"] = "good" if good else "bad"
-        if not good:
-            bad += 1
-            if bad <= MAX_BAD_MESSAGES:
-                message = f"CRC-32C of stored message {count} is {actual:#010x}, it says {stored:#010x}"
-                where = (start + at + 28, start + at + 32)
-                frame.find("error", "checksum", "message-crc", message, f"{NAME}.entries[{count}].crc", where)
-        if data[at + MAGIC_BYTE_AT : at + MAGIC_BYTE_AT + 1] != bytes([MESSAGE_MAGIC]):
-            message = f"stored message {count} is of another format than {MESSAGE_MAGIC}"
-            where = (start + at + MAGIC_BYTE_AT, start + at + MAGIC_BYTE_AT + 1)
-            frame.find("warning", "malformed", "message-magic", message, f"{NAME}.entries[{count}].magic_byte", where)
-        count += 1
+    count, odd = verify(data, max(data[5], SHORT_HEADER) + REPLICATION_HEADER, len(data))
+    for entry in shown[:count] if shown else ():
+        entry["crc_status"] = "good"
+    bad = [message for message in odd if message.stored != message.actual]
+    for message in bad:
+        if shown is not None and message.index < len(shown):
+            shown[message.index]["crc_status"] = "bad"
+    for message in odd[:MAX_ODD_MESSAGES]:
+        _tell_odd(frame, message, start)
     if count:
         generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
-    if bad > MAX_BAD_MESSAGES:
-        frame.find("error", "checksum", "message-crc", f"{bad} of {count} stored messages have a bad CRC", None)
+    if len(odd) > MAX_ODD_MESSAGES:
+        told = f"{len(bad)} of {count} stored messages have a bad CRC"
+        frame.find("error", "checksum", "message-crc", told, f"{NAME}.entries")
     if "surplus" in reading.fields:
-        message = "bytes after the last entry are too few for another one: followers ignore them"
-        frame.find("note", "protocol", "surplus-bytes", message, f"{NAME}.surplus")
+        told = "bytes after the last entry are too few for another one: followers ignore them"
+        frame.find("note", "protocol", "surplus-bytes", told, f"{NAME}.surplus")
+
+
+def _tell_odd(frame: Frame, message: Odd, start: int) -> None:
+    field, at = f"{NAME}.entries[{message.index}]", start + message.position + ENTRY_HEADER
+    if message.stored != message.actual:
+        told = f"CRC-32C of stored message {message.index} is {message.actual:#010x}, it says {message.stored:#010x}"
+        frame.find("error", "checksum", "message-crc", told, f"{field}.crc", (at, at + CHECKED_FROM))
+    if message.magic_byte != MESSAGE_MAGIC:
+        told = f"stored message {message.index} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
+        where = (at + CHECKED_FROM, at + CHECKED_FROM + 1)
+        frame.find("warning", "malformed", "message-magic", told, f"{field}.magic_byte", where)
 
 
 CHECKED_TYPES = (names.ACK, 5, 8, 9)

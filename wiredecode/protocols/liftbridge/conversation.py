@@ -246,7 +246,7 @@ def _relate(
     elif subject is not None and code in RESPONSES:
         hop = state.answer(("reply", plain_subject(subject)), frame)
         if hop is not None:
-            facts, expected = hop.facts, names.REQUESTS[hop.message_type]
+            facts, expected = hop.facts, names.REQUESTS.get(hop.message_type)
     if hop is not None and frame.request is None:
         frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
     for name, value in facts.items():

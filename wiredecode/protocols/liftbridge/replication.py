@@ -12,7 +12,7 @@ Each message has a CRC-32C of its own, over everything after it.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
 
@@ -38,8 +38,6 @@ from wiredecode.layer import Layer
 from wiredecode.protocols.liftbridge.kinds import Hex32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wiredecode.compiler import Emitter
 
 ENTRY_HEADER = 28
@@ -50,6 +48,7 @@ CHECKED_FROM = 4
 MESSAGE_MAGIC = 1
 
 read_size = struct.Struct(">I").unpack_from
+read_size_and_crc = struct.Struct(">II").unpack_from
 
 
 class MessageHeader(Layer):
@@ -146,13 +145,31 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
     return count, p
 
 
-def checksums(b: bytes, p: int, e: int) -> Iterator[tuple[int, int, int]]:
-    """For each whole entry of ``b[p:e]``: its position, the CRC it carries, the CRC its bytes have."""
-    view = memoryview(b)
+class Odd(NamedTuple):
+    """A stored message that is not as it should be."""
+
+    index: int
+    position: int
+    stored: int
+    """The CRC that it carries."""
+    actual: int
+    """The CRC of its bytes."""
+    magic_byte: int
+
+
+def verify(b: bytes, p: int, e: int) -> tuple[int, list[Odd]]:
+    """Verify the CRC and the format of every whole entry of ``b[p:e]``: their number, and those that are odd."""
+    view, checksum = memoryview(b), crc32c.crc32c
+    count, odd = 0, []
     while e - p > ENTRY_HEADER + CHECKED_FROM:
         start = p + ENTRY_HEADER
-        stop = start + read_size(b, p + SIZE_AT)[0]
-        if stop > e or stop < start + CHECKED_FROM:
-            return
-        yield p, read_size(b, start)[0], crc32c.crc32c(view[start + CHECKED_FROM : stop])
+        size, stored = read_size_and_crc(b, p + SIZE_AT)
+        stop = start + size
+        if stop > e or size <= CHECKED_FROM:
+            break
+        actual = checksum(view[start + CHECKED_FROM : stop])
+        if actual != stored or b[start + CHECKED_FROM] != MESSAGE_MAGIC:
+            odd.append(Odd(count, p, stored, actual, b[start + CHECKED_FROM]))
+        count += 1
         p = stop
+    return count, odd

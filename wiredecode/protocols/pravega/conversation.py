@@ -52,6 +52,7 @@ class PravegaConversation(Conversation):
         self.reached: dict[int, int] = {}
         """Per side, the stream offset after its last frame."""
         self.empty_events = 0
+        self.undecided_told = False
 
     def started_by(self, side: int, client: bool | None) -> None:
         super().started_by(side, client)
@@ -75,6 +76,10 @@ class PravegaConversation(Conversation):
         if self.client is None:
             self._learn_sides(frame, name)
         frame.sender = self.sender(frame)
+        if self.dialect is None and not self.undecided_told and name not in ("", "KeepAlive"):
+            self.undecided_told = True
+            message = "both dialects have messages like this; read as the shipped protocol until one tells"
+            frame.find("note", "protocol", "dialect-undecided", message)
         self._explain(frame, plan.layer)
         self._tell_misplaced(frame, name, proposed)
         talk: Shipped | Proposed = self.proposed if proposed else self.shipped

@@ -11,10 +11,10 @@ from wiredecode.protocols.pravega.base import HEADER
 
 MAX_EVENT_BUFFER = 16 * 1024 * 1024
 """Bytes kept of unfinished events, per connection; a larger event is stepped over."""
-MAX_RUNS = 4096
+MAX_RUNS = 1024
 """Segments (per reader) that are followed on a connection."""
-MAX_BOUNDARIES = 4096
-"""Offsets kept per segment at which an event is known to start, give or take those of one piece."""
+MAX_BOUNDARIES = 1024
+"""Offsets kept per segment at which an event is known to start."""
 MAX_EMPTY_RUN = 1024
 """Empty events in a row: more are taken for zero-filled bytes."""
 
@@ -170,9 +170,9 @@ class Run:
         return Piece(events)
 
     def _remember(self, offsets: list[int]) -> None:
-        if len(self.boundaries) > MAX_BOUNDARIES // 2:
+        if len(self.boundaries) >= MAX_BOUNDARIES // 4:
             self.older, self.boundaries = self.boundaries, set()
-        self.boundaries.update(offsets)
+        self.boundaries.update(offsets[-MAX_BOUNDARIES // 4 :])
 
 
 class Runs:

@@ -71,6 +71,13 @@ class Outstanding:
                     return self.take(key)
         return self.take(keys[0]) if keys else None
 
+    def read_at(self, offset: int | None, segment: str | None = None) -> Request | None:
+        """An outstanding read at an offset, for replies that do not carry its request id."""
+        for key, request in islice(self.table.items(), MAX_LOOKED_AT):
+            if key[0] == "read" and request.offset == offset and segment in (None, request.segment):
+                return self.take(key)
+        return None
+
     def read(self, group: Hashable, segment: str | None, offset: int, length: int) -> Request | None:
         """The read that a reply answers; one read may have several, each going on where the last one ended."""
         request = self.take(("read", group, segment, offset))

@@ -112,12 +112,10 @@ class Shipped:
 
     def _refused_read(self, frame: Frame) -> Request | None:
         """Servers put the offset of a refused read where the request id belongs."""
-        offset = frame.values.get("request_id")
-        for key, request in self.outstanding.table.items():
-            if key[0] == "read" and request.offset == offset:
-                frame.find("note", "protocol", "offset-as-id", "the request id is the offset of the read", "request_id")
-                return self.outstanding.take(key)
-        return None
+        request = self.outstanding.read_at(frame.values.get("request_id"))
+        if request is not None:
+            frame.find("note", "protocol", "offset-as-id", "the request id is the offset of the read", "request_id")
+        return request
 
     # Connection.
 
@@ -355,6 +353,8 @@ class Shipped:
             return
         who = group(values, values["segment"])
         request = self.outstanding.read(who, values["segment"], values["offset"], len(values["data"]))
+        if request is None and "request_id" not in values:
+            request = self.outstanding.read_at(values["offset"], values["segment"])
         self._link(frame, request)
         if values["data"]:
             run, piece = self.reads.feed((values["segment"], who), values["offset"], values["data"])

@@ -104,9 +104,6 @@ class RabbitMQConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
-        if frame.stop - frame.start < HEADER.size:
-            self._headless(frame, style)
-            return
         _, code, version = HEADER.unpack_from(frame.buffer, frame.start)
         if not frame.offset and (layer := proxy.layer_of(frame)) is not None:
             self._decode_proxy(frame, layer, style)
@@ -134,13 +131,6 @@ class RabbitMQConversation(Conversation):
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
         Plan(layer, "PROXY").read(frame, style)
-
-    def _headless(self, frame: Frame, style: Style | None) -> None:
-        """A frame of which not even the key was captured."""
-        frame.sender = self.sender(frame)
-        frame.values = {"size": frame.length - 4}
-        if style is not None:
-            frame.layers = {NAME: dict(frame.values)}
 
     def _finish_record(self, frame: Frame) -> None:
         record = frame.layers.get(NAME) if frame.layers else None

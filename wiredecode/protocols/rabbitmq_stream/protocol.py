@@ -132,6 +132,7 @@ class RabbitMQStream(Protocol):
     name = "rabbitmq_stream"
     title = "RabbitMQ Stream"
     ports = (5552,)
+    header_bytes = HEADER.size
     tls_ports = (5551,)
     generated = {
         "rabbitmq_stream.stream": "stream of the publisher or subscription, from its declaration",

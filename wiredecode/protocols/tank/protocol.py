@@ -22,8 +22,7 @@ SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
 
 GENERATED = {
-    "tank.partition": "partition that the frame is about, where it is about one; so is tank.topic",
-    "tank.targets": "the first partitions that the frame is about",
+    "tank.targets": "the first partitions that the frame is about; where it is one, tank.topic and tank.partition",
     "tank.messages": "messages in the frame",
     "tank.first_sequence_number": "lowest number of the messages in the frame, where they are of one partition",
     "tank.last_sequence_number": "highest number of the messages in the frame",

@@ -1,0 +1,168 @@
+"""Whole captures of Cursus: against their truth, cut and moved in every way, and damaged."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import CAPTURES
+from tests.net.craft import batches
+from tests.protocols.test_cursus_vectors import check_parity, layers_of
+from tests.protocols.truth_cursus import check
+from tests.support import (
+    Cutting,
+    Run,
+    craft,
+    dialogue,
+    dissect,
+    duplicated,
+    every,
+    meaning,
+    overlapped,
+    random_cuts,
+    reordered,
+)
+from wiredecode.capture import open_capture
+from wiredecode.protocols.cursus import Cursus
+from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
+
+FOLDER = CAPTURES / "cursus"
+FILES = sorted(FOLDER.glob("*.pcap"))
+DAMAGED = {"produce.drop1pct", "produce.midconn", "produce.snap96", "produce.s2c-only"}
+WHOLE = [path for path in FILES if path.stem not in DAMAGED]
+CUT = [path for path in WHOLE if path.stem in ("stream", "comp-gzip", "seed-dialect", "txn")]
+
+each_file = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+each_whole_file = pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in WHOLE])
+
+RUNS: dict[Path, Run] = {}
+
+
+def run_of(path: Path) -> Run:
+    if path not in RUNS:
+        RUNS[path] = dissect(open_capture([path]), known=(Cursus(),))
+    return RUNS[path]
+
+
+def truth_of(path: Path) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads((FOLDER / f"{path.stem}.truth.json").read_text())
+    return truth
+
+
+def crafted(run: Run, cut: Cutting, port: int = 9000) -> Run:
+    return dissect(batches(craft(dialogue(run), cut, server_port=port)), known=(Cursus(),))
+
+
+def said(run: Run) -> list[dict[str, Any]]:
+    """What the frames say, without what depends on when they were captured."""
+    told = []
+    for frame in run.frames:
+        what = meaning(frame)
+        del what["connection"]
+        told.append(what)
+    return told
+
+
+@each_file
+def test_a_capture_agrees_with_its_truth(path: Path) -> None:
+    assert check(path, truth_of(path)) == []
+
+
+def test_a_lie_is_noticed() -> None:
+    path = FOLDER / "stream.pcap"
+    for change in ("field", "frame", "pair"):
+        truth = copy.deepcopy(truth_of(path))
+        stream = truth["streams"][0]
+        if change == "field":
+            stream["frames"][0]["decode"]["params"]["topic"] = "other"
+        elif change == "frame":
+            stream["frames"].append({**stream["frames"][-1], "stream_offset": 1})
+        else:
+            stream["pairs"][0]["responses"].pop()
+        assert check(path, truth) != [], change
+
+
+@each_whole_file
+def test_every_byte_is_accounted_for(path: Path) -> None:
+    run = run_of(path)
+    assert run.totals.closes
+    assert run.totals.undecoded == 0
+    assert not run.totals.other
+    assert run.totals.framed == sum(frame.length for frame in run.frames)
+
+
+@each_file
+def test_all_readers_agree_on_every_frame(path: Path) -> None:
+    for frame in run_of(path).frames:
+        if frame.layer is not None:
+            for layer, raw in layers_of(frame):
+                check_parity(layer, raw)
+
+
+@pytest.mark.parametrize("path", CUT, ids=[path.stem for path in CUT])
+def test_segmentation_does_not_matter(path: Path) -> None:
+    whole = crafted(run_of(path), every(1460))
+    for cut in (every(1), every(7), random_cuts(3), reordered(4), duplicated(5), overlapped(6)):
+        assert said(crafted(run_of(path), cut)) == said(whole)
+
+
+@pytest.mark.parametrize("path", CUT, ids=[path.stem for path in CUT])
+def test_the_port_does_not_matter(path: Path) -> None:
+    assert said(crafted(run_of(path), every(1460), port=40123)) == said(crafted(run_of(path), every(1460)))
+
+
+def test_a_reordered_capture_pairs_as_its_source() -> None:
+    def pairs(run: Run) -> set[tuple[Any, ...]]:
+        place = {frame.number: (frame.source, frame.offset) for frame in run.frames}
+        return {
+            (place[frame.request], place[frame.number], str(frame.layers))
+            for frame in run.frames
+            if frame.request is not None
+        }
+
+    assert pairs(run_of(FOLDER / "group.ooo-dup.pcap")) == pairs(run_of(FOLDER / "group.pcap"))
+
+
+@pytest.mark.parametrize("name", sorted(DAMAGED))
+def test_a_damaged_capture_invents_nothing(name: str) -> None:
+    base = {(frame.source, frame.data): (frame.type, frame.values) for frame in run_of(FOLDER / "produce.pcap").frames}
+    run = run_of(FOLDER / f"{name}.pcap")
+    assert run.totals.closes
+    for frame in run.frames:
+        if frame.status != "partial":
+            assert base[frame.source, frame.data] == (frame.type, frame.values)
+        else:
+            assert frame.missing > 0
+            assert any(data.startswith(frame.data) for source, data in base if source == frame.source)
+
+
+def test_pairs_survive_lost_bytes() -> None:
+    """A hole inside a frame of known length hides no frame, so the order still tells what answers what."""
+    lost, whole = run_of(FOLDER / "produce.drop1pct.pcap"), run_of(FOLDER / "produce.pcap")
+    assert [frame.request for frame in lost.frames] == [frame.request for frame in whole.frames]
+
+
+def test_streams_start_late_with_a_guess_that_is_marked() -> None:
+    run = run_of(FOLDER / "produce.midconn.pcap")
+    assert all(frame.sender for frame in run.frames)
+    assert sum(frame.request is not None for frame in run.frames) > 20
+
+
+@each_whole_file
+def test_no_other_protocol_claims_it(path: Path) -> None:
+    run = dissect(open_capture([path]), known=(RabbitMQStream(),))
+    assert run.frames == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CAPTURES / "rabbitmq-stream").glob("c*basic*.pcap")), ids=lambda path: path.stem
+)
+def test_it_claims_no_other_protocol(path: Path) -> None:
+    class Greedy(Cursus):
+        ports = tuple(range(1, 65536))
+
+    assert dissect(open_capture([path]), known=(Greedy(),)).frames == []
