@@ -10,7 +10,7 @@ import pytest
 from wiredecode import compiler, protobuf
 from wiredecode.fields import UInt16
 from wiredecode.layer import Layer, Style
-from wiredecode.protobuf import message
+from wiredecode.protobuf import message, messages
 
 STYLE = Style()
 
@@ -236,7 +236,7 @@ def test_fields_before_the_message() -> None:
 
 
 def test_members_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(messages, "MAX_MEMBERS", 3)
     decoded = compiler.careful(Everything, b"\x7a\x00" * 10, 0, 20)
     assert decoded.problem is not None
     assert "more than 3 members" in decoded.problem.reason

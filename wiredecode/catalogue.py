@@ -91,6 +91,8 @@ def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
 def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry]:
     for declared in layer.fields_desc:
         kind = plain(declared)
+        if kind.hidden:
+            continue
         name = f"{prefix}.{kind.name}"
         values = dict(kind.names or {}) if isinstance(kind, Number) else {}
         yield FieldEntry(name, type_name(kind), kind.doc, kind.unit, kind.secret, [], values)

@@ -14,12 +14,12 @@ from operator import attrgetter
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.frame import OK, UNDECODED, Finding, Frame
-from wiredecode.identify import DecodeAs, Identified, Identifier
+from wiredecode.identify import Candidate, DecodeAs, Identified, Identifier
 from wiredecode.layer import Style
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
+from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation, Protocol
-from wiredecode.protocols.registry import protocols
 from wiredecode.streams import Stream
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
@@ -72,12 +72,12 @@ class Dialogue:
     def __init__(
         self,
         connection: Connection,
-        known: tuple[Protocol, ...],
+        candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
         out: list[Frame],
     ) -> None:
         self.connection, self.out = connection, out
-        self.identifier: Identifier | None = Identifier(connection, known, decode_as)
+        self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.streams: tuple[Stream, Stream] | None = None
         self.conversation: Conversation | None = None
         self.header_bytes = 0
@@ -183,10 +183,13 @@ class Dissector:
         self.network = Network(limits or Limits())
         self.style, self.link_responses = style, link_responses
         self.totals = Totals()
-        self._protocols = tuple(protocol.new_session() for protocol in (protocols() if known is None else known))
-        sessions = {protocol.name: protocol for protocol in self._protocols}
+        tried = registry.known() if known is None else map(registry.as_known, known)
+        self._candidates = tuple(map(Candidate, tried))
+        sessions = {one.known.name: one for one in self._candidates}
         self._decode_as = {
-            port: DecodeAs(sessions.get(said.protocol.name, said.protocol), said.dialect)
+            port: DecodeAs(sessions[said.protocol.name].protocol, said.dialect)
+            if said.protocol.name in sessions
+            else said
             for port, said in (decode_as or {}).items()
         }
         self._dialogues: dict[int, Dialogue] = {}
@@ -249,7 +252,7 @@ class Dissector:
                 continue
             dialogue = self._dialogues.get(connection.number)
             if dialogue is None:
-                dialogue = Dialogue(connection, self._protocols, self._decode_as, self._pending)
+                dialogue = Dialogue(connection, self._candidates, self._decode_as, self._pending)
                 self._dialogues[connection.number] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Undecided, Verdict
+from wiredecode.protocols.registry import Known
 
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is taken for something else."""
@@ -45,13 +47,27 @@ class DecodeAs:
     dialect: str | None = None
 
 
+class Candidate:
+    """A protocol in one dissection: imported, and given its memory, when it is first held against bytes."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        return self.known.load().new_session()
+
+    def has_port(self, connection: Connection) -> bool:
+        return not set(self.known.ports).isdisjoint(connection.ports)
+
+
 @dataclass
 class Run:
     """The contiguous bytes of one direction that are being looked at; ``possible`` protocols are left."""
 
     started: bool
     offset: int
-    possible: tuple[Protocol, ...]
+    possible: tuple[Candidate, ...]
     data: bytes = b""
 
 
@@ -105,13 +121,17 @@ class Identifier:
     """Watches a new connection until its protocol is known; keeps its events meanwhile."""
 
     connection: Connection
-    protocols: tuple[Protocol, ...]
+    candidates: tuple[Candidate, ...]
     decode_as: Mapping[int, DecodeAs]
     waiting: list[Event] = field(default_factory=list)
     size: int = 0
     last_ready: int = 0
     runs: list[Run | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
+
+    def __post_init__(self) -> None:
+        # Those with the port first: the others need not be imported where these know their own.
+        self.candidates = tuple(sorted(self.candidates, key=lambda one: not one.has_port(self.connection)))
 
     def forced(self) -> Identified | None:
         """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
@@ -149,10 +169,10 @@ class Identifier:
         """What the port says, when a capture that began in mid-stream told nothing else for long."""
         if self.foreign() != "unknown":
             return None
-        for protocol in self.protocols:
-            undecided = any(run is not None and not run.started and protocol in run.possible for run in self.runs)
-            if undecided and not set(protocol.ports).isdisjoint(self.connection.ports):
-                return Identified(protocol, None, self.last_ready)
+        for one in self.candidates:
+            undecided = any(run is not None and not run.started and one in run.possible for run in self.runs)
+            if undecided and one.has_port(self.connection):
+                return Identified(one.protocol, None, self.last_ready)
         return None
 
     def foreign(self) -> str:
@@ -167,7 +187,7 @@ class Identifier:
         run = self.runs[piece.side]
         if run is None:
             started = piece.offset == 0 and self.connection.directions[piece.side].started
-            run = self.runs[piece.side] = Run(started, piece.offset, self.protocols)
+            run = self.runs[piece.side] = Run(started, piece.offset, self.candidates)
         if len(self.first_bytes[piece.side]) < 16:
             self.first_bytes[piece.side] += piece.data[:16]
         hopeless = self.hopeless
@@ -185,14 +205,14 @@ class Identifier:
     def _judge(self, side: int, run: Run, final: bool) -> Identified | None:
         keep = len(run.data)
         possible = []
-        for protocol in run.possible:
-            port = not set(protocol.ports).isdisjoint(self.connection.ports)
-            verdict = protocol.recognise(run.data, started=run.started, final=final, port=port)
+        for one in run.possible:
+            port = one.has_port(self.connection)
+            verdict = one.protocol.recognise(run.data, started=run.started, final=final, port=port)
             if isinstance(verdict, Verdict):
                 offset = run.offset + verdict.position
-                return Identified(protocol, verdict.dialect, 0, verdict, side, offset)
+                return Identified(one.protocol, verdict.dialect, 0, verdict, side, offset)
             if isinstance(verdict, Undecided):
-                possible.append(protocol)
+                possible.append(one)
                 keep = min(keep, verdict.position)
         run.possible = tuple(possible)
         run.data = run.data[keep:]

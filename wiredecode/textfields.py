@@ -119,7 +119,7 @@ class Word(Piece):
 
 
 class Token(Piece):
-    """A run of bytes without blanks; blanks before it."""
+    """A run of bytes without blanks, and at least one blank before it."""
 
     before = b" "
     on_line: ClassVar[str] = "token"
@@ -132,7 +132,7 @@ class Token(Piece):
         found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
         assert found is not None
         start, stop = found.span(1)
-        if start == stop:
+        if start == stop or start == position:
             raise Unfit(self.name, f"{self.name} is missing", position)
         return start, stop, stop
 

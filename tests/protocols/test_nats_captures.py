@@ -69,6 +69,17 @@ def test_readers_agree_and_frames_are_built_again(path: Path) -> None:
         agree(frame.layer, frame.data, frame.status)
         for inner in frame.inner:
             agree(inner.layer, inner.data, "ok")
+        shown_as_declared(frame)
+
+
+def shown_as_declared(frame: Frame) -> None:
+    """The shortcut that makes records of operations shows what the declaration says."""
+    assert frame.layer is not None
+    assert frame.layers is not None
+    declared = frame.layer.present(frame.layer(frame.data), STYLE)
+    row = frame.layers[frame.layer.filter_name]
+    assert {name: row[name] for name in declared} == declared
+    assert row.keys() <= declared.keys() | frame.generated.keys()
 
 
 def agree(layer: type[Layer] | None, data: bytes, status: str) -> None:

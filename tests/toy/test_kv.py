@@ -31,9 +31,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[wiredecode.protocols]\nkv = tests.toy.kv:KV\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry.protocols.cache_clear()
+    registry.known.cache_clear()
     yield
-    registry.protocols.cache_clear()
+    registry.known.cache_clear()
     sys.path_importer_cache.pop(str(tmp_path), None)
 
 

@@ -141,7 +141,8 @@ class Session:
             return
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
         width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
-        say(totals_text(self.dissector.totals, protocols(), how=how, verbose=self.verbose, width=width))
+        spoken = () if self.dissector.totals.frames else protocols()
+        say(totals_text(self.dissector.totals, spoken, how=how, verbose=self.verbose, width=width))
 
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson

@@ -77,10 +77,11 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     waiting, other = tracked.waiting, tracked.streams[1 - side]
     if waiting is not None and waiting.delayed:
         waiting.expire(origin.clock, out)
+    for stream in tracked.streams:
+        if stream.has_hole:
+            stream.expire(origin.clock, out)
+            stream.flush(out)
     wanted = _wanted(other, segment) if tracked.waits else 0
-    if wanted > other.reach and other.has_hole:
-        other.expire(origin.clock, out)
-        other.flush(out)
     if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
         wanted = max(wanted, waiting.last_wanted(side))  # an end stays behind the data it follows
     if wanted > (other.reach if waiting is None else waiting.reach(1 - side)):

@@ -201,6 +201,8 @@ class Connections:
         out: list[Event],
     ) -> tuple[Tracked, int]:
         """A SYN or SYN/ACK on flow ``key``: the connection and side that it belongs to, perhaps a new one."""
+        if tracked.waiting is not None and tracked.waiting.delayed:
+            tracked.waiting.expire(tracked.last, out)
         if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
             tracked, side = self.open(key, tracked.last, number, out)
         _learn_from_syn(tracked, side, isn, flags, ack)

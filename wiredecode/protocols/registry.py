@@ -1,28 +1,60 @@
 """The protocols that are spoken: those of this package, and those that other packages add.
 
 Another package adds one by an entry point in the group ``wiredecode.protocols`` whose value is its
-:class:`~wiredecode.protocols.base.Protocol` class; see docs/add-a-protocol.md.
+:class:`~wiredecode.protocols.base.Protocol` class; see docs/add-a-protocol.md. A protocol of this package is imported
+when bytes have to be held against it: each costs some 20 ms, and most captures hold one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 
 from wiredecode.protocols.base import Protocol
 
 GROUP = "wiredecode.protocols"
 
+BUILT_IN = (
+    # name and module, class, ports; the least mistakable first
+    ("rabbitmq_stream", "RabbitMQStream", (5552,)),
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A protocol that may not be imported yet."""
+
+    name: str
+    ports: tuple[int, ...]
+    load: Callable[[], Protocol]
+
 
 @cache
-def protocols() -> tuple[Protocol, ...]:
-    """All protocols, in the order in which they are tried on unknown bytes: the least mistakable first."""
-    from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
-
+def known() -> tuple[Known, ...]:
+    """All protocols, in the order in which they are tried on unknown bytes."""
+    built_in = (Known(name, ports, cache(lambda n=name, c=cls: _import(n, c))) for name, cls, ports in BUILT_IN)
     added = (entry.load()() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
-    return (RabbitMQStream(), *added)
+    return (*built_in, *(as_known(protocol) for protocol in added))
+
+
+def as_known(protocol: Protocol) -> Known:
+    """A protocol that is there already."""
+    return Known(protocol.name, protocol.ports, lambda: protocol)
+
+
+def protocols() -> tuple[Protocol, ...]:
+    """All protocols, imported."""
+    return tuple(entry.load() for entry in known())
 
 
 def by_name(name: str) -> Protocol | None:
     """The protocol of that name, or None."""
-    return next((protocol for protocol in protocols() if protocol.name == name), None)
+    return next((entry.load() for entry in known() if entry.name == name), None)
+
+
+def _import(name: str, cls: str) -> Protocol:
+    protocol: Protocol = getattr(import_module(f"wiredecode.protocols.{name}"), cls)()
+    return protocol

@@ -156,7 +156,16 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
         return str
     if isinstance(kind, Number):  # times, truth values, flags
         return lambda value: fact(kind.i2repr(None, value))
+    if kind.tagged or kind.column not in ("string", "binary"):
+        return _any
     return fact
+
+
+def _any(value: Any) -> str:
+    """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
+    return fact(value if isinstance(value, str | bytes | None) else str(value))
 
 
 def _count(value: Any) -> str:

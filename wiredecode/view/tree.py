@@ -137,7 +137,7 @@ class Fields:
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
             known |= {name, getattr(kind, "code_name", None)}
-            if name not in layer.fields:
+            if name not in layer.fields or kind.hidden:
                 continue
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct):

@@ -201,7 +201,7 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
     if not is_batch and sender != "client" and is_text(data[position:stop]):
         return Body(TextReply)
     inflated = raw_snappy(data[position:stop])
-    if inflated is not None and holds_message(inflated):
+    if inflated and (holds_message(inflated) or (sender == "server" and is_text(inflated))):
         return Body(Compressed, None, codec="snappy", inflated=Decompressed(inflated))
     if is_batch:
         return Body(batch_layer("cur", guarded=True), "cur", fits=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,9 @@ PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
 """Replies with which a stream is accepted."""
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
+ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
+"""Publishes of 2025-11, bare in an envelope, that were answered."""
+
 
 @dataclass(slots=True)
 class Request:
@@ -47,6 +51,8 @@ class Request:
     partition: Any = None
     count: int | None = None
     """READ_STREAM: its first reply came and announced so many messages in the second one."""
+    silent: bool = False
+    """A publish of 2025-11 that asked for no reply; a broker of today refuses it."""
 
 
 class CursusConversation(Conversation):
@@ -125,7 +131,9 @@ class CursusConversation(Conversation):
             return
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
-        self.outstanding.append(Request(frame.number, frame.time_ns, frame.type or "", topic, partition))
+        silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
+        request = Request(frame.number, frame.time_ns, frame.type or "", topic, partition, silent=silent)
+        self.outstanding.append(request)
         frame.expects_response = True
         if len(self.outstanding) > MAX_OUTSTANDING:
             self.outstanding.popleft()
@@ -143,6 +151,8 @@ class CursusConversation(Conversation):
         if self.stream is not None:
             frame.request = self.stream.frame
             return
+        while len(self.outstanding) > 1 and self.outstanding[0].silent and frame.type != "ERROR":
+            self.outstanding.popleft()
         request = self.outstanding[0] if self.outstanding else None
         if request is None:
             self._wait(frame, named)
@@ -161,7 +171,7 @@ class CursusConversation(Conversation):
         elif request.type == "READ_STREAM" and request.count is None and frame.type not in REFUSALS:
             count = named.get("count")
             request.count = count if isinstance(count, int) else -1
-        else:
+        elif request.type != "CONSUME" or frame.type != "Text":  # in 2025-11 each message came as a frame of text
             self._check_second(frame, request)
             self.outstanding.popleft()
         self.uncertain = self.uncertain and bool(self.outstanding)

@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
+from typing import ClassVar
 
 from wiredecode.layer import Layer
 from wiredecode.net.types import Connection
@@ -27,8 +28,13 @@ from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 
 SEARCH_BYTES = 256 * 1024
 """While searching, a frame longer than this is believed only when its start decides alone."""
+RECOGNISE_BYTES, RECOGNISE_BYTES_ELSEWHERE = 256 * 1024, 32 * 1024
+"""Bytes of a direction that are looked at, again with each packet, when a capture starts in mid-stream: on the
+protocol's ports, and on others."""
 CHAIN_FRAMES = 16
 """Frames in a row that are looked at to recognise the protocol."""
+MAX_REFUSED_BYTES = 64 * 1024
+"""On its own port, what may be a frame that the broker refuses is not given up before the broker speaks."""
 START_BYTES = 12
 """What a frame needs to be a candidate: its length and the first bytes of its body."""
 
@@ -65,22 +71,29 @@ class Cursus(Protocol):
 
     name = "cursus"
     title = "Cursus"
-    ports = (9000, 19000, 8000)
+    ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
+        most = RECOGNISE_BYTES if port else RECOGNISE_BYTES_ELSEWHERE
         for position in [0] if started else self._positions(data):
             chain = Chain(data, position, started, final)
             needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
             cut_short = chain.verdict == CUT and final and port and position == 0 and len(data) >= START_BYTES
             if chain.score >= needed or cut_short:
                 return Verdict(position, client=chain.client)
-            if chain.verdict >= CUT and not final and (started or len(data) < SEARCH_BYTES):
+            if chain.verdict >= CUT and not final and (started or len(data) < most):
                 return Undecided()
-        if started or final or len(data) >= SEARCH_BYTES:
+        if started and port and not final and len(data) < most and self._may_be_refused(data):
+            return Undecided()
+        if started or final or len(data) >= most:
             return Rejected()
         return Undecided()
+
+    def _may_be_refused(self, data: bytes) -> bool:
+        """Whether this could be a frame that the broker refuses: what it says to that will tell."""
+        return int.from_bytes(data[:4], "big") <= MAX_REFUSED_BYTES
 
     def _positions(self, data: bytes) -> Iterator[int]:
         yield 0

@@ -9,7 +9,21 @@ from wiredecode.protocols.liftbridge.conversation import attach, introduce
 if TYPE_CHECKING:
     from wiredecode.layer import Layer
 
-__all__ = ["all_layers", "attach", "introduce"]
+__all__ = ["GENERATED", "all_layers", "attach", "introduce"]
+
+GENERATED = {
+    "liftbridge.crc_status": "good or bad: whether the CRC-32C of the envelope fits its payload",
+    "liftbridge.messages_crc_status": "good, or bad if the CRC-32C of one stored message does not fit",
+    "liftbridge.entries.crc_status": "good or bad: whether the CRC-32C of the stored message fits",
+    "liftbridge.stream": "of replication requests: from the subject; of their responses: from the request",
+    "liftbridge.partition": "as stream",
+    "liftbridge.replica_id": "of replication responses: the replica that asked",
+    "liftbridge.copy_of": "frame in which a client sent what a server hands on here",
+    "raft.entries.raft_log": "what a command of the log does",
+    "raft.entries.configuration": "servers of a configuration of the log",
+    "raft.further": "the RPCs after the first one of a message",
+}
+"""Fields that no layer declares, for the catalogue."""
 
 
 def all_layers() -> tuple[type[Layer], ...]:

@@ -92,8 +92,8 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
         entry["crc_status"] = "good"
     bad = [message for message in odd if message.stored != message.actual]
     for message in bad:
-        if shown is not None and message.index < len(shown):
-            shown[message.index]["crc_status"] = "bad"
+        if shown is not None and message.number < len(shown):
+            shown[message.number]["crc_status"] = "bad"
     for message in odd[:MAX_ODD_MESSAGES]:
         _tell_odd(frame, message, start)
     if count:
@@ -107,12 +107,12 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
 
 
 def _tell_odd(frame: Frame, message: Odd, start: int) -> None:
-    field, at = f"{NAME}.entries[{message.index}]", start + message.position + ENTRY_HEADER
+    field, at = f"{NAME}.entries[{message.number}]", start + message.position + ENTRY_HEADER
     if message.stored != message.actual:
-        told = f"CRC-32C of stored message {message.index} is {message.actual:#010x}, it says {message.stored:#010x}"
+        told = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
         frame.find("error", "checksum", "message-crc", told, f"{field}.crc", (at, at + CHECKED_FROM))
     if message.magic_byte != MESSAGE_MAGIC:
-        told = f"stored message {message.index} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
+        told = f"stored message {message.number} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
         where = (at + CHECKED_FROM, at + CHECKED_FROM + 1)
         frame.find("warning", "malformed", "message-magic", told, f"{field}.magic_byte", where)
 

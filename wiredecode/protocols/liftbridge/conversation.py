@@ -30,6 +30,8 @@ MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
 MAX_HOPS = 16
 """Copies of one request that are remembered."""
+MAX_KEY_CHARACTERS = 1024
+"""Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
 MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
@@ -84,7 +86,7 @@ class Memory:
             self.meanings.clear()
 
     def meaning(self, subject: str | None) -> Meaning:
-        if subject is None:
+        if subject is None or len(subject) > MAX_KEY_CHARACTERS:
             return NO_MEANING
         known = self.meanings.get(subject)
         if known is None:
@@ -111,6 +113,8 @@ class Memory:
         return NO_MEANING
 
     def ask(self, key: tuple[str, ...], frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
+        if max(map(len, key)) > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
+            return
         hops = self.exchanges.setdefault(key, [])
         if len(hops) < MAX_HOPS:
             number = frame.connection.number
@@ -132,6 +136,8 @@ class Memory:
         key = subject, len(payload), crc32c.crc32c(payload)
         if frame.sender != "client":
             return self.originals.get(key)
+        if len(subject or "") > MAX_KEY_CHARACTERS:
+            return None
         self.originals[key] = frame.number
         if len(self.originals) > MAX_EXCHANGES:
             self.originals.popitem(last=False)
@@ -291,7 +297,7 @@ def _raft(
     elif rest.endswith(".accept"):
         request = raft.RaftConnectRequest(data)
         inbox = request.fields.get("inbox")
-        if request.problem is None and isinstance(inbox, str):
+        if request.problem is None and isinstance(inbox, str) and len(inbox) <= MAX_KEY_CHARACTERS:
             _claim(frame, "RaftConnectRequest", read(raft.RaftConnectRequest, data, style), data, start, style)
             if reply:
                 frame.expects_response = True
@@ -312,7 +318,7 @@ def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style |
     """The callee's answer to a dial."""
     response = raft.RaftConnectResponse(data)
     inbox = response.fields.get("inbox")
-    if response.problem is not None or not isinstance(inbox, str):
+    if response.problem is not None or not isinstance(inbox, str) or len(inbox) > MAX_KEY_CHARACTERS:
         return
     _claim(frame, "RaftConnectResponse", read(raft.RaftConnectResponse, data, style), data, start, style)
     state.raft.accept(subject, inbox)

@@ -345,7 +345,8 @@ class MapLayer(TailLayer):
                 try:
                     self.fields[kind.name], stop = kind.value_of(item, data, end, self)
                 except Short as short:
-                    self.fields[kind.name] = short.partial
+                    if short.partial is not None:
+                        self.fields[kind.name] = short.partial
                     raise
                 self.ranges[kind.name] = (start, stop)
                 return stop

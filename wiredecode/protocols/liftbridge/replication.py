@@ -148,7 +148,7 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
 class Odd(NamedTuple):
     """A stored message that is not as it should be."""
 
-    index: int
+    number: int
     position: int
     stored: int
     """The CRC that it carries."""

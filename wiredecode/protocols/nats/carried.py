@@ -57,7 +57,11 @@ class CarriedStreams:
         if data is None:
             stream.in_step, stream.data = False, b""
         elif data:
-            show(frame, [self._decode(part, frame, style) for part in self._cut(frame, stream, data)], style)
+            operations = self._cut(frame, stream, data)
+            if self.conversation.hand_on is not None:
+                self.conversation.hand_on += operations
+            else:
+                show(frame, [self._decode(part, frame, style) for part in operations], style)
 
     def _decode(self, operation: Frame, frame: Frame, style: Style | None) -> Frame:
         operation.number = frame.number

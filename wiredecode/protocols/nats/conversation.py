@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from wiredecode.fields import printable, redacted
+from wiredecode.fields import printable
 from wiredecode.frame import NOTHING, Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.net.types import Connection
@@ -22,6 +21,7 @@ from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.layers import DEDICATED, GRAMMARS, WITH_ORIGIN, Unknown
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.options import LEAF_MARKS
+from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_plan
 from wiredecode.protocols.reading import Plan
 
 NAME_OF_PROTOCOL = "nats"
@@ -95,6 +95,11 @@ class NatsConversation(Conversation):
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
         self.carried = CarriedStreams(self)
+        self.hand_on: list[Frame] | None = None
+        """Where operations inside S2 chunks and WebSocket frames go, not yet decoded, to become frames of their own.
+
+        None: they are decoded and shown inside the frame of their chunk.
+        """
         self.connected = self.tls_told = False
         self._choose_grammar()
 
@@ -137,10 +142,10 @@ class NatsConversation(Conversation):
             return None
         found = NAME.match(buffer, start, stop)
         plan = self._plan_of(found[0].upper().decode() if found else None)
-        if found and buffer[start : start + 4] == found[0][:4].upper():
-            start_of_name = buffer[start : start + 4]
-            if len(found[0]) >= 4 or start_of_name[3:] in (b" ", b"\r"):
-                self.plans[start_of_name] = plan
+        if found:
+            first, name = buffer[start : start + 4], found[0]
+            if first.startswith(name[:4].upper()) and (len(name) >= 4 or first[3:] in (b" ", b"\r")):
+                self.plans[first] = plan  # four bytes tell all names apart
         return plan
 
     def _plan_of(self, name: str | None) -> Plan:
@@ -427,34 +432,7 @@ def plan_for(layer: type[Layer], name: str | None) -> Plan:
     if name == "HMSG":
         deliver = any(kind.name == "sid" for kind in layer.fields_desc)
         handler = NatsConversation._deliver if deliver else NatsConversation._forward
-    return Plan(layer, name, handler)
-
-
-@cache
-def secret_layer(layer: type[Layer]) -> type[Layer]:
-    """The same operation with a payload that is a secret."""
-    kinds = []
-    for kind in layer.fields_desc:
-        if kind.name == "data":
-            kind = copy.copy(kind)
-            kind.secret = True
-        kinds.append(kind)
-    return type(f"Secret{layer.__name__}", (layer,), {"fields_desc": kinds, "__doc__": layer.__doc__})
-
-
-@cache
-def secret_plan(plan: Plan) -> Plan:
-    return Plan(secret_layer(plan.layer), plan.type, plan.handler)
-
-
-def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
-    """Hide the values of headers that carry credentials."""
-    if style.secrets:
-        return
-    for header in headers:
-        key = header["key"].lower()
-        if key in names.SECRET_HEADERS or key.endswith("-token"):
-            header["value"] = redacted(header["value"].encode())
+    return OperationPlan(layer, name, handler)
 
 
 def link_of_info(options: dict[str, Any]) -> str | None:

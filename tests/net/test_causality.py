@@ -1,0 +1,242 @@
+"""What was acknowledged came first: captures in which packets of the two sides changed places."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
+from tests.net.script import Outcome, content, run
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.net import Chunk, Limits, Network
+
+SIZES = pytest.mark.parametrize("size", [None, 1, 2], ids=["whole", "single", "pairs"])
+FILLER = 60
+"""Pure ACKs of another connection, enough for the path of columns."""
+
+
+def filler(count: int = FILLER) -> list[bytes]:
+    return [Talk(client=("10.9.9.9", 9)).ack(0)] * count
+
+
+def readies(outcome: Outcome, side: int) -> list[tuple[int, int, int]]:
+    """(end, packet, ready) of every piece of a side."""
+    return [(end, packet, ready) for end, packet, _, ready, _ in outcome.pieces(side=side)]
+
+
+def ping_pong(count: int, talk: Talk | None = None) -> list[bytes]:
+    """A handshake, then requests of 10 bytes and responses of 20 in turn."""
+    talk = talk or Talk()
+    packets = talk.handshake()
+    for at in range(count):
+        packets += talk.send(0, content(at * 10, 10)) + talk.send(1, content(at * 20, 20))
+    return packets
+
+
+@SIZES
+def test_a_response_before_its_request_is_ready_after_it(size: int | None) -> None:
+    packets = ping_pong(2)
+    packets[3], packets[4] = packets[4], packets[3]
+    outcome = run(batches(packets + filler(), size))
+    assert readies(outcome, 0) == [(10, 5, 5), (20, 6, 6)]
+    assert readies(outcome, 1) == [(20, 4, 5), (40, 7, 7)]
+    sides = [e.direction.side for e in outcome.events if isinstance(e, Chunk) and 5 in e.ready]
+    assert sides == [0, 1], "equal ready: the request comes first"
+    for _, _, time_ns, ready, ready_ns in outcome.pieces(side=1)[:1]:
+        assert (ready_ns - time_ns, ready) == (1_000_000, 5)
+
+
+@SIZES
+def test_a_request_that_was_never_captured_is_waited_for_no_longer_than_a_hole(size: int | None) -> None:
+    packets = ping_pong(2)
+    del packets[5]  # the second request
+    outcome = run(batches([*packets, *filler()], size))
+    assert readies(outcome, 1) == [(20, 5, 5), (40, 6, 6)]
+
+
+def test_the_watermark_waits_and_time_ends_it() -> None:
+    packets = ping_pong(2)
+    del packets[5]
+    network, seen = Network(), []
+    timed = [(index / 1000, packet) for index, packet in enumerate(packets)]
+    for part in batches([*timed, (1.004, filler()[0]), (1.006, filler()[0])], 1):
+        seen.append((len(network.feed(part)), network.watermark))
+    assert seen[-4:] == [(1, 6), (0, 6), (0, 6), (1, 9)]
+
+
+@SIZES
+def test_a_capture_without_requests_is_waited_for_only_a_few_times(size: int | None) -> None:
+    packets = ping_pong(30)
+    kept = packets[:5] + [packet for index, packet in enumerate(packets[5:]) if index % 2]
+    timed = [(index * 2.0, packet) for index, packet in enumerate(kept)]
+    network, delayed = Network(Limits(missed_acks=3)), 0
+    for part in batches(timed, size):
+        network.feed(part)
+        delayed += network.watermark < int(part.number[-1]) + 1
+    assert delayed == (3 if size == 1 else delayed)
+    assert delayed <= 3
+
+
+@SIZES
+def test_one_direction_alone_never_waits(size: int | None) -> None:
+    packets = [packet for index, packet in enumerate(ping_pong(30)) if index % 2 == 0][2:]
+    network = Network()
+    for part in batches(packets, size):
+        network.feed(part)
+        assert network.watermark == int(part.number[-1]) + 1
+
+
+@SIZES
+def test_client_known_from_the_syn_ack_alone_is_not_waited_for(size: int | None) -> None:
+    talk = Talk()
+    packets = [talk.handshake()[1]]
+    talk.send(0, content(0, 10))
+    packets += talk.send(1, content(0, 20))
+    network = Network()
+    for part in batches(packets, size):
+        network.feed(part)
+    assert network.watermark == 3
+
+
+@SIZES
+def test_acked_bytes_behind_a_hole_are_waited_for(size: int | None) -> None:
+    talk = Talk()
+    start, (first, second) = talk.handshake(), talk.send(0, content(0, 20), 10)
+    answer = talk.send(1, content(0, 20))
+    outcome = run(batches([*start, second, *answer, first, *filler()], size))
+    assert readies(outcome, 0) == [(10, 6, 6), (20, 4, 6)]
+    assert readies(outcome, 1) == [(20, 5, 6)]
+
+
+@SIZES
+def test_a_hole_given_up_counts_as_reached(size: int | None) -> None:
+    talk = Talk()
+    start, (_, second) = talk.handshake(), talk.send(0, content(0, 20), 10)
+    answer = talk.send(1, content(0, 20))
+    packets = [(0.0, packet) for packet in [*start, second, *answer]] + [(3.0, packet) for packet in filler()]
+    outcome = run(batches(packets, size))
+    assert outcome.line() == "[0-10] 10-20"
+    assert readies(outcome, 1) == [(20, 5, 5)]
+
+
+@SIZES
+def test_both_sides_wait_in_a_chain(size: int | None) -> None:
+    """c1 s1 c2 s2, captured backwards: all become ready with the last packet, in the order of the truth."""
+    packets = ping_pong(2)
+    packets[3:] = packets[:2:-1]
+    outcome = run(batches(packets + filler(), size))
+    assert readies(outcome, 0) == [(10, 7, 7), (20, 5, 7)]
+    assert readies(outcome, 1) == [(20, 6, 7), (40, 4, 7)]
+    order = [(e.direction.side, e.offset) for e in outcome.events if isinstance(e, Chunk)]
+    assert order == [(0, 0), (1, 0), (0, 10), (1, 20)]
+
+
+@SIZES
+def test_the_ack_of_a_fin_is_one_byte_further_and_reached_with_the_fin(size: int | None) -> None:
+    talk = Talk()
+    packets = [*talk.handshake(), *talk.send(0, content(0, 10)), talk.packet(0, flags=FIN | ACK)]
+    talk.seq[0] += 1
+    packets += talk.send(1, content(0, 20))
+    packets[4], packets[5] = packets[5], packets[4]
+    outcome = run(batches(packets + filler(), size))
+    assert readies(outcome, 1) == [(20, 5, 6)]
+
+
+@SIZES
+@pytest.mark.parametrize("flags", [FIN | ACK, RST | ACK], ids=["FIN", "RST"])
+def test_an_end_stays_behind_data_that_waits(flags: int, size: int | None) -> None:
+    packets = ping_pong(1)
+    talk = Talk()
+    ping_pong(1, talk)
+    packets += [talk.packet(1, flags=flags)]
+    packets[3:] = [packets[4], packets[5], packets[3]]
+    outcome = run(batches(packets + filler(), size))
+    assert readies(outcome, 1) == [(20, 4, 6)]
+    assert outcome.notes() == []
+    assert outcome.directions[0].connection.closed == ("RST" if flags & RST else "FIN")
+
+
+@SIZES
+def test_a_reset_does_not_wait_for_what_it_acknowledges(size: int | None) -> None:
+    packets = ping_pong(1)
+    talk = Talk()
+    ping_pong(1, talk)
+    reset = talk.packet(1, seq=talk.seq[1] + 5, flags=RST | ACK)
+    network = Network()
+    for part in batches([*packets[:3], reset], size):
+        network.feed(part)
+    assert network.watermark == 5
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [(Limits(buffered_bytes=50), "buffered_bytes"), (Limits(buffered_segments=2), "buffered_segments")],
+)
+def test_what_waits_for_the_other_side_has_a_budget(limits: Limits, name: str, size: int | None) -> None:
+    talk = Talk()
+    packets = talk.handshake()
+    for at in range(3):
+        talk.seq[0] += 10  # requests that are not captured
+        packets += talk.send(1, content(at * 20, 20))
+    outcome = run(batches(packets, size), limits)
+    assert outcome.network.limits_hit == {name: 1}
+    assert outcome.notes() == [(6, 0, "limit-reached")]
+    assert outcome.line(side=1) == "0-60 !limit-reached"
+
+
+def test_an_absurd_ack_is_not_waited_for() -> None:
+    talk = Talk()
+    packets = talk.handshake()
+    talk.seq[0] += 2**30 + 2
+    packets += talk.send(1, content(0, 10))
+    network = Network()
+    for part in batches(packets, 1):
+        network.feed(part)
+    assert network.watermark == 5
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_shuffle_of_both_directions_is_put_back_in_causal_order(seed: int) -> None:
+    """After sorting by ready, stable, every piece comes after the bytes that its packet acknowledged."""
+    rng = random.Random(seed)
+    acks, sent = {}, [0, 0]
+    talk = Talk(isn=(rng.choice([7, 2**32 - 300]), rng.choice([9, 2**32 - 200])))
+    packets = [(0.0, packet) for packet in talk.handshake()]
+    for step in range(200):
+        side, size = rng.randrange(2), rng.randint(1, 40)
+        acks[side, sent[side]] = sent[1 - side]
+        moment = 0.01 + step / 1000 + rng.choice([0, 0, 0.004, 0.0005]) * rng.random()
+        packets.append((moment, *talk.send(side, content(sent[side], size))))
+        sent[side] += size
+    packets.sort(key=lambda pair: pair[0])
+    most = rng.choice([1, 7, 70, 1000])
+    parts, at = [], 0
+    while at < len(packets):
+        timed = [(START_NS + round(moment * 1e9), packet) for moment, packet in packets[at : at + most]]
+        parts.append(PacketBatch.from_packets(timed, first_number=at + 1))
+        at += most
+    outcome = run(parts)
+    assert not outcome.notes()
+    assert [outcome.data(side=side) for side in (0, 1)] == [content(0, size) for size in sent]
+    pieces = []
+    for e in outcome.events:
+        if isinstance(e, Chunk):
+            begins = [e.offset, *e.ends.tolist()[:-1]]
+            pieces += zip(e.ready.tolist(), [e.direction.side] * len(begins), begins, e.ends.tolist(), strict=True)
+    reached = [0, 0]
+    for _, side, begin, end in sorted(pieces, key=lambda piece: piece[0]):
+        assert reached[side] == begin
+        assert reached[1 - side] >= acks[side, begin]
+        reached[side] = end
+    assert any(ready != packet for side in (0, 1) for _, packet, ready in readies(outcome, side))
+
+
+def test_syn_flags_do_not_wait() -> None:
+    talk = Talk()
+    packets = [talk.packet(1, seq=5000, flags=SYN | ACK), talk.packet(0, seq=1000, flags=SYN), *talk.send(0, b"x")]
+    network = Network()
+    for part in batches(packets, 1):
+        network.feed(part)
+    assert network.watermark == 4

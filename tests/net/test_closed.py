@@ -1,0 +1,122 @@
+"""Closed connections are forgotten: when, which packets are still theirs, and that nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.net.craft import ACK, FIN, RST, Talk, batches
+from tests.net.script import content, run
+from wiredecode.net import Limits, Network
+
+SIZES = pytest.mark.parametrize("size", [None, 1, 7], ids=["whole", "single", "sevens"])
+OTHER = Talk(client=("10.9.9.9", 9)).ack(0)
+
+
+def conversation(port: int = 40000, end: int = FIN) -> list[bytes]:
+    talk = Talk(client=("10.0.0.1", port))
+    packets = [*talk.handshake(), *talk.send(0, content(0, 10))]
+    return [*packets, *talk.close()] if end == FIN else [*packets, talk.packet(1, flags=RST | ACK)]
+
+
+def at(seconds: float, packets: list[bytes]) -> list[tuple[float, bytes]]:
+    return [(seconds, packet) for packet in packets]
+
+
+def forgotten(packets: list[tuple[float, bytes]], size: int | None, limits: Limits) -> list[tuple[int, int]]:
+    """(connection, packet at which it was forgotten), before the end of the capture."""
+    network, found = Network(limits), []
+    for part in batches(packets, size):
+        network.feed(part)
+        found += [(c.number, c.ended) for c in network.take_forgotten()]
+    return found
+
+
+@SIZES
+@pytest.mark.parametrize("end", [FIN, RST], ids=["FIN", "RST"])
+def test_a_closed_connection_is_forgotten_by_the_first_packet_after_its_time(end: int, size: int | None) -> None:
+    closing = at(0.0, conversation(end=end))
+    packets = [*closing, *at(5.0, [OTHER] * 50), *at(5.1, [OTHER] * 3)]
+    assert forgotten(packets, size, Limits()) == [(1, len(closing) + 51)]
+
+
+@SIZES
+def test_half_closed_or_open_is_not_closed(size: int | None) -> None:
+    half = at(0.0, conversation()[:5])
+    assert forgotten([*half, *at(60.0, [OTHER] * 50)], size, Limits()) == []
+
+
+@SIZES
+def test_late_packets_belong_to_the_closed_connection_and_keep_it(size: int | None) -> None:
+    closing = conversation()
+    again = [*at(4.0, closing[3:4]), *at(8.0, closing[3:4]), *at(12.0, closing[-1:]), *at(16.9, closing[3:4])]
+    outcome = run(batches([*at(0.0, closing), *at(1.0, [OTHER] * 50), *again], size))
+    assert outcome.network.connections == 2
+    assert outcome.directions[0].duplicate == 30
+
+
+@SIZES
+def test_a_packet_after_its_time_belongs_to_a_new_connection(size: int | None) -> None:
+    closing = conversation()
+    packets = [*at(0.0, closing), *at(1.0, [OTHER] * 50), *at(5.1, [OTHER]), *at(5.2, closing[3:4])]
+    outcome = run(batches(packets, size))
+    assert outcome.network.connections == 3
+    ended = [(c.number, c.ended) for c in outcome.network.take_forgotten()]
+    assert ended == [(1, 58), (2, 59), (3, 59)]
+
+
+@SIZES
+def test_a_connection_that_goes_on_after_a_reset_is_one_connection(size: int | None) -> None:
+    talk = Talk()
+    packets = [*at(0.0, talk.handshake()), (0.0, talk.packet(1, flags=RST | ACK))]
+    packets += [(float(step), talk.send(0, content(step * 10, 10))[0]) for step in range(60)]
+    outcome = run(batches(packets, size))
+    assert outcome.network.connections == 1
+    assert outcome.data() == content(0, 600)
+
+
+@SIZES
+def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | None) -> None:
+    talk = Talk()
+    first, _, third = talk.send(0, content(0, 30), 10)
+    packets = at(0.0, [first, third, *talk.close(), *[OTHER] * 50])
+    limits = Limits(hole_seconds=9.0, closed_seconds=1.0)
+    network, events = Network(limits), []
+    for part in batches([*packets, (8.0, OTHER), (9.5, OTHER)], size):
+        events += network.feed(part)
+    assert [type(e).__name__ for e in events][-2:] == ["Gap", "Chunk"]
+    assert [(c.number, c.ended) for c in network.take_forgotten()] == [(1, 57)]
+
+
+@pytest.mark.parametrize("size", [None, 1, 63, 64, 65])
+def test_the_oldest_closed_connections_are_too_many(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiredecode.net.network.CLOSED_CHECK_PACKETS", 64)
+    packets = [packet for port in range(20) for packet in conversation(1000 + port)]
+    found = forgotten(at(0.0, packets), size, Limits(closed_connections=3))
+    assert found == [(number, 64) for number in range(1, 7)] + [(number, 128) for number in range(7, 16)]
+
+
+def test_time_forgets_in_a_live_capture_without_packets() -> None:
+    network = Network()
+    (part,) = batches(at(0.0, conversation()))
+    network.feed(part)
+    now = int(part.time_ns[-1])
+    network.tick(now + 5_000_000_000)
+    assert network.take_forgotten() == []
+    network.tick(now + 5_000_000_001)
+    assert [(c.number, c.ended) for c in network.take_forgotten()] == [(1, 8)]
+
+
+def test_finish_gives_all_connections_those_without_payload_too() -> None:
+    outcome = run(batches([OTHER, *conversation(), Talk(client=("10.0.0.5", 5)).packet(0, b"x", flags=ACK)]))
+    ended = [(c.number, c.ended) for c in outcome.network.take_forgotten()]
+    assert ended == [(1, 9), (2, 9), (3, 9)]
+
+
+def test_memory_of_many_short_connections_is_bounded() -> None:
+    network, most = Network(), 0
+    packets = [packet for port in range(1000) for packet in conversation(1000 + port)]
+    for part in batches([(index / 10, packet) for index, packet in enumerate(packets)], 500):
+        network.feed(part)
+        most = max(most, len(network._connections))
+    assert network.connections == 1000
+    assert most <= 12

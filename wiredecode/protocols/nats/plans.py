@@ -1,0 +1,89 @@
+"""How operations are read: faster than others, since their records are their values but for the payload."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.fields import Array, Kind, plain, redacted
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.kinds import Headers
+from wiredecode.protocols.reading import Plan
+from wiredecode.textfields import Piece
+
+PAYLOADS = ("data", "header_block")
+
+
+class OperationPlan(Plan):
+    """A plan that makes the record of tokens, numbers and a payload from the values already read."""
+
+    __slots__ = ("hidden", "shown", "simple")
+
+    def __init__(self, layer: type[Layer], name: str | None, handler: Callable[[Any, Frame], Any] | None) -> None:
+        super().__init__(layer, name, handler)
+        kinds = [plain(kind) for kind in layer.fields_desc]
+        self.simple = all(is_simple(kind) for kind in kinds)
+        """Whether the record shows the values as they are, but for payloads and what is hidden."""
+        self.hidden = [kind.name for kind in kinds if kind.hidden]
+        self.shown = [kind.name for kind in kinds if kind.name in PAYLOADS]
+
+    def read(self, frame: Frame, style: Style | None) -> None:
+        if style is None or not self.simple or frame.missing:
+            super().read(frame, style)
+            return
+        try:
+            walk = self._walk or self._make_walk()
+            values, reached = walk(frame.buffer, frame.start, frame.stop)
+        except compiler.FAILED:
+            super().read(frame, style)
+            return
+        frame.layer, frame.type, frame.values = self.layer, self.type, values
+        record = dict(values)
+        for name in self.hidden:
+            record.pop(name, None)
+        for name in self.shown:
+            if name in record:
+                record[name] = style.show(record[name])
+        if "headers" in record:
+            record["headers"] = [dict(header) for header in record["headers"]]
+        frame.layers = {self.layer.filter_name: record}
+        if reached < frame.stop:
+            self._tell_surplus(frame, reached - frame.start, frame.stop - frame.start)
+
+
+def is_simple(kind: Kind) -> bool:
+    if kind.secret:
+        return False
+    return isinstance(kind, Piece | Headers) or (kind.name in PAYLOADS and not isinstance(kind, Array))
+
+
+def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
+    """Hide the values of headers that carry credentials."""
+    if style.secrets:
+        return
+    for header in headers:
+        key = header["key"].lower()
+        if key in names.SECRET_HEADERS or key.endswith("-token"):
+            header["value"] = redacted(header["value"].encode())
+
+
+@cache
+def secret_layer(layer: type[Layer]) -> type[Layer]:
+    """The same operation with a payload that is a secret."""
+    kinds = []
+    for kind in layer.fields_desc:
+        if kind.name == "data":
+            kind = copy.copy(kind)
+            kind.secret = True
+        kinds.append(kind)
+    return type(f"Secret{layer.__name__}", (layer,), {"fields_desc": kinds, "__doc__": layer.__doc__})
+
+
+@cache
+def secret_plan(plan: Plan) -> Plan:
+    return OperationPlan(secret_layer(plan.layer), plan.type, plan.handler)
