@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -520,7 +519,8 @@ class Uuid(Kind):
         return em.fixed(self)
 
     def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
-        return str(uuid.UUID(bytes=value))
+        text = value.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def shown(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.present)}({expression}, None)"

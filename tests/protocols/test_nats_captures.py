@@ -134,6 +134,64 @@ def test_bytes_cut_by_the_snapshot_length_are_missing_not_invented() -> None:
     assert {"undecoded", "partial"} <= {frame.status for frame in cut.frames}
 
 
+@pytest.mark.parametrize("late", [0, 30])
+def test_a_port_that_nobody_expects(late: int) -> None:
+    """Also without its handshake, from the middle of the dialogue on."""
+    run = read(NATS / "03-pubsub.pcap")
+    parts = dialogue(run)[late:]
+    moved = dissect(batches(craft(parts, every(1460), 18_222, handshake=not late)), known=(Nats(),))
+    assert moved.totals.closes
+    assert moved.totals.undecoded == 0
+    spoken = {part.connection for part in parts if len(part.data) > 40}
+    assert len({frame.connection.number for frame in moved.frames}) >= len(spoken) - (1 if late else 0)
+
+
+OTHERS = [
+    path
+    for folder in ("rabbitmq-stream", "tank", "cursus", "pravega")
+    for path in sorted((NATS.parent / folder).glob("*.pcap"))[:6]
+    if path.stat().st_size < 200_000
+]
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=[path.stem for path in OTHERS])
+def test_traffic_of_other_protocols_is_not_claimed(path: Path) -> None:
+    run = read(path)
+    assert run.frames == []
+    assert run.totals.closes
+
+
+@pytest.mark.parametrize("lost", [5, 9, 14])
+def test_an_s2_stream_goes_on_after_a_hole(lost: int) -> None:
+    whole = read(NATS / "50-server-links.pcap")
+    route = [part for part in dialogue(whole) if part.connection == 2]
+    packets = craft(route, every(300), 6222)
+    run = dissect(batches(packets[: 3 + lost] + packets[4 + lost :]), known=(Nats(),))
+    assert run.totals.closes
+    assert run.totals.missing > 0
+    assert run.totals.undecoded < 3000
+    good = [frame for frame in run.frames if frame.generated.get("crc_status") == "good"]
+    assert len(good) > 30
+    assert not any(frame.generated.get("crc_status") == "bad" for frame in run.frames)
+
+
+def test_operations_inside_chunks_can_become_frames_of_their_own() -> None:
+    from wiredecode.protocols.nats.memory import Memory
+    from wiredecode.protocols.nats.conversation import NatsConversation
+
+    run = read(NATS / "50-server-links.pcap")
+    frames = [frame for frame in run.frames if frame.connection.number == 2]
+    conversation = NatsConversation(frames[0].connection, None, Memory())
+    conversation.hand_on = []
+    for frame in frames:
+        frame.generated, frame.findings = {}, ()
+        conversation.decode(frame, None)
+    inside = conversation.hand_on
+    assert sum(len(frame.inner) for frame in run.frames if frame.connection.number == 2) == len(inside) > 60
+    assert all(frame.data.endswith(b"\r\n") for frame in inside)
+    assert [frame.packets for frame in inside] == sorted(frame.packets for frame in inside)
+
+
 CUTTINGS: dict[str, Cutting] = {
     "byte_by_byte": every(1),
     "random": random_cuts(1),

@@ -177,7 +177,7 @@ def test_a_cr_inside_is_part_of_a_subject_of_pub_only() -> None:
         (b"HPUB a 9 2\r\nxx\r\n", "header_block"),
         (b"HPUB a x 2\r\nxx\r\n", "header_size"),
         (b"UNSUB\r\n", None),
-        (b"HPUBX 1 2\r\n", "subject"),
+        (b"HPUBX 1 2\r\n", "line"),
         (b"UNSUB 1 x\r\n", "max_messages"),
         (b"SUB a b c d\r\n", "line_end"),
         (b"FOO bar\r\n", "line"),

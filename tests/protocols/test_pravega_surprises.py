@@ -16,7 +16,7 @@ from tests.support import Part, Run, careful_values, craft, dissect, every
 from wiredecode.frame import Frame
 from wiredecode.layer import Style
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import Pravega, layers, tables
+from wiredecode.protocols.pravega import Pravega, errors, layers, tables
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.events import MAX_EMPTY_RUN, Runs, walk
 from wiredecode.protocols.pravega.events import Run as SegmentRun
@@ -276,7 +276,7 @@ def test_a_second_reply_to_one_read() -> None:
 
 
 def test_a_refused_read_carries_its_offset_for_an_id() -> None:
-    refused = layers.AuthTokenCheckFailed(request_id=4660, server_stack_trace="", error_code=0)
+    refused = errors.AuthTokenCheckFailed(request_id=4660, server_stack_trace="", error_code=0)
     run = talk(*OPENING, read(4660, b"")[0], (1, bytes(refused)))
     assert run.frames[-1].request == run.frames[-2].number
     assert codes(run.frames[-1]) == ["refused", "offset-as-id"]
@@ -322,7 +322,7 @@ def test_zeros_are_not_a_million_events() -> None:
         ),
         (tables.DeleteTableSegment(request_id=5, segment="a"), layers.SegmentDeleted(request_id=5, segment="a")),
         (layers.FlushToStorage(container_id=1, request_id=5), layers.StorageFlushed(request_id=5)),
-        (layers.CreateSegment(request_id=5, segment="a"), layers.SegmentAlreadyExists(request_id=5, segment="a")),
+        (layers.CreateSegment(request_id=5, segment="a"), errors.SegmentAlreadyExists(request_id=5, segment="a")),
     ],
     ids=lambda layer: type(layer).__name__,
 )
@@ -333,7 +333,7 @@ def test_replies_that_do_not_look_like_it(request_: Any, reply: Any) -> None:
 
 def test_a_sealed_segment_answers_an_append_with_its_event_number() -> None:
     ends = block_end(9, event(b"a"), last=1) + block_end(9, event(b"b"), last=2)
-    sealed = layers.SegmentIsSealed(request_id=7, segment=SEGMENT, server_stack_trace="", offset=2)
+    sealed = errors.SegmentIsSealed(request_id=7, segment=SEGMENT, server_stack_trace="", offset=2)
     run = talk(*OPENING, (0, ends), (1, bytes(sealed)))
     assert run.frames[-1].request == run.frames[-2].number
 

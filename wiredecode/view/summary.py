@@ -69,7 +69,7 @@ class SummaryLines:
                 text = facts.careful(frame.values)
         for name, value in frame.generated.items():
             if value is not None and value != "good":
-                text += f" {name}={fact(value) if value.__class__ is str else value}"
+                text += f" {name}={fact(value) if value.__class__ is str else words(value)}"
         return text
 
     def _way(self, frame: Frame) -> str:
@@ -171,6 +171,11 @@ def _any(value: Any) -> str:
 def _count(value: Any) -> str:
     """Of a bulk array only the count is known, of others the elements."""
     return str(value if value.__class__ is int else len(value))
+
+
+def words(value: Any) -> str:
+    """A number or truth value as JSON spells it."""
+    return str(value).lower() if value.__class__ is bool else str(value)
 
 
 @lru_cache(maxsize=4096)

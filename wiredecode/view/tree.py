@@ -10,7 +10,7 @@ from rich.tree import Tree
 
 from wiredecode.export.records import rfc3339
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redacted
-from wiredecode.frame import OK, Finding, Frame
+from wiredecode.frame import OK, Finding, Frame, Inner
 from wiredecode.layer import Layer, Range
 from wiredecode.view import look as looks
 from wiredecode.view.amqp import Sections
@@ -35,6 +35,8 @@ def frame_tree(frame: Frame, first_ns: int = 0, look: Look = DEFAULT) -> Rendera
         record = (frame.layers or {}).get(layer.filter_name, {})
         Fields(look).add(branch, layer, record)
         _rest(branch, layer, frame, look)
+        for inner in frame.inner:
+            _inner(tree, frame, inner, look)
         _links(branch, frame)
     elif frame.data:
         tree.add(_undecoded(frame.data, look))
@@ -45,6 +47,18 @@ def frame_tree(frame: Frame, first_ns: int = 0, look: Look = DEFAULT) -> Rendera
 
 def _dissect(frame: Frame) -> Layer | None:
     return frame.layer(frame.data) if frame.layer is not None else None
+
+
+def _inner(tree: Tree, frame: Frame, inner: Inner, look: Look) -> None:
+    """A layer inside the frame: in place, or put together first, and then its ranges are its own."""
+    if inner.start is None:
+        layer = inner.layer(inner.data)
+        note = f"  {len(inner.data)} bytes put together first; ranges count from their start"
+    else:
+        layer = inner.layer.within(frame.data, inner.start, inner.start + len(inner.data))
+        note = ""
+    head = Text(f"{layer.filter_name} {type(layer).__name__}", looks.HEAD).append(note, looks.RANGE)
+    Fields(look).add(tree.add(head), layer, (frame.layers or {}).get(layer.filter_name, {}))
 
 
 # The lines around the layer.
@@ -137,7 +151,7 @@ class Fields:
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
             known |= {name, getattr(kind, "code_name", None)}
-            if name not in layer.fields or kind.hidden:
+            if name not in layer.fields or name not in record:
                 continue
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct):

@@ -26,6 +26,9 @@ MAX_EMPTY_EVENTS = 64
 AMBIGUOUS = frozenset({4})
 """Codes of which an old message may by chance fit today's layout: without a Hello the old one goes first."""
 
+SIMPLE = frozenset({int, str, bytes, type(None)})
+"""Values that cannot be, or hold, text that is not modified UTF-8."""
+
 NEWER = "written by a newer version, readers skip them"
 
 
@@ -176,7 +179,7 @@ class PravegaConversation(Conversation):
 
     def _explain(self, frame: Frame, layer: type[Message]) -> None:
         """Say which text is not modified UTF-8, and what it is instead."""
-        found = flawed(frame.values)
+        found = [] if SIMPLE.issuperset(map(type, frame.values.values())) else flawed(frame.values)
         ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if found else {}
         for path, value in found:
             frame.find("warning", "malformed", "text", f"{path} is {value.flaw}", path, ranges.get(path))

@@ -1,8 +1,8 @@
-"""The messages that Pravega's releases speak, as in the specification: connection, appends, reads, segments, errors.
+"""The messages that Pravega's releases speak, as in the specification: connection, appends, reads, segments.
 
 Source: Pravega's wire protocol pages and the encoders of its releases; where these disagree, the encoders: see
 docs/protocols/pravega.md. All integers are big-endian; strings are modified UTF-8 with a uint16 length. Newer versions
-added fields at the end only: readers tell by the bytes that are left whether they are there. Table segments are in
+added fields at the end only: readers tell by the bytes that are left whether they are there. Errors are in ``errors``, table segments in
 ``tables``, what old releases wrote differently in ``older``.
 """
 
@@ -38,12 +38,11 @@ from wiredecode.protocols.pravega.base import (
     nullable,
     request_id,
     segment,
-    stack_trace,
     token,
     writer,
 )
-from wiredecode.protocols.pravega.kinds import NO_VALUE, AtLeast, JavaText, Meaning, RequestId
-from wiredecode.protocols.pravega.names import AUTH_ERRORS, ERRORS, SCALE_TYPES, UPDATE_TYPES
+from wiredecode.protocols.pravega.kinds import NO_VALUE, AtLeast, JavaText, Meaning
+from wiredecode.protocols.pravega.names import SCALE_TYPES, UPDATE_TYPES
 
 MAX_VERSION = 1000
 """Newest wire version that is believed; there were 17 in seven years."""
@@ -424,79 +423,3 @@ class ChunkInfo(Layer):
 class StorageChunksListed(Message):
     fields_desc = control(-6, Array("chunks", ChunkInfo, "chunks in long-term storage", count=UInt32))
     facts = ("chunks",)
-
-
-# Errors
-
-
-class WrongHost(Message):
-    fields_desc = control(50, segment(), JavaText("correct_host", "who serves the segment"), stack_trace())
-    facts = ("segment", "correct_host")
-
-
-class SegmentIsSealed(Message):
-    """``offset`` is an event number when this answers an append."""
-
-    fields_desc = control(51, segment(), stack_trace(), late("offset", "offset or event number; wire version 8"))
-    facts = ("segment", "offset")
-
-
-class SegmentAlreadyExists(Message):
-    fields_desc = control(52, segment(), stack_trace())
-    facts = ("segment",)
-
-
-class NoSuchSegment(Message):
-    fields_desc = control(53, segment(), stack_trace(), late("offset", "offset asked for; wire version 8"))
-    facts = ("segment", "offset")
-
-
-class InvalidEventNumber(Message):
-    """Since wire version 16 with the event number last; before it stood where the request id is now."""
-
-    fields_desc = [
-        *header(55),
-        writer(),
-        RequestId("request_id", "ties a reply to its request"),
-        stack_trace(),
-        late("event_number", "number that was refused; wire version 16"),
-    ]
-    facts = ("event_number",)
-
-    @classmethod
-    def sound(cls, values: Mapping[str, Any]) -> bool:
-        return "event_number" in values
-
-
-class SegmentIsTruncated(Message):
-    fields_desc = control(
-        56,
-        segment(),
-        Int64("start_offset", "first offset that can be read", unit="bytes"),
-        stack_trace(),
-        late("offset", "offset asked for; wire version 8", unit="bytes"),
-    )
-    facts = ("segment", "start_offset", "offset")
-
-
-class OperationUnsupported(Message):
-    fields_desc = control(57, JavaText("operation_name", "what is not supported"), stack_trace())
-    facts = ("operation_name",)
-
-
-class AuthTokenCheckFailed(Message):
-    """The answer to a refused read carries the read's offset for its request id."""
-
-    fields_desc = control(
-        60,
-        stack_trace(),
-        Optional(Int32("error_code", "why; wire version 9", names=AUTH_ERRORS, default=-1), AtLeast(4)),
-    )
-    facts = ("error_code",)
-
-
-class ErrorMessage(Message):
-    fields_desc = control(
-        61, segment(), JavaText("message", "what went wrong"), Int32("error_code", "kind", names=ERRORS, default=-1)
-    )
-    facts = ("segment", "message", "error_code")

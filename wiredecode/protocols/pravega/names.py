@@ -1,4 +1,4 @@
-"""Names of the numbers on the wire (Pravega, shared/protocol WireCommandType and the pages of its wire protocol)."""
+"""Names of the numbers on the wire (Pravega, WireCommandType and the pages on its wire protocol)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from wiredecode import compiler
 from wiredecode.fields import Boolean, plain
-from wiredecode.protocols.pravega import layers, tables
+from wiredecode.protocols.pravega import errors, layers, tables
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.kinds import JavaText
 from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS, WIRE
@@ -47,7 +47,7 @@ def _messages(module: Any) -> dict[int, type[Message]]:
     return {kind.fields_desc[0].default: kind for kind in current if kind is not layers.Unknown}
 
 
-CURRENT: dict[int, type[Message]] = {**_messages(layers), **_messages(tables)}
+CURRENT: dict[int, type[Message]] = {**_messages(layers), **_messages(errors), **_messages(tables)}
 """The layout of each code today."""
 EAGER: dict[int, tuple[type[Message], ...]] = {
     74: (tables.UpdateTableEntriesEager,),
