@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from wiredecode import compiler
 from wiredecode.fields import Array, Kind, Number, Struct, plain
 from wiredecode.frame import OK, Finding, Frame
 from wiredecode.layer import Layer
@@ -57,20 +58,23 @@ class SummaryLines:
 
     def facts(self, frame: Frame) -> str:
         """Key facts as `` name=value``, what other frames tell included; escaped."""
-        layer = frame.layer
-        text = ""
-        if layer is not None:
-            facts = self._facts.get(layer)
-            if facts is None:
-                facts = self._facts[layer] = Facts(layer)
-            try:
-                text = facts.quick(frame.values)
-            except (KeyError, TypeError):
-                text = facts.careful(frame.values)
+        text = self._of(frame.layer, frame.values) if frame.layer is not None else ""
+        for inner in frame.inner:
+            if inner.layer.facts:
+                text += self._of(inner.layer, compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values)
         for name, value in frame.generated.items():
             if value is not None and value != "good":
                 text += f" {name}={fact(value) if value.__class__ is str else words(value)}"
         return text
+
+    def _of(self, layer: type[Layer], values: Mapping[str, Any]) -> str:
+        facts = self._facts.get(layer)
+        if facts is None:
+            facts = self._facts[layer] = Facts(layer)
+        try:
+            return facts.quick(values)
+        except (KeyError, TypeError):
+            return facts.careful(values)
 
     def _way(self, frame: Frame) -> str:
         """What the frames of one direction have in common: connection and addresses."""

@@ -2,8 +2,8 @@
 
 Source: Pravega's wire protocol pages and the encoders of its releases; where these disagree, the encoders: see
 docs/protocols/pravega.md. All integers are big-endian; strings are modified UTF-8 with a uint16 length. Newer versions
-added fields at the end only: readers tell by the bytes that are left whether they are there. Errors are in ``errors``, table segments in
-``tables``, what old releases wrote differently in ``older``.
+added fields at the end only: readers tell by the bytes that are left whether they are there. Errors are in ``errors``,
+table segments in ``tables``, what old releases wrote differently in ``older``.
 """
 
 from __future__ import annotations
