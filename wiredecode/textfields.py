@@ -132,7 +132,7 @@ class Token(Piece):
         found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
         assert found is not None
         start, stop = found.span(1)
-        if start == stop or start == position:
+        if start in (stop, position):
             raise Unfit(self.name, f"{self.name} is missing", position)
         return start, stop, stop
 

@@ -61,7 +61,8 @@ def test_the_watermark_waits_and_time_ends_it() -> None:
     network, seen = Network(), []
     timed = [(index / 1000, packet) for index, packet in enumerate(packets)]
     for part in batches([*timed, (1.004, filler()[0]), (1.006, filler()[0])], 1):
-        seen.append((len(network.feed(part)), network.watermark))
+        events = network.feed(part)
+        seen.append((len(events), network.watermark))
     assert seen[-4:] == [(1, 6), (0, 6), (0, 6), (1, 9)]
 
 
@@ -201,14 +202,15 @@ def test_an_absurd_ack_is_not_waited_for() -> None:
 def test_any_shuffle_of_both_directions_is_put_back_in_causal_order(seed: int) -> None:
     """After sorting by ready, stable, every piece comes after the bytes that its packet acknowledged."""
     rng = random.Random(seed)
-    acks, sent = {}, [0, 0]
+    acks: dict[tuple[int, int], int] = {}
+    sent = [0, 0]
     talk = Talk(isn=(rng.choice([7, 2**32 - 300]), rng.choice([9, 2**32 - 200])))
     packets = [(0.0, packet) for packet in talk.handshake()]
     for step in range(200):
         side, size = rng.randrange(2), rng.randint(1, 40)
         acks[side, sent[side]] = sent[1 - side]
         moment = 0.01 + step / 1000 + rng.choice([0, 0, 0.004, 0.0005]) * rng.random()
-        packets.append((moment, *talk.send(side, content(sent[side], size))))
+        packets.append((moment, talk.send(side, content(sent[side], size))[0]))
         sent[side] += size
     packets.sort(key=lambda pair: pair[0])
     most = rng.choice([1, 7, 70, 1000])
@@ -220,7 +222,7 @@ def test_any_shuffle_of_both_directions_is_put_back_in_causal_order(seed: int) -
     outcome = run(parts)
     assert not outcome.notes()
     assert [outcome.data(side=side) for side in (0, 1)] == [content(0, size) for size in sent]
-    pieces = []
+    pieces: list[tuple[int, int, int, int]] = []
     for e in outcome.events:
         if isinstance(e, Chunk):
             begins = [e.offset, *e.ends.tolist()[:-1]]

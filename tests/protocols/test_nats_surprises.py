@@ -133,6 +133,12 @@ def test_a_sid_names_its_subject_until_unsub_takes_effect() -> None:
     assert [frame.generated.get("subscription") for frame in run.of("UNSUB")] == ["a.*", "b"]
 
 
+def test_the_name_of_a_liftbridge_server_tells_its_namespace() -> None:
+    run = talk((S, INFO), (C, b'CONNECT {"lang":"go","name":"LIFT.liftbridge-default.server-a.raft"}\r\n'))
+    told = run.frames[1].generated
+    assert (told["namespace"], told["server"], told["purpose"]) == ("liftbridge-default", "server-a", "raft")
+
+
 def test_ok_answers_in_turn_only_verbose_clients() -> None:
     run = talk((S, INFO), (C, b'CONNECT {"lang":"x"}\r\nSUB a 1\r\nPING\r\n'), (S, b"+OK\r\n+OK\r\nPONG\r\n"))
     by_type = {frame.type: frame.number for frame in run.frames}
@@ -265,6 +271,21 @@ def test_what_a_leaf_link_says() -> None:
     assert (fields(interest)["queue"], fields(interest)["weight"]) == ("q", 3)
     assert (fields(message)["reply"], fields(message)["queues"]) == ("r", ["q1", "q2"])
     assert "reply" not in fields(answer)
+
+
+@pytest.mark.parametrize(
+    ("said", "link", "last"),
+    [
+        (b"RS+ $G a\r\nLS+ o $G b\r\nHMSG $G a 0 0\r\n\r\n", "route", {"account": "$G", "subject": "a"}),
+        (b"A+ $G\r\nRMSG $G a 0\r\n\r\n", "gateway", {"account": "$G", "subject": "a"}),
+        (b"LS+ a\r\nLMSG a r 0\r\n\r\n", "leaf", {"subject": "a", "reply": "r"}),
+    ],
+)
+def test_operations_tell_the_link_when_its_start_was_not_captured(said: bytes, link: str, last: dict[str, str]) -> None:
+    packets = craft([Part(1, S, said * 3)], every(1460), 6222, handshake=False)
+    run = dissect(batches(packets), known=(Nats(),))
+    assert {frame.dialect for frame in run.frames} == {link}
+    assert last.items() <= fields(run.frames[-1]).items()
 
 
 def test_damaged_s2_chunks_are_findings() -> None:

@@ -20,6 +20,8 @@ GROUP = "wiredecode.protocols"
 BUILT_IN = (
     # name and module, class, ports; the least mistakable first
     ("rabbitmq_stream", "RabbitMQStream", (5552,)),
+    ("pravega", "Pravega", (12345, 6000, 9999)),
+    ("tank", "Tank", (11011,)),
     ("nats", "Nats", (4222, 6222, 7222, 7422)),
     ("cursus", "Cursus", (9000, 19000, 8000)),
 )

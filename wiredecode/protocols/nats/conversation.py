@@ -37,12 +37,17 @@ Attach = Callable[[Frame, str | None, bytes, int, Style | None, Any], None]
 
 
 @cache
-def attach_inner() -> Attach | None:
-    """What decodes payloads: Liftbridge, if it is there."""
+def inner_protocol() -> Any:
+    """What decodes payloads: Liftbridge; imported late, it needs names from here."""
     try:
-        return importlib.import_module("wiredecode.protocols.liftbridge").attach  # type: ignore[no-any-return]
-    except (ImportError, AttributeError):
+        return importlib.import_module("wiredecode.protocols.liftbridge")
+    except ImportError:
         return None
+
+
+@cache
+def attach_inner() -> Attach | None:
+    return getattr(inner_protocol(), "attach", None)
 
 
 @dataclass(slots=True)
@@ -89,6 +94,7 @@ class NatsConversation(Conversation):
         self.account: str | None = None
         """The one account of a dedicated route."""
         self.plans: dict[bytes, Plan] = {}
+        """By the first four bytes; they depend on the kind of link and on what both sides said."""
         self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.verbose: deque[Waiting] | None = deque(maxlen=MAX_WAITING) if self.whole else None
@@ -101,13 +107,12 @@ class NatsConversation(Conversation):
         None: they are decoded and shown inside the frame of their chunk.
         """
         self.connected = self.tls_told = False
-        self._choose_grammar()
 
     # Reading.
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
         plan = self.plans.get(frame.buffer[frame.start : frame.start + 4]) or self._plan(frame)
+        frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
         if plan is None:
             self._transport(frame, style)
             return
@@ -151,6 +156,8 @@ class NatsConversation(Conversation):
     def _plan_of(self, name: str | None) -> Plan:
         layer: type[Layer] = Unknown
         if name is not None:
+            if name in names.LINK_OPERATIONS and not self.connected and self.link in (None, names.LEAF):
+                self._is_link(link_of_operation(name))
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
@@ -160,10 +167,6 @@ class NatsConversation(Conversation):
 
     def _both_say(self, member: str) -> bool:
         return all(side.said.get(member) for side in self.sides)
-
-    def _choose_grammar(self) -> None:
-        """The plans depend on the kind of link."""
-        self.plans.clear()
 
     # Transports.
 
@@ -204,7 +207,7 @@ class NatsConversation(Conversation):
     def _is_link(self, link: str) -> None:
         if link != self.link and not self.forced:
             self.link = link
-            self._choose_grammar()
+            self.plans.clear()
 
     def _info(self, frame: Frame) -> None:
         options = frame.values.get("options") or {}
@@ -236,6 +239,10 @@ class NatsConversation(Conversation):
         self._is_link(link_of_connect(options))
         self.plans.clear()
         frame.dialect = self.link
+        name = options.get("name")
+        if isinstance(name, str) and hasattr(inner_protocol(), "introduce"):
+            for key, value in inner_protocol().introduce(name, self.memory.inner).items():
+                frame.generate(key, printable(value))
         verbose = self.link == names.CLIENT and options.get("verbose", True) is not False
         if not verbose:
             self.verbose = None
@@ -340,11 +347,11 @@ class NatsConversation(Conversation):
             subscription.delivered += 1
             if subscription.delivered == subscription.most:
                 self._end(sid, subscription)
-        elif self.whole and self.verdict_on_sids(frame):
+        elif self.whole and self._knows_subscriptions(frame):
             frame.find("note", "protocol", "not-subscribed", f"sid {printable(sid)} was not subscribed here", "sid")
         self._exchange(frame)
 
-    def verdict_on_sids(self, frame: Frame) -> bool:
+    def _knows_subscriptions(self, frame: Frame) -> bool:
         """Whether all subscriptions of this connection can be known."""
         return not self.connection.directions[1 - frame.side].missing
 
@@ -444,6 +451,13 @@ def link_of_info(options: dict[str, Any]) -> str | None:
     if options.get("route_pool_size") or options.get("lnoc"):
         return names.ROUTE
     return names.CLIENT if options.get("client_id") else None
+
+
+def link_of_operation(name: str) -> str:
+    """The kind of link that an operation between servers tells, when nothing else was seen."""
+    if name in ("A+", "A-"):
+        return names.GATEWAY
+    return names.LEAF if name in ("LS+", "LS-", "LMSG") else names.ROUTE
 
 
 def link_of_connect(options: dict[str, Any]) -> str:

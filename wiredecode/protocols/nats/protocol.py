@@ -10,7 +10,7 @@ from wiredecode.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.nats import cutting, transport
-from wiredecode.protocols.nats.conversation import NatsConversation
+from wiredecode.protocols.nats.conversation import NatsConversation, inner_protocol
 from wiredecode.protocols.nats.layers import LAYERS
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
@@ -19,7 +19,6 @@ from wiredecode.protocols.proxy import ProxyV1, ProxyV2, preface_length
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""
 GREETING = re.compile(rb"(INFO|CONNECT)[ \t]*\{", re.IGNORECASE)
-GREETINGS = (b"INFO", b"CONNECT")
 MARKS = {
     b"INFO": frozenset({"server_id", "max_payload", "version", "proto"}),
     b"CONNECT": frozenset({"verbose", "pedantic", "lang", "server_id", "auth_token", "headers"}),
@@ -70,13 +69,11 @@ class Nats(Protocol):
             return Rejected()
         if transport.is_http(data, start):
             return self._websocket(data, start, final)
-        names, ends, cut = cutting.chain(data, start)
+        names, ends, _ = cutting.chain(data, start)
         names = [name for name in names if name in cutting.NAMES]
         if believed(names, ends, port, final):
             return Verdict(0, client=cutting.role(names))
-        begun = any(word.startswith(data[start : start + 8].upper()) for word in GREETINGS)
-        waits = ends == cutting.CUT and (begun or cut or not names or ends == cutting.CUT)
-        if waits and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
+        if ends == cutting.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
             return Undecided()
         return Rejected()
 
@@ -119,7 +116,8 @@ class Nats(Protocol):
         return NatsConversation(connection, dialect, self.memory)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2]
+        carried = inner_protocol().all_layers() if hasattr(inner_protocol(), "all_layers") else ()
+        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *carried]
 
 
 def tells(word: bytes, line: bytes) -> bool:

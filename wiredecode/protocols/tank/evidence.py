@@ -10,34 +10,54 @@ from typing import Any
 from wiredecode import compiler
 from wiredecode.layer import Layer
 from wiredecode.protocols.tank.bundle import chunk_lengths, message_count
+from wiredecode.protocols.tank.data import ProduceResponse
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES
 from wiredecode.protocols.tank.names import (
     CODEC_MASK,
     CODECS,
+    CONSUME,
+    CONSUME_AS_PEER,
     CONSUME_RESULTS,
     CREATE_RESULTS,
     CREATE_TOPIC,
     DISCOVER_PARTITIONS,
+    DISCOVER_TOPICS,
+    DISCOVER_TOPOLOGY,
     PING,
     PRODUCE,
-    PRODUCE_RESULTS,
     PRODUCE_WITH_BASE,
     REGISTER_REPLICA,
     RELOAD_CONFIGURATION,
     RELOAD_RESULTS,
     STAND_ALONE,
+    STATUS,
 )
 
 MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
 """Longest payload that the broker accepts."""
-PREFIX_BYTES = 512
-"""So much of a frame that is not there yet is read to judge it."""
+PREFIX_BYTES = 256
+"""So much of a frame that is longer, or not there yet, is read to judge it."""
+EXACT_BYTES = 1024
+"""Longest payload that is judged by all of it: what is longer has more structure in its beginning."""
+LOOK_BYTES = 10
 NEWEST_VERSION = 16
 """Highest client version believed; 0, 2 and 3 are known."""
+LONGEST_NAME = 64
+LONGEST_RESULTS = 512
+"""Payload of a ProduceResponse: nothing but numbers, so long ones are no evidence."""
+
+NAMED = frozenset({DISCOVER_PARTITIONS, CREATE_TOPIC, RELOAD_CONFIGURATION})
+"""Messages whose request id is followed by a topic."""
+SIZES = {PING: 0, REGISTER_REPLICA: 2, STATUS: 4, DISCOVER_TOPICS: 5, DISCOVER_TOPOLOGY: 5}
+"""Payloads of the requests that have one size."""
+LONGEST = dict.fromkeys({*NAMED, *SIZES}, 64 * 1024)
+"""Longest payload believed of messages without data."""
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RESULTS = {CREATE_TOPIC: CREATE_RESULTS, RELOAD_CONFIGURATION: RELOAD_RESULTS}
 PROGRAM = re.compile(r"[ -~]*")
+RESULTS_ONLY = re.compile(rb"(?:[\x00-\x04\x0a\xfd-\xff]|\xfc.{6})+", re.DOTALL)
+"""The results of a ProduceResponse: a regular language, and read for every byte of a search."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,26 +77,52 @@ BAD, UNDECIDED = Judgement(False), Judgement(None)
 
 
 def judge(data: bytes, position: int) -> Judgement:
-    """Judge the bytes at ``position`` as a frame; by at most :data:`PREFIX_BYTES` of it while it is incomplete."""
+    """Judge the bytes at ``position`` as a frame: a short one by all of it, others by their beginning."""
     if position + HEADER.size > len(data):
         return UNDECIDED if position == len(data) or data[position] in REQUESTS else BAD
     code, length = HEADER.unpack_from(data, position)
     end = position + HEADER.size + length
-    if code not in REQUESTS or length > MAX_PAYLOAD_BYTES:
+    if code not in REQUESTS or length > LONGEST.get(code, MAX_PAYLOAD_BYTES):
         return BAD
-    whole = end <= len(data)
-    fits = _whole if whole else _beginning
-    request = fits(REQUESTS[code], False, data, position, end)
-    response = fits(RESPONSES[code], True, data, position, end) if code in RESPONSES else None
+    there = end <= len(data)
+    exact = there and length <= EXACT_BYTES
+    fits = _whole if exact else _beginning
+    request = fits(REQUESTS[code], False, data, position, end) if _may_ask(code, length, data, position) else None
+    response = fits(RESPONSES[code], True, data, position, end) if _may_answer(code, length, data, position) else None
     if request is response is None:
         return BAD
     strong = bool(request or response)
-    if not whole and not strong and len(data) - position >= PREFIX_BYTES:
+    if not exact and not strong and (there or len(data) - position >= PREFIX_BYTES):
         return BAD
     told = None if request is not None and response is not None else request is not None
-    if code == PING or (told is None and whole and _counts_records(data, position, end)):
+    if code == PING or (told is None and exact and _counts_records(data, position, end)):
         told = False
-    return Judgement(True if whole else None, end, strong, told)
+    return Judgement(True if there else None, end, strong, told)
+
+
+# A first look, since search tries every byte: what is not there yet is taken for zeros.
+
+
+def _may_ask(code: int, length: int, data: bytes, position: int) -> bool:
+    look = data[position + HEADER.size : position + HEADER.size + LOOK_BYTES].ljust(LOOK_BYTES, b"\0")
+    if code in (PRODUCE, CONSUME, PRODUCE_WITH_BASE):
+        return length >= 12 and look[0] <= NEWEST_VERSION and not look[1]
+    if code == CONSUME_AS_PEER:
+        return length >= 16 and look[6:10] == bytes(4)
+    if code in NAMED:
+        return look[4] <= LONGEST_NAME
+    return length == SIZES[code]
+
+
+def _may_answer(code: int, length: int, data: bytes, position: int) -> bool:
+    look = data[position + HEADER.size : position + HEADER.size + LOOK_BYTES].ljust(LOOK_BYTES, b"\0")
+    if code in (CONSUME, CONSUME_AS_PEER):
+        return int.from_bytes(look[:4], "little") + 4 <= length and look[9] <= LONGEST_NAME
+    if code == PRODUCE:
+        return 5 <= length <= LONGEST_RESULTS
+    if code in NAMED:
+        return look[4] <= LONGEST_NAME
+    return code in RESPONSES and (code == PING) == (length == 0)
 
 
 def _counts_records(data: bytes, start: int, end: int) -> bool:
@@ -87,15 +133,10 @@ def _counts_records(data: bytes, start: int, end: int) -> bool:
     return bool(len(values["partitions"]) == values["partition_count"] > 0)
 
 
-def _may_begin(code: int, length: int) -> bool:
-    """Whether the header alone is possible: the short messages have few sizes."""
-    if code in (PING, REGISTER_REPLICA):
-        return length == (0 if code == PING else 2)
-    return length >= 4
-
-
 def _whole(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
     """Whether a whole frame is such a message: None it is not, False it may be, True it certainly is."""
+    if layer is ProduceResponse:
+        return False if RESULTS_ONLY.fullmatch(data, start + HEADER.size + 4, end) else None
     try:
         values, reached = compiler.decoder(layer, "head")(data, start, end)
     except compiler.FAILED:
@@ -110,8 +151,6 @@ def _whole(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) 
 def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
     """The same of a frame that has only begun."""
     code, length = HEADER.unpack_from(data, start)
-    if not _may_begin(code, length):
-        return None
     decoded = compiler.careful(layer, data, start, min(len(data), start + PREFIX_BYTES))
     values = decoded.values
     if _plausible(values, answer) is None or values.get("header_length", 0) + 4 > length:
@@ -119,6 +158,8 @@ def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: i
     topics = values.get("topics")
     if not topics or not isinstance(topics, list):
         return False
+    if code == DISCOVER_TOPICS:
+        return len(topics) > 2
     if code in (PRODUCE, PRODUCE_WITH_BASE) and not answer:
         return _first_bundle_fits(decoded, data[start : start + PREFIX_BYTES], end - start)
     return bool(topics[0].get("partitions") or topics[0].get("unknown_topic"))
@@ -144,8 +185,6 @@ def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
         known = RESULTS.get(values["message_id"], {})
         sound = TOPIC.fullmatch(values["topic"]) and ("result" not in values or values["result"] in known)
         return True if sound else None
-    if "results" in values:
-        return False if _known(values["results"], PRODUCE_RESULTS) else None
     if "global_flags" in values:
         return True if values["global_flags"] == 0 and values.get("cluster_aware", 0) < 2 else None
     if "node_count" in values:

@@ -18,6 +18,8 @@ FRAMES_TO_BELIEVE = 2
 """Good frames in a row that identify the protocol, one of them with much structure ..."""
 WEAK_FRAMES_TO_BELIEVE = 4
 """... or so many without: acknowledgements, Pings and the like."""
+WEAK_FRAMES_WHEN_SURE = 3
+"""The same where there is TANK before."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
 
@@ -105,7 +107,7 @@ class Tank(Protocol):
             alone = final and position == seen.left == 0 and seen.good > 0
             if seen.strong and (sure or alone or seen.good >= FRAMES_TO_BELIEVE):
                 return Found(position, True)
-            if seen.good >= (FRAMES_TO_BELIEVE if sure else WEAK_FRAMES_TO_BELIEVE):
+            if seen.good >= (WEAK_FRAMES_WHEN_SURE if sure else WEAK_FRAMES_TO_BELIEVE):
                 return Found(position, True)
             if sure and final and position == 0 and seen.good and seen.left == 0:
                 return Found(position, True)
