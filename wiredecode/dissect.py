@@ -121,13 +121,14 @@ class Dialogue:
 
     def can_decode(self, frame: Frame) -> bool:
         """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
-        return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
+        return frame.status == OK or (frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes)
 
     def _begin(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         self.header_bytes = known.protocol.header_bytes
         self.conversation = known.protocol.conversation(self.connection, known.dialect)
+        self.conversation.hand_on = []
         first, second = (
             Stream(direction, known.protocol, self.out, direction.started) for direction in self.connection.directions
         )
@@ -297,28 +298,13 @@ class Dissector:
         if watermark is not None:
             while count and pending[count - 1].ready >= watermark:
                 count -= 1
-        dialogues, counts = self._dialogues, self.totals.frames
         for frame in pending[:count]:
-            self._number += 1
-            frame.number = self._number
-            dialogue = dialogues[frame.connection.number]
+            dialogue = self._dialogues[frame.connection.number]
             conversation = dialogue.conversation
             assert conversation is not None
-            if frame.status == OK or dialogue.can_decode(frame):
-                conversation.decode(frame, self.style)
-            else:
-                frame.sender = conversation.sender(frame)
-                frame.layers = {} if self.style is not None else None
-            if self._notes:
-                self._attach_notes(frame)
-            counts[frame.protocol, frame.type or "", frame.status] += 1
-            for finding in frame.findings:
-                if finding.group == "limit":
-                    self.totals.limits[finding.code] += 1
-            if self.link_responses:
-                yield from self._link(frame)
-            else:
-                yield frame
+            yield from self._decode(frame, conversation, dialogue.can_decode(frame))
+            while conversation.hand_on:
+                yield from self._decode(conversation.hand_on.pop(0), conversation, True)
         del pending[:count]
         if not pending:
             for number in self._ended:
@@ -326,6 +312,26 @@ class Dissector:
                 self._notes.pop((number, 0), None)
                 self._notes.pop((number, 1), None)
             self._ended.clear()
+
+    def _decode(self, frame: Frame, conversation: Conversation, readable: bool) -> Iterator[Frame]:
+        """Number and decode a frame; yield it, or those that need not wait for a response any more."""
+        self._number += 1
+        frame.number = self._number
+        if readable:
+            conversation.decode(frame, self.style)
+        else:
+            frame.sender = conversation.sender(frame)
+            frame.layers = {} if self.style is not None else None
+        if self._notes:
+            self._attach_notes(frame)
+        self.totals.frames[frame.protocol, frame.type or "", frame.status] += 1
+        for finding in frame.findings:
+            if finding.group == "limit":
+                self.totals.limits[finding.code] += 1
+        if self.link_responses:
+            yield from self._link(frame)
+        else:
+            yield frame
 
     def _attach_notes(self, frame: Frame) -> None:
         """Tell what reassembly met in the first frame of the direction that was complete after it."""

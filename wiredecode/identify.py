@@ -24,7 +24,6 @@ FOREIGN = (
     (b"HTTP/1.", "HTTP"),
     (b"AMQP", "AMQP"),
     (b"SSH-", "SSH"),
-    (b"INFO {", "NATS"),
 )
 """First bytes that tell protocols which are not decoded here; a user wants to know what it was instead."""
 

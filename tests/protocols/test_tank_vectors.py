@@ -39,10 +39,10 @@ def frame_of(talk: TankConversation, data: bytes, side: int, number: int = 1) ->
 def decoded(vector: Vector, style: Style | None = STYLE) -> Frame:
     """The vector as a frame, after the request it answers."""
     talk = conversation()
-    asked = BY_NAME[vector.after] if vector.after is not None else None
-    for number, each in enumerate([asked, vector] if asked is not None else [vector], 1):
-        frame = frame_of(talk, each.data, int(each.sender == "server"), number)
-        talk.decode(frame, style)
+    if vector.after is not None:
+        talk.decode(frame_of(talk, BY_NAME[vector.after].data, 0), style)
+    frame = frame_of(talk, vector.data, int(vector.sender == "server"), 2)
+    talk.decode(frame, style)
     return frame
 
 

@@ -242,9 +242,7 @@ def _described(data: bytes, position: int, show: Show, depth: int, budget: list[
     return {"descriptor": descriptor, "value": value}, position
 
 
-def _no_constructor(
-    data: bytes, position: int, show: Show, depth: int, budget: list[int]
-) -> tuple[Json, int]:
+def _no_constructor(data: bytes, position: int, show: Show, depth: int, budget: list[int]) -> tuple[Json, int]:
     raise NotAmqpError
 
 
@@ -294,9 +292,7 @@ def _variable_reader(constructor: Constructor) -> _Reader:
         end = start + data[position]
         return data[start:end].decode("utf-8", "backslashreplace"), end
 
-    def short_bytes(
-        data: bytes, position: int, show: Show, depth: int, budget: list[int]
-    ) -> tuple[Json, int]:
+    def short_bytes(data: bytes, position: int, show: Show, depth: int, budget: list[int]) -> tuple[Json, int]:
         start = position + 1
         end = start + data[position]
         return show(data[start:end]), end

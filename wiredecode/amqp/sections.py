@@ -29,9 +29,7 @@ class Section:
         return previous is None or self.rank > previous.rank or (self.repeats and previous is self)
 
 
-def _section(
-    descriptor: int, rank: int, name: str, type_: str, fields: str = "", repeats: bool = False
-) -> Section:
+def _section(descriptor: int, rank: int, name: str, type_: str, fields: str = "", repeats: bool = False) -> Section:
     spelled = {"sequence": "amqp-sequence", "value": "amqp-value"}.get(name, name.replace("_", "-"))
     codes = frozenset(row.code for row in CONSTRUCTORS if row and type_ in ("*", row.type))
     return Section(descriptor, name, f"amqp:{spelled}:{type_}", rank, codes, tuple(fields.split()), repeats)

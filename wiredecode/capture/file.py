@@ -26,9 +26,7 @@ class CaptureFile:
     batch_bytes may be changed while reading.
     """
 
-    def __init__(
-        self, target: Target, index: int, batch_bytes: int, batch_packets: int, max_record: int
-    ) -> None:
+    def __init__(self, target: Target, index: int, batch_bytes: int, batch_packets: int, max_record: int) -> None:
         self.target = target
         self.name = target_name(target)
         self.size = regular_size(target)
@@ -88,9 +86,7 @@ class CaptureFile:
         what = f"is not a pcap or pcapng file, it looks like {what}{inside}"
         raise CaptureError(self.name, what, advice=advice)
 
-    def _check_end(
-        self, source: Source, form: Format | None, rest: bytes, need: int, base: int, count: int
-    ) -> None:
+    def _check_end(self, source: Source, form: Format | None, rest: bytes, need: int, base: int, count: int) -> None:
         """At the end of the bytes: was it the end of the capture?"""
         if source.error is not None:
             raise source.error

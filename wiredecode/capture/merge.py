@@ -32,9 +32,7 @@ class _Waiting(NamedTuple):
 class _Open:
     """A file in the merge: the part of its batch that has not been handed on."""
 
-    def __init__(
-        self, rank: int, file: CaptureFile, first: PacketBatch | None, rest: Iterator[PacketBatch]
-    ) -> None:
+    def __init__(self, rank: int, file: CaptureFile, first: PacketBatch | None, rest: Iterator[PacketBatch]) -> None:
         self.rank = rank
         self.file = file
         self.interfaces: dict[int, int] = {}

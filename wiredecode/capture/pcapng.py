@@ -179,9 +179,7 @@ class PcapNg:
 
     # -- packets as columns --------------------------------------------------------------------
 
-    def _run(
-        self, kind: int, buffer: bytes, position: int, limit: int
-    ) -> tuple[Columns | None, int, Damage | None]:
+    def _run(self, kind: int, buffer: bytes, position: int, limit: int) -> tuple[Columns | None, int, Damage | None]:
         """Index consecutive packet blocks of one type; the first is complete and of a believable length."""
         at, length, position = self._scan(kind, buffer, position, limit)
         u32 = self._order + "u4"

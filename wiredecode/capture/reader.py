@@ -45,8 +45,7 @@ class Capture:
         self._batch_bytes = batch_bytes
         self._batch_packets = batch_packets
         self._files = [
-            CaptureFile(path, index, batch_bytes, batch_packets, max_record)
-            for index, path in enumerate(paths)
+            CaptureFile(path, index, batch_bytes, batch_packets, max_record) for index, path in enumerate(paths)
         ]
         self.info = CaptureInfo([file.info for file in self._files])
         self.errors: list[CaptureError] = []

@@ -101,11 +101,6 @@ class NatsConversation(Conversation):
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
         self.carried = CarriedStreams(self)
-        self.hand_on: list[Frame] | None = None
-        """Where operations inside S2 chunks and WebSocket frames go, not yet decoded, to become frames of their own.
-
-        None: they are decoded and shown inside the frame of their chunk.
-        """
         self.connected = self.tls_told = False
 
     # Reading.

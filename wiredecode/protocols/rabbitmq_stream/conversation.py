@@ -114,7 +114,9 @@ class RabbitMQConversation(Conversation):
         frame.code = code
         if code in (24, 25) and frame.sender == "server":
             code |= names.RESPONSE_BIT
-            frame.find("note", "protocol", "no-response-bit", "RabbitMQ 3.10 sends this response without its bit", "key")
+            frame.find(
+                "note", "protocol", "no-response-bit", "RabbitMQ 3.10 sends this response without its bit", "key"
+            )
         plan = PLANS.get((code, version))
         if plan is None:
             plan = PLANS[code, version] = make_plan(code, version)

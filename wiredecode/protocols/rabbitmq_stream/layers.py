@@ -43,6 +43,7 @@ class Command(Layer):
     """Base of all frames: fills in ``size`` when building."""
 
     filter_name = "rabbitmq_stream"
+
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.size is None:
             pkt = struct.pack(">I", len(pkt) + len(pay) - 4) + pkt[4:]

@@ -38,7 +38,7 @@ MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
 PREFIX_BYTES = 256
 """So much of a frame that is longer, or not there yet, is read to judge it."""
 EXACT_BYTES = 1024
-"""Longest payload that is judged by all of it: what is longer has more structure in its beginning."""
+"""Longest payload that is judged by all of it, a configuration aside: others have their structure in the beginning."""
 LOOK_BYTES = 10
 NEWEST_VERSION = 16
 """Highest client version believed; 0, 2 and 3 are known."""
@@ -56,6 +56,7 @@ LONGEST = dict.fromkeys({*NAMED, *SIZES}, 64 * 1024)
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RESULTS = {CREATE_TOPIC: CREATE_RESULTS, RELOAD_CONFIGURATION: RELOAD_RESULTS}
 PROGRAM = re.compile(r"[ -~]*")
+REDIRECT_BYTES = 7
 RESULTS_ONLY = re.compile(rb"(?:[\x00-\x04\x0a\xfd-\xff]|\xfc.{6})+", re.DOTALL)
 """The results of a ProduceResponse: a regular language, and read for every byte of a search."""
 
@@ -85,7 +86,7 @@ def judge(data: bytes, position: int) -> Judgement:
     if code not in REQUESTS or length > LONGEST.get(code, MAX_PAYLOAD_BYTES):
         return BAD
     there = end <= len(data)
-    exact = there and length <= EXACT_BYTES
+    exact = there and (length <= EXACT_BYTES or code == CREATE_TOPIC)
     fits = _whole if exact else _beginning
     request = fits(REQUESTS[code], False, data, position, end) if _may_ask(code, length, data, position) else None
     response = fits(RESPONSES[code], True, data, position, end) if _may_answer(code, length, data, position) else None
@@ -117,7 +118,8 @@ def _may_ask(code: int, length: int, data: bytes, position: int) -> bool:
 def _may_answer(code: int, length: int, data: bytes, position: int) -> bool:
     look = data[position + HEADER.size : position + HEADER.size + LOOK_BYTES].ljust(LOOK_BYTES, b"\0")
     if code in (CONSUME, CONSUME_AS_PEER):
-        return int.from_bytes(look[:4], "little") + 4 <= length and look[9] <= LONGEST_NAME
+        named = code == CONSUME_AS_PEER or look[9] <= LONGEST_NAME
+        return named and int.from_bytes(look[:4], "little") + 4 <= length
     if code == PRODUCE:
         return 5 <= length <= LONGEST_RESULTS
     if code in NAMED:
@@ -150,6 +152,9 @@ def _whole(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) 
 
 def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
     """The same of a frame that has only begun."""
+    if layer is ProduceResponse:
+        results = RESULTS_ONLY.match(data, start + HEADER.size + 4)
+        return False if len(data) - (results.end() if results else start + HEADER.size + 4) < REDIRECT_BYTES else None
     code, length = HEADER.unpack_from(data, start)
     decoded = compiler.careful(layer, data, start, min(len(data), start + PREFIX_BYTES))
     values = decoded.values
