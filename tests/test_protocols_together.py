@@ -17,7 +17,7 @@ from wiredecode.protocols.registry import BUILT_IN
 CAPTURES = Path(__file__).parent.parent / "captures"
 FOLDERS = {
     "rabbitmq-stream": {"rabbitmq_stream"},
-    "nats": {"nats"},
+    "nats": {"nats", "tls"},
     "liftbridge": {"nats", "liftbridge"},
     "tank": {"tank"},
     "cursus": {"cursus"},
@@ -26,6 +26,8 @@ FOLDERS = {
 PORTS = {folder: ports for name, _, ports in BUILT_IN for folder in FOLDERS if name in FOLDERS[folder]}
 FOREIGN_PORT = 31_337
 ETHERNET, TCP = 1, 6
+WEAK = ("17-tls", "topic-mgmt")
+"""On a strange port: TLS is only named where it is known to be NATS; a connection with one short text is not believed."""
 LOST = ("drop1pct", "snap96", "midconn", "midstream", "midconnection", "s2c-only", "cut", "snaplen96")
 """Captures that lack bytes: on a port that is not theirs they need not be recognised, but never mistaken."""
 
@@ -96,7 +98,7 @@ def test_a_capture_is_told_for_what_it_is_on_any_port(path: Path) -> None:
     ports = dict.fromkeys(PORTS[path.parent.name], FOREIGN_PORT)
     elsewhere = protocols_of(path, ports)
     assert not mistaken(elsewhere, path)
-    if not any(word in path.name for word in LOST):
+    if not any(word in path.name for word in (*LOST, *WEAK)):
         assert elsewhere == own
 
 

@@ -151,7 +151,7 @@ class Emitter:
     def text(self) -> str:
         if not self.lines:
             self.line("o = p") if self.careful else None
-            self._scope(self.layer, "d0", "x0", created=self.careful)
+            self.scope(self.layer, "d0", "x0", created=self.careful)
         if self.careful:
             start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
             return "\n".join([*start, *self.lines, "    return p", ""])
@@ -272,10 +272,10 @@ class Emitter:
             self.line(f"{target} = {{}}")
             self.line(f"{self.scopes[-1].target}[{name!r}] = {target}")
             self.line(f"{prefix} = {self.path(name + '.')}")
-        self._scope(layer, target, prefix, created=self.careful)
+        self.scope(layer, target, prefix, created=self.careful)
         return target
 
-    def _scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> None:
+    def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> None:
         self.scopes.append(Scope(layer, target, prefix, created))
         for kind in layer.in_order:
             if isinstance(kind, Optional):
@@ -285,7 +285,7 @@ class Emitter:
             if self.ended:
                 break
         self.flush()
-        self._flush_dict(final=True)
+        self.flush_dict(final=True)
         if len(layer.in_order) < len(layer.fields_desc):
             layer.emit_tail(self)
         self.scopes.pop()
@@ -298,23 +298,23 @@ class Emitter:
         value = kind.emit(self)
         scope.variables[kind.name] = value
         if not self.stepping:
-            self._store(kind, value)
+            self.store(kind, value)
         if self.careful:
-            self._flush_dict()
+            self.flush_dict()
             self.line(f"r[{self.path(kind.name)}] = ({start} - o, p - o)")
 
     def _optional(self, kind: Optional) -> None:
         self.flush()
-        self._flush_dict()
+        self.flush_dict()
         scope = self.scopes[-1]
         there = scope.presences[kind.name] = self.variable("has_" + kind.name)
         self.line(f"{there} = {kind.when.emit(self)}")
         with self.block(f"if {there}:"):
             self._field(kind.kind)
             self.flush()
-            self._flush_dict()
+            self.flush_dict()
 
-    def _store(self, kind: Kind, value: str) -> None:
+    def store(self, kind: Kind, value: str) -> None:
         pending = self.scopes[-1].pending
         if self.mode != "record" or self.style is None:
             pending.append((kind.name, value))
@@ -332,14 +332,14 @@ class Emitter:
 
     def _inner(self, kind: Binary, value: str) -> None:
         """What a bytes field carries, where its decoder knows it."""
-        self._flush_dict()
+        self.flush_dict()
         target = self.scopes[-1].target
         call = f"{self.constant(kind.inner)}({value}, show, {target})"
         present = f"{value} is not None and " if kind.null is not None else ""
         with self.block(f"if {present}(i := {call}) is not None:"):
             self.line(f"{target}.update(i)")
 
-    def _flush_dict(self, final: bool = False) -> None:
+    def flush_dict(self, final: bool = False) -> None:
         scope = self.scopes[-1]
         if self.stepping:
             return
@@ -380,7 +380,7 @@ class Emitter:
         with self.block(loop):
             if not count:
                 self.line("if p >= e: break")
-            self._element(kind, elements, index)
+            self.element(kind, elements, index)
         if kind.size:
             self.line(f"e = {limited}")
         stepped, self.stepping = self.stepping, stepping_before
@@ -407,7 +407,7 @@ class Emitter:
         self.line("p = q")
         return elements
 
-    def _element(self, kind: Array, elements: str, index: str) -> None:
+    def element(self, kind: Array, elements: str, index: str) -> None:
         element = kind.element
         if not isinstance(element, Struct):
             self._scalar_element(element, elements, index)
@@ -419,7 +419,7 @@ class Emitter:
             where = f'{self.scopes[-1].prefix} + f"{kind.name}[{{{index}}}]"'
             self.line(f"{prefix}e, s_{prefix} = {where}, p")
             self.line(f"{prefix} = {prefix}e + '.'")
-        self._scope(element.layer, target, prefix, created=self.careful)
+        self.scope(element.layer, target, prefix, created=self.careful)
         if self.careful:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:

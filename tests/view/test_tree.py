@@ -96,7 +96,7 @@ def test_messages_of_a_sub_batch_are_shown_with_their_offsets() -> None:
     chunk = Chunk(chunk_id=40, entries=[ChunkEntry(sub_batch=batch), ChunkEntry(data=b"simple")])
     shown = tree(layers.Deliver(subscription_id=1, chunk=chunk), side=SERVER)
     assert "codec: none (128)" in shown
-    assert "messages: 2 elements  decompressed" in shown
+    assert "messages: 2 elements  put together" in shown
     assert 'amqp data: 68656c6c6f "hello"' in shown
     assert 'data: 706c61696e "plain" (5 bytes)' in shown
     assert [f"[offset: {offset}]" in shown for offset in (39, 40, 41, 42, 43)] == [False, True, True, True, False]

@@ -221,8 +221,8 @@ class Message(TailLayer):
                     cls._emit_repeated(em, kind, target)
                 else:
                     with em.block(f"if {has_tag(em, kind.tag)}:"):
-                        em._store(kind, kind.emit(em))
-                        em._flush_dict()
+                        em.store(kind, kind.emit(em))
+                        em.flush_dict()
                         em.line(NEXT_TAG)
         em.line("except IndexError: raise Cut from None")
         em.line("if p != e: raise Cut")

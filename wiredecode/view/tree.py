@@ -150,9 +150,9 @@ class Fields:
         carried: tuple[bytes, int] | None = None
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
-            known |= {name, getattr(kind, "code_name", None)}
             if name not in layer.fields or name not in record:
                 continue
+            known |= {name, getattr(kind, "code_name", None)}
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct):
                 text = Text(f"{name}: ").append(kind.doc, "dim")
@@ -213,7 +213,7 @@ class Fields:
                 Sections(*carried, self.look).add(branch)
             elif key == "problem":
                 branch.add(Text(escape(str(value)), looks.SEVERITY["warning"]))
-            elif isinstance(value, list):
+            elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
                 self._carried(branch, key, value)
             else:
                 branch.add(Text(f"[{key}: {bare_text(value, self.look)}]", looks.GENERATED))
@@ -221,7 +221,7 @@ class Fields:
     def _carried(self, branch: Tree, name: str, values: list[Any]) -> None:
         """Messages that were inside a field, compressed: their ranges count from the start of each message."""
         text = Text(f"{name}: ").append(f"{len(values)} elements", looks.VALUE)
-        node = branch.add(text.append("  decompressed; ranges count from the start of each", looks.RANGE))
+        node = branch.add(text.append("  put together; ranges count from the start of each", looks.RANGE))
         for index, entry in enumerate(values[: self.look.limit(looks.SHOWN_ELEMENTS)]):
             if not isinstance(entry, dict):
                 node.add(Text(f"[{index}] ").append(value_text(entry, self.look), looks.VALUE))

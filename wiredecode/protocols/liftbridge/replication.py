@@ -128,7 +128,7 @@ class Entries(Array):
                 em.line(f"if e > {end}: raise Short({where}, {short})")
             else:
                 em.line(f"if e > {end}: raise Cut")
-            em._element(self, entries, index)
+            em.element(self, entries, index)
             em.line(f"{index} += 1")
         em.line(f"e = {end}")
         return entries

@@ -138,9 +138,9 @@ class Messages(Array):
         with em.block(f"while p < e and {index} < {MAX_MESSAGES}:"):
             with greedy(em, elements, start):
                 with em.block(f"if 0 < {index} < {last}:"):
-                    em._element(self, elements, index)
+                    em.element(self, elements, index)
                 with em.block("else:"):
-                    em._element(self.plain, elements, index)
+                    em.element(self.plain, elements, index)
             em.line(f"{index} += 1")
         em.stepping = stepping
         return index if em.mode == "walk" else elements
@@ -258,7 +258,7 @@ class Bundles(Array):
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         with em.block("while p < e:"):
             with greedy(em, elements, start):
-                em._element(self, elements, index)
+                em.element(self, elements, index)
             em.line(f"{index} += 1")
         em.line(f"e = {limit}")
         return elements
@@ -356,7 +356,7 @@ class Chunks(Array):
             with em.block(f"if {limit} < {whole} and p + {lengths}[{index}] > {limit}:"):
                 self._emit_cut(em, f"{lengths}[{index}]", elements, index)
             em.line(f"e = min({limit}, p + {lengths}[{index}])")
-            em._element(self, elements, index)
+            em.element(self, elements, index)
         em.line(f"e = {limit}")
         return elements
 
@@ -366,7 +366,7 @@ class Chunks(Array):
             return
         start = em.variable("t")
         em.line(f"{start} = p")
-        em._element(self.cut, elements, index)
+        em.element(self.cut, elements, index)
         path = f'{em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]"'
         em.line(f"raise Short({path}, {length}, e - {start}, {start} - o)")
 

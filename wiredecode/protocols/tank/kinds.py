@@ -414,7 +414,7 @@ class Tail(Struct):
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {target}")
             em.line(f"{prefix} = {em.path(self.name + '.')}")
         with em.block("try:"):
-            em._scope(self.layer, target, prefix, created=True)
+            em.scope(self.layer, target, prefix, created=True)
         with em.block(f"except {'Short' if em.careful else 'Cut'}:"), em.block("if p < e:"):
             em.line(f"{target}['cut'] = {'show(b[p:e])' if em.mode == 'record' else 'b[p:e]'}")
             if em.careful:
