@@ -34,9 +34,7 @@ VECTORS = {
             "72677270005375a00f776974682070726f70657274696573"
         ),
         "M03": ("005373c0130da00301020340404040534d40404040404040005375a00a62696e61727920696473"),
-        "M04": (
-            "005373c01e0d9812345678123456781234567812345678404040404040404040404040005375a00775756964206964"
-        ),
+        "M04": ("005373c01e0d9812345678123456781234567812345678404040404040404040404040005375a00775756964206964"),
         "M05": (
             "005374c16914a103737472a10576616c7565a103696e745407a1036e656754fba103626967810000010000000000"
             "a104626f6f6c5601a1026e6f5600a105666c6f617482400a000000000000a1056279746573a002ff00a1046e6f6e"
@@ -309,9 +307,7 @@ def test_names_types_and_encodings_of_nodes() -> None:
     descriptor, fields = properties.children
     assert (descriptor.type, descriptor.encoding, descriptor.value) == ("ulong", "smallulong", 0x73)
     assert (fields.type, fields.encoding, len(fields.children)) == ("list", "list8", 13)
-    found = [
-        (node.name, node.type, node.encoding, node.value, node.start, node.end) for node in fields.children
-    ]
+    found = [(node.name, node.type, node.encoding, node.value, node.start, node.end) for node in fields.children]
     assert found[0] == ("message_id", "binary", "vbin8", b"\1\2\3", 6, 11)
     assert found[4] == ("reply_to", "null", "null", None, 14, 15)
     assert found[5] == ("correlation_id", "ulong", "smallulong", 77, 15, 17)
@@ -496,9 +492,7 @@ def test_duplicate_keys_lose_nothing() -> None:
 
 
 def test_surplus_fields_of_a_list_are_kept() -> None:
-    assert (
-        _both(bytes.fromhex("005370c0080641504040404354ff".replace("4150", "4141"))) is None
-    )  # size is wrong
+    assert _both(bytes.fromhex("005370c0080641504040404354ff".replace("4150", "4141"))) is None  # size is wrong
     got = _both(bytes.fromhex("005370c00907414040404054ff40"))
     assert got == {"header": {"durable": True, "field_5": -1}}
 
@@ -736,11 +730,7 @@ def test_build_from_scratch() -> None:
     annotations = Node("message_annotations", 0, children=(Node("", 0x53, 0x72), keys))
     data = build([annotations, body])
     assert data.hex() == (
-        "005372d100000010"
-        + "00000002"
-        + "a3016b"
-        + "83ffffffffffffffff"
-        + "00800000000000000075b000000003616263"
+        "005372d100000010" + "00000002" + "a3016b" + "83ffffffffffffffff" + "00800000000000000075b000000003616263"
     )
     assert _both(data) == {"message_annotations": {"k": "1969-12-31T23:59:59.999Z"}, "data": ["616263"]}
 
@@ -803,8 +793,7 @@ def test_random_bytes_after_a_section_start() -> None:
     accepted = 0
     for _ in range(8000):
         tail = bytes(
-            dice.choice(CODES) if dice.random() < 0.5 else dice.randrange(8)
-            for _ in range(dice.randint(1, 12))
+            dice.choice(CODES) if dice.random() < 0.5 else dice.randrange(8) for _ in range(dice.randint(1, 12))
         )
         accepted += _both(b"\0\x53\x77" + tail) is not None
     assert accepted > 100

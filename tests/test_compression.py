@@ -115,9 +115,7 @@ def test_reads_all_concatenated_streams(codec: str) -> None:
     parts = [b"one", b"", TEXT * 50, b"four"]
     data = b"".join(ENCODERS[codec](part) for part in parts)
     assert decompress(codec, data, 1 << 20) == Decompressed(b"".join(parts))
-    assert decompress(codec, data, 2) == Decompressed(
-        b"on", Status.LIMIT, "more than 2 bytes when decompressed"
-    )
+    assert decompress(codec, data, 2) == Decompressed(b"on", Status.LIMIT, "more than 2 bytes when decompressed")
 
 
 @pytest.mark.parametrize("codec", STREAMS)
@@ -197,9 +195,7 @@ def test_zstd_reserved_block_type_is_damage() -> None:
     assert decompress("zstd", b"\x28\xb5\x2f\xfd\x20\x00\x07\x00\x00", 10).status is Status.CORRUPT
 
 
-@pytest.mark.parametrize(
-    "options", [{"content_checksum": True, "block_linked": False}, {"store_size": False}]
-)
+@pytest.mark.parametrize("options", [{"content_checksum": True, "block_linked": False}, {"store_size": False}])
 def test_lz4_variants(options: dict[str, Any]) -> None:
     assert decompress("lz4", _lz4(TEXT, **options), len(TEXT)) == Decompressed(TEXT)
 
@@ -243,9 +239,7 @@ def test_unknown_codec_is_a_status() -> None:
 
 
 @pytest.mark.parametrize(("codec", "library"), [("snappy", "cramjam"), ("lz4", "lz4"), ("zstd", "zstandard")])
-def test_a_missing_library_is_named_with_its_extra(
-    codec: str, library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_named_with_its_extra(codec: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = ENCODERS[codec](TEXT)
     real = builtins.__import__
 

@@ -62,11 +62,14 @@ class Candidate:
 
 @dataclass
 class Run:
-    """The contiguous bytes of one direction that are being looked at; ``possible`` protocols are left."""
+    """The contiguous bytes of one direction that are being looked at.
+
+    ``possible`` are the protocols that are left, with the stream offset from which each wants to look again.
+    """
 
     started: bool
     offset: int
-    possible: tuple[Candidate, ...]
+    possible: dict[Candidate, int]
     data: bytes = b""
 
 
@@ -186,7 +189,7 @@ class Identifier:
         run = self.runs[piece.side]
         if run is None:
             started = piece.offset == 0 and self.connection.directions[piece.side].started
-            run = self.runs[piece.side] = Run(started, piece.offset, self.candidates)
+            run = self.runs[piece.side] = Run(started, piece.offset, dict.fromkeys(self.candidates, piece.offset))
         if len(self.first_bytes[piece.side]) < 16:
             self.first_bytes[piece.side] += piece.data[:16]
         hopeless = self.hopeless
@@ -202,18 +205,18 @@ class Identifier:
         return None if run is None else self._judge(side, run, final=True)
 
     def _judge(self, side: int, run: Run, final: bool) -> Identified | None:
-        keep = len(run.data)
-        possible = []
-        for one in run.possible:
+        for one, start in list(run.possible.items()):
+            data = run.data[start - run.offset :]
             port = one.has_port(self.connection)
-            verdict = one.protocol.recognise(run.data, started=run.started, final=final, port=port)
+            verdict = one.protocol.recognise(data, started=run.started, final=final, port=port)
             if isinstance(verdict, Verdict):
-                offset = run.offset + verdict.position
-                return Identified(one.protocol, verdict.dialect, 0, verdict, side, offset)
+                return Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
             if isinstance(verdict, Undecided):
-                possible.append(one)
-                keep = min(keep, verdict.position)
-        run.possible = tuple(possible)
-        run.data = run.data[keep:]
-        run.offset += keep
+                run.possible[one] = start + verdict.position
+            else:
+                del run.possible[one]
+        end = run.offset + len(run.data)
+        keep = min(run.possible.values(), default=end)
+        run.data = run.data[keep - run.offset :]
+        run.offset = keep
         return None

@@ -146,9 +146,7 @@ def time_to_first_output(command: Sequence[str]) -> float:
     return elapsed
 
 
-def measure(
-    capture: Capture, chosen: Iterable[Tool], rounds: int, limit: int, folder: Path
-) -> dict[Tool, Runs]:
+def measure(capture: Capture, chosen: Iterable[Tool], rounds: int, limit: int, folder: Path) -> dict[Tool, Runs]:
     """All tools on one capture, alternating."""
     results = {tool: Runs() for tool in chosen}
     warm(capture.path)

@@ -2,7 +2,7 @@
 
 Every copy of a source capture gets a client address of its own, a broker address, shifted client ports and a
 shifted start, so that about ``concurrent`` copies (each of several connections) are open at any moment.
-Payloads, sequence numbers and TCP options stay as captured. IPv4 and TCP checksums are made right: the
+Which side is the server, and on which port, is learnt from the handshakes of the source. Payloads, sequence numbers and TCP options stay as captured. IPv4 and TCP checksums are made right: the
 sources come from a loopback interface, where the kernel leaves them unfinished. The result depends on
 nothing but the arguments.
 
@@ -23,18 +23,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tests.bench.mixes import MIXES
+
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-CAPTURES = Path(__file__).parents[2] / "captures" / "rabbitmq-stream"
-MIXES: dict[str, tuple[str, ...]] = {
-    "small": (
-        *("c43_multi", "c43_basic", "c43_offsets", "c43_amqp", "c43_credit"),
-        *("c43_filter", "c43_sac", "c43_superstream", "c43_js_basic"),
-    ),
-    "batches": ("c43_large", "c43_codecs_py", "c43_subentry"),
-}
-BROKER_PORT = 5552
+CAPTURES = Path(__file__).parents[2] / "captures"
 BROKERS = 3
 FIRST_CLIENT = 10 << 24 | 1
 FIRST_BROKER = 192 << 24 | 168 << 16 | 10
@@ -44,6 +38,7 @@ START_NS = 1_767_225_600_000_000_000
 """2026-01-01T00:00:00Z: when the made capture begins."""
 RECORD = struct.Struct("<IIII")
 FILE_HEADER = struct.Struct("<IHHiIII")
+SYN_ACK = 0x12
 MAGIC_US, MAGIC_NS = 0xA1B2C3D4, 0xA1B23C4D
 WRITE_BLOCK = 16_384
 
@@ -79,13 +74,13 @@ def read_records(path: Path) -> Iterator[tuple[int, bytes]]:
     data = path.read_bytes()
     magic, *_, linktype = FILE_HEADER.unpack_from(data)
     if magic != MAGIC_US or linktype != 1:
-        raise ValueError(f"{path}: not a little-endian microsecond Ethernet pcap")
+        raise ValueError("not a little-endian microsecond Ethernet pcap")
     at = FILE_HEADER.size
     while at < len(data):
         seconds, micros, captured, original = RECORD.unpack_from(data, at)
         at += RECORD.size
         if captured != original:
-            raise ValueError(f"{path}: packet cut by the snapshot length")
+            raise ValueError("packet cut by the snapshot length")
         yield seconds * 1_000_000_000 + micros * 1000, data[at : at + captured]
         at += captured
 
@@ -95,40 +90,91 @@ def word_sum(data: bytes) -> int:
     return int(np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").sum(dtype=np.int64))
 
 
-def load(path: Path) -> Source:
-    """Read a source capture and compute everything that is the same in all its copies."""
-    records = list(read_records(path))
-    image, rows, at = bytearray(), [], 0
-    for _, packet in records:
-        header = 4 * (packet[14] & 15)
-        tcp, end = 14 + header, 14 + int.from_bytes(packet[16:18])
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One packet of a source: IPv4 and TCP over Ethernet."""
+
+    packet: bytes
+    tcp: int
+    """Offset of the TCP header."""
+    end: int
+    """Offset behind the IP packet: padding of short Ethernet packets follows."""
+
+    @classmethod
+    def of(cls, packet: bytes) -> Segment:
         if packet[12:14] != b"\x08\x00" or packet[14] >> 4 != 4 or packet[23] != 6:
-            raise ValueError(f"{path}: not IPv4 and TCP over Ethernet")
-        ports = struct.unpack_from(">HH", packet, tcp)
-        from_client = ports[1] == BROKER_PORT
-        client_port = ports[0] if from_client else ports[1]
-        if BROKER_PORT not in ports:
-            raise ValueError(f"{path}: unexpected ports {ports}")
-        ip_sum = word_sum(packet[14:24]) + word_sum(packet[34:tcp])
-        pseudo = 6 + (end - tcp)
-        tcp_sum = pseudo + word_sum(packet[tcp : tcp + 16]) + word_sum(packet[tcp + 18 : end]) - client_port
-        base = at + RECORD.size
-        addresses = (base + 26, base + 30) if from_client else (base + 30, base + 26)
-        port_at = base + tcp + (0 if from_client else 2)
-        rows.append((at, *addresses, port_at, client_port, base + 24, ip_sum, base + tcp + 16, tcp_sum))
-        image += RECORD.pack(0, 0, len(packet), len(packet)) + packet
-        at = len(image)
+            raise ValueError("not IPv4 and TCP over Ethernet")
+        return cls(packet, 14 + 4 * (packet[14] & 15), 14 + int.from_bytes(packet[16:18]))
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        source, destination = struct.unpack_from(">HH", self.packet, self.tcp)
+        return source, destination
+
+    @property
+    def sender(self) -> tuple[bytes, int]:
+        return self.packet[26:30], self.ports[0]
+
+    @property
+    def receiver(self) -> tuple[bytes, int]:
+        return self.packet[30:34], self.ports[1]
+
+    @property
+    def flags(self) -> int:
+        return self.packet[self.tcp + 13]
+
+    def sums(self, client_port: int) -> tuple[int, int]:
+        """Words of the IP header and of segment with pseudo header, as :class:`Source` wants them."""
+        packet, tcp, end = self.packet, self.tcp, self.end
+        words = word_sum(packet[tcp : tcp + 16]) + word_sum(packet[tcp + 18 : end])
+        return word_sum(packet[14:24]) + word_sum(packet[34:tcp]), 6 + (end - tcp) + words - client_port
+
+
+def load(path: Path) -> Source:
+    """Read a source capture and compute everything that is the same in all its copies.
+
+    Raises ``ValueError`` for what cannot be copied: other link types, cut packets, connections without handshake.
+    """
+    try:
+        records = list(read_records(path))
+        segments = [Segment.of(packet) for _, packet in records]
+        image, rows = layout(segments)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     record, *columns = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    used = {row[4] for row in rows}
-    if len({port % len(PORTS) for port in used}) < len(used):
-        raise ValueError(f"{path}: two client ports would become one")
     times = np.array([time for time, _ in records], np.int64)
     return Source(
-        np.frombuffer(bytes(image), np.uint8),
-        np.append(record, at),
+        np.frombuffer(image, np.uint8),
+        np.append(record, len(image)),
         np.maximum.accumulate(times - times[0]),
         *columns,
     )
+
+
+def layout(segments: Sequence[Segment]) -> tuple[bytes, list[tuple[int, ...]]]:
+    """The image, and per record its offset and the other columns of :class:`Source`."""
+    servers = {segment.sender for segment in segments if segment.flags & SYN_ACK == SYN_ACK}
+    image, rows, at = bytearray(), [], 0
+    connections, copied = set(), set()
+    for segment in segments:
+        from_client = segment.receiver in servers
+        if not from_client and segment.sender not in servers:
+            raise ValueError(f"connection without handshake, ports {segment.ports}")
+        client, server = segment.ports if from_client else segment.ports[::-1]
+        ends = (segment.sender, segment.receiver)
+        connections.add(ends if from_client else ends[::-1])
+        copied.add((client % len(PORTS), server))
+        ip_sum, tcp_sum = segment.sums(client)
+        base = at + RECORD.size
+        addresses = (base + 26, base + 30) if from_client else (base + 30, base + 26)
+        tcp = base + segment.tcp
+        port_at = tcp + (0 if from_client else 2)
+        rows.append((at, *addresses, port_at, client, base + 24, ip_sum, tcp + 16, tcp_sum))
+        image += RECORD.pack(0, 0, len(segment.packet), len(segment.packet)) + segment.packet
+        at = len(image)
+    if len(copied) < len(connections):
+        raise ValueError("two connections would become one")
+    return bytes(image), rows
 
 
 def put(image: Bytes, at: Int64s, value: Int64s | int, width: int, order: str = ">") -> None:
@@ -162,20 +208,33 @@ def instance(source: Source, index: int, start_ns: int, resolution_ns: int) -> b
     return image.tobytes()
 
 
+def choose(sources: Sequence[Source], size: int, equal_bytes: bool) -> list[Source]:
+    """Which source each copy is made of, until ``size`` bytes are reached and every source has been used."""
+    copies: list[Source] = []
+    written = [0] * len(sources)
+    while sum(written) < size or len(copies) < len(sources):
+        next_one = written.index(min(written)) if equal_bytes else len(copies) % len(sources)
+        copies.append(sources[next_one])
+        written[next_one] += len(sources[next_one].image)
+    return copies
+
+
 def multiply(
-    sources: Sequence[Source], size: int, out: Path, concurrent: int = 50, nanoseconds: bool = False
+    sources: Sequence[Source],
+    size: int,
+    out: Path,
+    concurrent: int = 50,
+    nanoseconds: bool = False,
+    equal_bytes: bool = False,
 ) -> dict[str, int | str]:
-    """Write about ``size`` bytes (never less) of copies of ``sources``, taken in turn, to ``out``.
+    """Write about ``size`` bytes (never less) of copies of ``sources`` to ``out``, see :func:`choose`.
 
     Memory holds the copies that are open at one time, besides 40 bytes per packet for the order.
     """
     resolution = 1 if nanoseconds else 1000
-    step = sum(source.duration_ns for source in sources) // len(sources) // concurrent
-    copies: list[Source] = []
-    written = FILE_HEADER.size
-    while written < size:
-        copies.append(sources[len(copies) % len(sources)])
-        written += len(copies[-1].image)
+    copies = choose(sources, size - FILE_HEADER.size, equal_bytes)
+    written = FILE_HEADER.size + sum(len(copy.image) for copy in copies)
+    step = sum(copy.duration_ns for copy in copies) // len(copies) // concurrent
     starts = [START_NS + step * index for index in range(len(copies))]
     times = np.concatenate([copy.time_ns + start for copy, start in zip(copies, starts, strict=True)])
     owner = np.repeat(np.arange(len(copies)), [len(copy.time_ns) for copy in copies])
@@ -206,14 +265,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("--mix", choices=MIXES, default="small", help="which captures to multiply")
-    add("--size", type=float, default=100, metavar="MB", help="10**6 bytes (default 100)")
+    add("--size", type=float, metavar="MB", help="10**6 bytes (default: the usual size of the mix)")
     add("--concurrent", type=int, default=50, metavar="N", help="copies open at a time (default 50)")
     add("--nanoseconds", action="store_true", help="nanosecond pcap instead of microseconds")
     add("-o", "--out", type=Path, help="default: a file in the temporary directory")
     options = parser.parse_args(arguments)
-    out = options.out or Path(tempfile.gettempdir()) / f"wiredecode-{options.mix}-{options.size:g}.pcap"
-    sources = [load(CAPTURES / f"{name}.pcap") for name in MIXES[options.mix]]
-    made = multiply(sources, int(options.size * 1e6), out, options.concurrent, options.nanoseconds)
+    mix = MIXES[options.mix]
+    size = mix.megabytes if options.size is None else options.size
+    out = options.out or Path(tempfile.gettempdir()) / f"wiredecode-{options.mix}-{size:g}.pcap"
+    sources = [load(CAPTURES / f"{name}.pcap") for name in mix.sources]
+    made = multiply(
+        *(sources, int(size * 1e6), out, options.concurrent, options.nanoseconds), equal_bytes=mix.equal_bytes
+    )
     print(json.dumps(made))
     return 0
 

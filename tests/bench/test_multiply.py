@@ -44,9 +44,7 @@ def test_every_checksum_is_right(tmp_path: Path, sources: list[made.Source]) -> 
 def test_every_connection_is_a_copy_of_a_captured_one(tmp_path: Path, sources: list[made.Source]) -> None:
     counts = made.multiply(sources, 200_000, tmp_path / "made.pcap", concurrent=5)
     copies = conversations(tmp_path / "made.pcap")
-    originals = [
-        list(conversations(made.CAPTURES / f"{name}.pcap").values()) for name in ("c43_basic", "c43_amqp")
-    ]
+    originals = [list(conversations(made.CAPTURES / f"{name}.pcap").values()) for name in ("c43_basic", "c43_amqp")]
     expected = [packets for copy in range(int(counts["copies"])) for packets in originals[copy % 2]]
     assert sorted(copies.values()) == sorted(expected)
 

@@ -44,9 +44,7 @@ def read(content: bytes, **options: Any) -> tuple[list[Seen], CaptureError | Non
     return packets(Capture([BytesIO(content)], **options))
 
 
-def record(
-    data: bytes, seconds: int = 1, fraction: int = 0, order: str = "<", captured: int | None = None
-) -> bytes:
+def record(data: bytes, seconds: int = 1, fraction: int = 0, order: str = "<", captured: int | None = None) -> bytes:
     """A pcap record, optionally with a wrong captured length."""
     length = len(data) if captured is None else captured
     return pack(order + "IIII", seconds, fraction, length, len(data)) + data
@@ -97,9 +95,7 @@ class Ng:
 
     def obsolete(self, data: bytes, ticks: int = 0, *options: tuple[int, bytes], interface: int = 0) -> bytes:
         drops = 0xFFFF
-        fixed = pack(
-            self.order + "HHIIII", interface, drops, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data)
-        )
+        fixed = pack(self.order + "HHIIII", interface, drops, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data))
         return self.block(2, fixed + padded(data) + self.options(*options))
 
     def simple(self, data: bytes, original: int | None = None) -> bytes:

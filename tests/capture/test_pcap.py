@@ -107,9 +107,7 @@ def test_written_file_is_read_the_same_by_scapy(
 
     path = tmp_path / "out.pcap"
     made = [(1_700_000_000_123_456_789 + k * 1001, data) for k, data in enumerate(FRAMES[1:])]
-    count = write_pcap(
-        path, iter(made), linktype=101, nanoseconds=nanoseconds, byteorder=byteorder, snaplen=1000
-    )
+    count = write_pcap(path, iter(made), linktype=101, nanoseconds=nanoseconds, byteorder=byteorder, snaplen=1000)
     assert count == 3
     seen, error = packets(Capture([path]))
     assert error is None
@@ -117,8 +115,7 @@ def test_written_file_is_read_the_same_by_scapy(
     assert [one.time_ns for one in seen] == [time_ns // unit * unit for time_ns, _ in made]
     with RawPcapReader(str(path)) as reader:
         oracle = [
-            (data, about.wirelen, about.sec * 10**9 + about.usec * unit, reader.linktype)
-            for data, about in reader
+            (data, about.wirelen, about.sec * 10**9 + about.usec * unit, reader.linktype) for data, about in reader
         ]
     assert [(one.data, one.original, one.time_ns, one.linktype) for one in seen] == oracle
     assert seen[-1].original == 1536

@@ -135,12 +135,7 @@ def _name(kind: int, value: bytes) -> bytes:
 
 def test_names_secrets_and_comments_are_kept_and_unknown_blocks_skipped() -> None:
     ng = Ng()
-    names = (
-        _name(1, b"\x0a\0\0\x01broker\0alias\0")
-        + _name(2, bytes(15) + b"\x01six\0")
-        + _name(77, b"?")
-        + bytes(4)
-    )
+    names = _name(1, b"\x0a\0\0\x01broker\0alias\0") + _name(2, bytes(15) + b"\x01six\0") + _name(77, b"?") + bytes(4)
     content = b"".join(
         [
             ng.section((1, "Störung".encode()), (1, b"second")),
@@ -177,9 +172,7 @@ def test_names_secrets_and_comments_are_kept_and_unknown_blocks_skipped() -> Non
         assert info.files[0].skipped_blocks == {0xBAD: 2}
 
 
-def test_what_a_hostile_file_wants_to_be_kept_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_hostile_file_wants_to_be_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.capture.info.MAX_KEPT_BYTES", 20)
     ng = Ng()
     path = tmp_path / "comments.pcapng"
@@ -291,6 +284,4 @@ def test_written_by_scapy_and_read_the_same(tmp_path: Path) -> None:
         rows: list[tuple[bytes, Any]] = list(reader)
     oracle = [(data, about.wirelen, ((about.tshigh << 32) + about.tslow) * 1000) for data, about in rows]
     assert [(one.data, one.original, one.time_ns) for one in seen] == oracle
-    assert [one.text for one in capture.info.comments if one.scope == "packet"] == [
-        f"packet {k}" for k in range(5)
-    ]
+    assert [one.text for one in capture.info.comments if one.scope == "packet"] == [f"packet {k}" for k in range(5)]

@@ -111,9 +111,7 @@ def test_rubbish_after_a_complete_member(name: str, compress: Callable[[bytes], 
     assert f"the {name} compression is damaged: other bytes follow" in str(error)
 
 
-@pytest.mark.parametrize(
-    ("module", "extra", "compress"), [("zstandard", "zstd", _zstd), ("lz4.frame", "lz4", _lz4)]
-)
+@pytest.mark.parametrize(("module", "extra", "compress"), [("zstandard", "zstd", _zstd), ("lz4.frame", "lz4", _lz4)])
 def test_missing_package_names_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch, module: str, extra: str, compress: Callable[[bytes], bytes]
 ) -> None:
@@ -232,9 +230,7 @@ NO_CAPTURES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), NO_CAPTURES, ids=[message[:40] for _, message in NO_CAPTURES]
-)
+@pytest.mark.parametrize(("content", "message"), NO_CAPTURES, ids=[message[:40] for _, message in NO_CAPTURES])
 def test_no_capture_is_named_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "input"
     path.write_bytes(content)
@@ -253,9 +249,7 @@ def test_missing_file_directory_and_forbidden_file(tmp_path: Path) -> None:
     assert "cannot be opened" in str(packets(Capture(["nul\0byte"]))[1])
 
 
-@pytest.mark.parametrize(
-    "error", [PermissionError(13, "Permission denied"), OSError(24, "Too many open files")]
-)
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(24, "Too many open files")])
 def test_file_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: OSError) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise error
@@ -299,9 +293,7 @@ def test_optional_codecs_are_not_imported_for_plain_files() -> None:
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, _zstd, _lz4])
 @pytest.mark.parametrize("options", [{"batch_bytes": 1}, {"batch_bytes": 3000}, {"batch_packets": 1}, {}])
-def test_batch_size_does_not_change_the_packets(
-    compress: Callable[[bytes], bytes], options: dict[str, int]
-) -> None:
+def test_batch_size_does_not_change_the_packets(compress: Callable[[bytes], bytes], options: dict[str, int]) -> None:
     little, big = Ng("<"), Ng(">")
     content = b"".join(
         [
@@ -311,10 +303,7 @@ def test_batch_size_does_not_change_the_packets(
             big.section(),
             big.interface(snaplen=100),
             big.interface(linktype=101),
-            *(
-                (big.simple, big.obsolete, big.enhanced)[k % 3](data[: k + 1])
-                for k, data in enumerate(FRAMES[:60])
-            ),
+            *((big.simple, big.obsolete, big.enhanced)[k % 3](data[: k + 1]) for k, data in enumerate(FRAMES[:60])),
             little.enhanced(b"wrong byte order: damage"),
         ]
     )

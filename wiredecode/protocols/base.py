@@ -114,10 +114,10 @@ class Conversation(ABC):
 
     client: int | None = None
     """The endpoint that is the client, once known."""
-    hand_on: list[Frame] | None = None
+    hand_on: list[Frame]
     """Frames that the one just decoded brought to an end inside it (compressed, wrapped), not yet decoded.
 
-    Whoever drives the conversation sets a list, and takes from it after each :meth:`decode`; None: nobody asks.
+    Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.
     """
 
     @abstractmethod

@@ -83,13 +83,11 @@ class Cursus(Protocol):
             cut_short = chain.verdict == CUT and final and port and position == 0 and len(data) >= START_BYTES
             if chain.score >= needed or cut_short:
                 return Verdict(position, client=chain.client)
-            if chain.verdict >= CUT and not final and (started or len(data) < most):
-                return Undecided()
+            if chain.verdict >= CUT and not final and (started or len(data) - position < most):
+                return Undecided(0 if started else position)
         if started and port and not final and len(data) < most and self._may_be_refused(data):
             return Undecided()
-        if started or final or len(data) >= most:
-            return Rejected()
-        return Undecided()
+        return Rejected() if started or final else Undecided(max(0, len(data) - START_BYTES + 1))
 
     def _may_be_refused(self, data: bytes) -> bool:
         """Whether this could be a frame that the broker refuses: what it says to that will tell."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wiredecode.protocols.liftbridge.conversation import attach, introduce
+from wiredecode.protocols.liftbridge.conversation import attach, interrupt, introduce
 
 if TYPE_CHECKING:
     from wiredecode.layer import Layer
 
-__all__ = ["GENERATED", "all_layers", "attach", "introduce"]
+__all__ = ["GENERATED", "all_layers", "attach", "interrupt", "introduce"]
 
 GENERATED = {
     "liftbridge.crc_status": "good or bad: whether the CRC-32C of the envelope fits its payload",

@@ -59,7 +59,7 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     if header_length < SHORT_HEADER:
         message = f"header length {header_length} is below {SHORT_HEADER}: decoded as if it were {SHORT_HEADER}"
         frame.find("warning", "malformed", "header-length", message, f"{NAME}.header_length", where)
-    elif header_length > len(data):
+    elif header_length > len(data) and frame.status != PARTIAL:
         message = f"header length {header_length} reaches beyond the {len(data)} bytes of the payload"
         frame.find("error", "malformed", "header-length", message, f"{NAME}.header_length", where)
     elif flags & CRC_FLAG:

@@ -165,6 +165,13 @@ def introduce(client_name: str, memory: MutableMapping[str, Any]) -> dict[str, s
     return {"namespace": namespace, "server": parts[-2], "purpose": parts[-1]}
 
 
+def interrupt(connection: int, side: int, memory: MutableMapping[str, Any]) -> None:
+    """Messages that ``side`` of a connection sent were lost: what its streams hold cannot be continued."""
+    state: Memory | None = memory.get(NAME)
+    if state is not None:
+        state.raft.interrupt(connection, side)
+
+
 def attach(
     frame: Frame,
     subject: str | None,
@@ -177,7 +184,8 @@ def attach(
     """Decode the payload of a NATS message, if it is Liftbridge's: its layers and findings join the frame.
 
     ``payload_start`` is where the payload starts in the frame, ``memory`` belongs to the capture, ``reply`` is the
-    reply subject of the message, if the frame's values do not say it. Other payloads are left alone.
+    reply subject of the message, if the frame's values do not say it. Other payloads are left alone. Of a frame with
+    missing bytes ``payload`` is what was captured of its front.
     """
     reply = frame.values.get("reply", reply)
     if payload[:4] == names.MAGIC:

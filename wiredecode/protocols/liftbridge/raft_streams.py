@@ -185,6 +185,15 @@ class RaftStreams:
                     break
         return pieces
 
+    def interrupt(self, connection: int, side: int) -> None:
+        """Messages of one direction were lost: its streams begin anew, and answers cannot be counted any more."""
+        for key, stream in self.streams.items():
+            if key[1] == connection:
+                stream.outstanding.clear()
+                if key[2] == side:
+                    self.held -= stream.held
+                    stream.reset()
+
     def asked(self, key: Key, asked: Asked) -> bool:
         """Remember an RPC; tells whether its answer can be known."""
         self.streams[key].outstanding.append(asked)

@@ -1,106 +1,113 @@
 """Operations inside S2 chunks and WebSocket frames.
 
 The plain bytes of one direction's chunks, one after another, are a NATS stream like any other: borders of chunks mean
-nothing. Operations are shown with the chunk that completed them.
+nothing. Its operations are frames of their own, handed on with the chunk that completed them; their offsets count the
+plain bytes. Transports inside transports are not looked into, so that a small chunk cannot unpack without end.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wiredecode.frame import MALFORMED, NOTHING, Frame, Inner
-from wiredecode.layer import Layer, Style
+import numpy as np
+
+from wiredecode.frame import MALFORMED, UNDECODED, Frame
+from wiredecode.layer import Layer
+from wiredecode.net.types import Chunk, Direction
 from wiredecode.protocols.nats import cutting, s2, transport
+from wiredecode.streams import Stream
 
 if TYPE_CHECKING:
-    from wiredecode.protocols.nats.conversation import NatsConversation
+    from wiredecode.protocols.base import Protocol
 
 MAX_OPERATIONS = 100_000
-"""Operations in one chunk that are decoded."""
+"""Operations that one chunk may complete; what follows them in it is not decoded."""
+SLICE_BYTES = 256 * 1024
+"""Plain bytes that are cut at a time, so that the limit holds before they all are frames."""
 DEFLATE_TAIL = b"\x00\x00\xff\xff"
 """What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
+INSIDE = "inside"
+"""Generated field of a handed on frame: number of the one that completed it."""
 
 
-@dataclass(slots=True)
 class Carried:
-    """The inner stream of one direction."""
+    """The inner stream of one direction. ``in_step``: its first plain byte starts an operation."""
 
-    data: bytes = b""
-    """The beginning of an operation that is not complete."""
-    offset: int = 0
-    """Of ``data`` in the inner stream."""
-    packets: list[int] = field(default_factory=list)
-    first_ns: int = 0
-    in_step: bool = True
-    compressed: bool = False
-    """Inside a compressed WebSocket message of several frames."""
+    def __init__(self, protocol: Protocol, direction: Direction, in_step: bool) -> None:
+        self.protocol, self.direction = protocol, direction
+        self.offset = 0
+        """Plain bytes so far."""
+        self.found: list[Frame] = []
+        self.carriers: dict[int, set[int]] = {}
+        """Packets of the chunks whose bytes wait for more, by the last of them."""
+        self.stream = Stream(direction, protocol, self.found, in_step)
+
+    def feed(self, frame: Frame, data: bytes) -> list[Frame]:
+        """What the plain bytes of a chunk complete."""
+        self.carriers.setdefault(frame.packets[-1], set()).update(frame.packets)
+        for start in range(0, len(data), SLICE_BYTES):
+            part = data[start : start + SLICE_BYTES]
+            columns = (self.offset + len(part), frame.packets[-1], frame.first_ns, frame.ready, frame.time_ns)
+            self.stream.chunk(Chunk(self.direction, self.offset, part, *(np.array([value]) for value in columns)))
+            self.offset += len(part)
+            if len(self.found) > MAX_OPERATIONS:
+                message = f"more than {MAX_OPERATIONS} operations inside: the rest is not decoded"
+                frame.find("warning", "limit", "carried", message)
+                self._again(frame)
+                break
+        return self._take(frame)
+
+    def lose(self, frame: Frame) -> list[Frame]:
+        """Plain bytes before or of this chunk are not known: what waits for them, and the search goes on behind."""
+        self.stream.end("chunks before were lost", frame.ready)
+        self._again(frame)
+        return self._take(frame)
+
+    def _again(self, frame: Frame) -> None:
+        self.stream = Stream(self.direction, self.protocol, self.found, False)
+
+    def _take(self, frame: Frame) -> list[Frame]:
+        taken, skipped = [], 0
+        for inner in self.found:
+            if inner.status == UNDECODED or transport.layer_at(inner.buffer, inner.start) is not None:
+                skipped += inner.length
+                continue
+            inner.packets = sorted(set().union(*(self.carriers[packet] for packet in inner.packets)))
+            inner.generated = {INSIDE: frame.number}
+            taken.append(inner)
+        self.found.clear()
+        if skipped:
+            frame.find("warning", "undecoded", "no-frame", f"{skipped} bytes inside belong to no operation")
+        if not self.stream.have and self.stream.span is None:
+            self.carriers.clear()
+        return taken
 
 
 class CarriedStreams:
-    """The inner streams of both directions."""
+    """The inner streams of both directions of a connection."""
 
-    def __init__(self, conversation: NatsConversation) -> None:
-        self.conversation = conversation
-        self.streams = Carried(), Carried()
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.streams: list[Carried | None] = [None, None]
 
-    def take(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
-        """Decode what a chunk completes and show it inside the frame."""
-        stream = self.streams[frame.side]
+    def take(self, frame: Frame, layer: type[Layer], sound: bool) -> list[Frame]:
+        """The operations that a chunk completes. ``sound``: all bytes of its direction before it were captured."""
         if layer is transport.HttpHead:
-            return
+            return []
+        stream = self.streams[frame.side]
+        if stream is None:
+            direction = frame.connection.directions[frame.side]
+            stream = self.streams[frame.side] = Carried(self.protocol, direction, sound)
         data = None
         if not frame.missing and frame.status != MALFORMED:
-            data = s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, stream)
-        if data is None:
-            stream.in_step, stream.data = False, b""
-        elif data:
-            operations = self._cut(frame, stream, data)
-            if self.conversation.hand_on is not None:
-                self.conversation.hand_on += operations
-            else:
-                show(frame, [self._decode(part, frame, style) for part in operations], style)
+            data = s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame)
+        return stream.lose(frame) if data is None else stream.feed(frame, data)
 
-    def _decode(self, operation: Frame, frame: Frame, style: Style | None) -> Frame:
-        operation.number = frame.number
-        self.conversation.decode(operation, style)
-        return operation
-
-    def _cut(self, frame: Frame, stream: Carried, more: bytes) -> list[Frame]:
-        """The operations that these bytes complete."""
-        if not stream.data:
-            stream.packets, stream.first_ns = [], frame.first_ns
-        data = stream.data + more
-        packets = sorted({*stream.packets, *frame.packets})
-        start = 0
-        if not stream.in_step:
-            found = cutting.search(data, final=False)
-            start, stream.in_step = found.position, found.found
-        found_frames: list[Frame] = []
-        while stream.in_step:
-            split = cutting.split(data[start:] if start else data)
-            base = start
-            for end in split.ends[: MAX_OPERATIONS - len(found_frames)]:
-                found_frames.append(self._frame(frame, stream, data, start, base + end, packets))
-                start = base + end
-            if split.bad is None:
-                break
-            frame.find("error", "malformed", "not-a-frame", split.bad)
-            found = cutting.search(data[start:], final=False)
-            start, stream.in_step = start + found.position, found.found
-        stream.data, stream.offset = data[start:], stream.offset + start
-        stream.packets = packets if stream.data else []
-        if len(stream.data) > cutting.MAX_BODY_BYTES + cutting.MAX_CONTROL_LINE:
-            stream.data, stream.in_step = b"", False
-            frame.find("warning", "limit", "carried", "an operation inside is too long to be kept")
-        return found_frames
-
-    def _frame(self, frame: Frame, stream: Carried, data: bytes, start: int, stop: int, packets: list[int]) -> Frame:
-        size, offset = stop - start, stream.offset + start
-        times = frame.ready, frame.time_ns, stream.first_ns
-        return Frame(frame.connection, frame.side, data, start, stop, offset, size, 0, packets, *times)
+    def lose(self, frame: Frame) -> list[Frame]:
+        """Bytes of the direction before this frame were not captured."""
+        stream = self.streams[frame.side]
+        return [] if stream is None else stream.lose(frame)
 
 
 def s2_plain(frame: Frame) -> bytes | None:
@@ -118,18 +125,15 @@ def s2_plain(frame: Frame) -> bytes | None:
     return told.data
 
 
-def websocket_plain(frame: Frame, stream: Carried) -> bytes | None:
+def websocket_plain(frame: Frame) -> bytes | None:
     """The plain bytes of a data frame, none for control frames; None if they cannot be read."""
     values = frame.values
-    first = values["flags_opcode"]
-    data = values["data"]
-    if first & 0x0F not in (0, 1, 2):
+    first, data = values["flags_opcode"], values["data"]
+    if first & 0x0F not in (1, 2):
         return b""
-    if first & 0x0F:
-        stream.compressed = bool(first & transport.COMPRESSED)
     if "masking_key" in values:
         data = transport.unmask(data, values["masking_key"])
-    if not stream.compressed:
+    if not first & transport.COMPRESSED:
         return bytes(data)
     inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     try:
@@ -141,31 +145,3 @@ def websocket_plain(frame: Frame, stream: Carried) -> bytes | None:
         frame.find("warning", "limit", "carried", f"more than {cutting.MAX_BODY_BYTES} bytes when decompressed")
         return None
     return plain
-
-
-def show(frame: Frame, operations: list[Frame], style: Style | None) -> None:
-    """Put decoded operations into the frame of the chunk that completed them."""
-    if not operations:
-        return
-    frame.inner = [Inner(part.layer, part.data, None) for part in operations if part.layer is not None]
-    counts = Counter(part.type or "?" for part in operations)
-    told = " ".join(name if count == 1 else f"{name}*{count}" for name, count in counts.items())
-    frame.generate("operations", told)
-    for part in operations:
-        frame.findings = [*frame.findings, *part.findings] if part.findings else frame.findings
-        frame.expects_response = frame.expects_response or part.expects_response
-        if part.request is not None and frame.request is None and part.request != frame.number:
-            frame.request, frame.latency_ns = part.request, part.latency_ns
-        if part.protocol != frame.protocol and frame.protocol == "nats":
-            frame.protocol = part.protocol
-    frame.dialect = operations[-1].dialect
-    if style is not None and frame.layers is not None:
-        outer = next(iter(frame.layers.values()))
-        outer.update(frame.generated if frame.generated is not NOTHING else {})
-        frame.layers["nats"] = {"operations": [record_of(part) for part in operations]}
-
-
-def record_of(operation: Frame) -> dict[str, Any]:
-    """The record of one operation: its own fields, those of what it carries beside them."""
-    layers = dict(operation.layers or {})
-    return {**layers.pop("nats", {}), **layers}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
 from wiredecode.frame import NOTHING, Frame
@@ -19,10 +18,12 @@ from wiredecode.protocols.nats import names, transport
 from wiredecode.protocols.nats.carried import CarriedStreams
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.layers import DEDICATED, GRAMMARS, WITH_ORIGIN, Unknown
-from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.options import LEAF_MARKS
 from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_plan
 from wiredecode.protocols.reading import Plan
+
+if TYPE_CHECKING:
+    from wiredecode.protocols.nats.protocol import Nats
 
 NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
@@ -37,17 +38,11 @@ Attach = Callable[[Frame, str | None, bytes, int, Style | None, Any], None]
 
 
 @cache
-def inner_protocol() -> Any:
-    """What decodes payloads: Liftbridge; imported late, it needs names from here."""
-    try:
-        return importlib.import_module("wiredecode.protocols.liftbridge")
-    except ImportError:
-        return None
+def attach_inner() -> Attach:
+    """What decodes payloads; imported when the first one is met, it takes as long as all of NATS."""
+    from wiredecode.protocols import liftbridge
 
-
-@cache
-def attach_inner() -> Attach | None:
-    return getattr(inner_protocol(), "attach", None)
+    return liftbridge.attach
 
 
 @dataclass(slots=True)
@@ -75,6 +70,10 @@ class Waiting:
 class Side:
     """What one end said."""
 
+    reached: int = 0
+    """Stream offset behind its last frame."""
+    whole: bool = True
+    """No byte of it was lost so far."""
     pings: deque[Waiting] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     said: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
@@ -83,8 +82,8 @@ class Side:
 class NatsConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection, link: str | None, memory: Memory) -> None:
-        self.connection, self.memory = connection, memory
+    def __init__(self, connection: Connection, link: str | None, protocol: Nats) -> None:
+        self.connection, self.memory = connection, protocol.memory
         self.client = connection.initiator
         self.whole = connection.initiator is not None
         """Seen from the start: what was not subscribed was never subscribed."""
@@ -100,7 +99,7 @@ class NatsConversation(Conversation):
         self.verbose: deque[Waiting] | None = deque(maxlen=MAX_WAITING) if self.whole else None
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
-        self.carried = CarriedStreams(self)
+        self.carried = CarriedStreams(protocol)
         self.connected = self.tls_told = False
 
     # Reading.
@@ -108,6 +107,11 @@ class NatsConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         plan = self.plans.get(frame.buffer[frame.start : frame.start + 4]) or self._plan(frame)
         frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
+        if frame.generated is NOTHING:  # no operation inside a chunk
+            said = self.sides[frame.side]
+            if frame.offset != said.reached or frame.missing:
+                self._lost(frame, said)
+            said.reached = frame.offset + frame.length
         if plan is None:
             self._transport(frame, style)
             return
@@ -128,10 +132,24 @@ class NatsConversation(Conversation):
             if "headers" in values:
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
         if "data" in values:
-            attach = attach_inner()
-            if attach is not None and not frame.missing:
-                start = frame.length - len(values["data"]) - 2
-                attach(frame, subject, values["data"], start, style, self.memory.inner)
+            data = values["data"]
+            attach_inner()(frame, subject, data, frame.length - len(data) - 2, style, self.memory.inner)
+        elif frame.missing and "size" in values:
+            start = frame.length - 2 - values["size"] + values.get("header_size", 0)
+            if start < frame.stop - frame.start:
+                attach_inner()(frame, subject, frame.data[start:], start, style, self.memory.inner)
+
+    def _lost(self, frame: Frame, said: Side) -> None:
+        """Bytes before or of this frame were not captured: what counts on all of them cannot go on."""
+        said.whole = False
+        for side in self.sides:
+            side.pings.clear()
+        self.verbose = None
+        self.hand_on += self.carried.lose(frame)
+        if self.memory.inner:
+            from wiredecode.protocols import liftbridge
+
+            liftbridge.interrupt(self.connection.number, frame.side, self.memory.inner)
 
     def _plan(self, frame: Frame) -> Plan | None:
         """The plan of an operation in any spelling; None: it is no operation."""
@@ -180,7 +198,10 @@ class NatsConversation(Conversation):
                 frame.find("note", "protocol", "tls", "the connection goes on in TLS: what follows is encrypted")
         plan_for(layer, title).read(frame, style)
         if layer.filter_name not in (proxy.NAME, "tls"):
-            self.carried.take(frame, layer, style)
+            sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
+            self.hand_on += self.carried.take(frame, layer, sound)
+            if style is not None and frame.layers is not None and frame.generated is not NOTHING:
+                frame.layers[layer.filter_name].update(frame.generated)
 
     # Who is who, and what kind of link.
 
@@ -235,8 +256,10 @@ class NatsConversation(Conversation):
         self.plans.clear()
         frame.dialect = self.link
         name = options.get("name")
-        if isinstance(name, str) and hasattr(inner_protocol(), "introduce"):
-            for key, value in inner_protocol().introduce(name, self.memory.inner).items():
+        if isinstance(name, str) and name.startswith("LIFT."):
+            from wiredecode.protocols import liftbridge
+
+            for key, value in liftbridge.introduce(name, self.memory.inner).items():
                 frame.generate(key, printable(value))
         verbose = self.link == names.CLIENT and options.get("verbose", True) is not False
         if not verbose:
@@ -338,17 +361,14 @@ class NatsConversation(Conversation):
             return
         subscription = self.subscriptions.get(sid)
         if subscription is not None:
-            frame.generated = subscription.told
+            told = subscription.told
+            frame.generated = told if frame.generated is NOTHING else {**frame.generated, **told}
             subscription.delivered += 1
             if subscription.delivered == subscription.most:
                 self._end(sid, subscription)
-        elif self.whole and self._knows_subscriptions(frame):
+        elif self.whole and self.sides[1 - frame.side].whole:
             frame.find("note", "protocol", "not-subscribed", f"sid {printable(sid)} was not subscribed here", "sid")
         self._exchange(frame)
-
-    def _knows_subscriptions(self, frame: Frame) -> bool:
-        """Whether all subscriptions of this connection can be known."""
-        return not self.connection.directions[1 - frame.side].missing
 
     def _forward(self, frame: Frame) -> None:
         """A message between servers."""

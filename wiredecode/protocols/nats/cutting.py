@@ -30,9 +30,13 @@ NAME = re.compile(
     rb"(CONNECT|INFO|PING|PONG|\+OK|-ERR)|(H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])(?=[ \t])", re.IGNORECASE
 )
 """The name of an operation; those of the second kind need a blank after them."""
-CANDIDATE = re.compile(
+OPERATION_START = (
     rb"(?:\A|(?<=\n))(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])"
-    rb"|[\x14-\x17]\x03[\x00-\x04]|[\x00\x01][\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
+)
+LINE_CANDIDATE = re.compile(OPERATION_START)
+"""Lines that begin like an operation."""
+CANDIDATE = re.compile(
+    OPERATION_START + rb"|[\x14-\x17]\x03[\x00-\x04]|[\x00\x01][\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
 )
 """Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks."""
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")

@@ -10,7 +10,7 @@ from wiredecode.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.nats import cutting, transport
-from wiredecode.protocols.nats.conversation import NatsConversation, inner_protocol
+from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.layers import LAYERS
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
@@ -95,7 +95,7 @@ class Nats(Protocol):
 
     def _late(self, data: bytes, final: bool, port: bool) -> Answer:
         """The first bytes seen of a direction that began before."""
-        for match in cutting.CANDIDATE.finditer(data):
+        for match in cutting.LINE_CANDIDATE.finditer(data):
             position = match.start()
             names, ends, cut = cutting.chain(data, position)
             if any(name not in cutting.NAMES for name in names):
@@ -103,8 +103,8 @@ class Nats(Protocol):
             if believed(names, ends, port, final):
                 return Verdict(position, client=cutting.role(names))
             if ends == cutting.CUT and cut and not final and len(data) - position < cutting.SEARCH_BYTES:
-                return Undecided()
-        return Rejected() if final or len(data) >= IDENTIFY_BYTES else Undecided()
+                return Undecided(max(0, position - 1))  # the byte before shows that a line begins
+        return Rejected() if final else Undecided(cutting.keep_from(data))
 
     def split(self, data: bytes) -> Split:
         return cutting.split(data)
@@ -113,11 +113,12 @@ class Nats(Protocol):
         return cutting.search(data, final=final)
 
     def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
-        return NatsConversation(connection, dialect, self.memory)
+        return NatsConversation(connection, dialect, self)
 
     def layers(self) -> Iterable[type[Layer]]:
-        carried = inner_protocol().all_layers() if hasattr(inner_protocol(), "all_layers") else ()
-        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *carried]
+        from wiredecode.protocols import liftbridge
+
+        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *liftbridge.all_layers()]
 
 
 def tells(word: bytes, line: bytes) -> bool:
