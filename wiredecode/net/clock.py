@@ -8,6 +8,8 @@ from wiredecode.capture.batch import Int64s
 
 FEW = 24
 """Packets up to which a loop is faster than columns (measured)."""
+LATEST = 1 << 62
+"""Capture time ends here, in the year 2116: absurd times in a file must not add up beyond 64 bits."""
 
 
 class Clock:
@@ -26,12 +28,12 @@ class Clock:
 
     def advance(self, time_ns: Int64s) -> Int64s:
         """The capture time of each packet of the next batch, ns."""
-        if len(time_ns) < FEW:
+        if len(time_ns) < FEW or abs(self._shift) > LATEST:
             return self._one_by_one(time_ns)
         adjusted = time_ns + self._shift if self._shift else time_ns
         if self.now is None:
-            self.now = int(adjusted[0])
-        clock: Int64s = np.maximum(np.maximum.accumulate(adjusted), self.now)
+            self.now = min(int(adjusted[0]), LATEST)
+        clock: Int64s = np.clip(np.maximum.accumulate(adjusted), self.now, LATEST)
         if int((clock - adjusted).max()) > self._step_ns:
             return self._one_by_one(time_ns)
         self.now = int(clock[-1])
@@ -39,11 +41,11 @@ class Clock:
 
     def _one_by_one(self, time_ns: Int64s) -> Int64s:
         times, shift, clock = time_ns.tolist(), self._shift, []
-        now = times[0] if self.now is None else self.now
+        now = min(times[0], LATEST) if self.now is None else self.now
         for time in times:
             if now - (time + shift) > self._step_ns:
                 shift = now - time
-            now = max(now, time + shift)
+            now = min(max(now, time + shift), LATEST)
             clock.append(now)
         self.now, self._shift = now, shift
         return np.array(clock, np.int64)
