@@ -53,6 +53,14 @@ class Short(Exception):
         return problem
 
 
+class Unfit(Short):
+    """Bytes that cannot be the field, whatever follows."""
+
+    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
+        super().__init__(field, 0, 0, start, partial)
+        self.reason = reason
+
+
 def take(field: str, position: int, length: int, end: int) -> int:
     """Return the end of ``length`` bytes at ``position``, or raise :class:`Short`."""
     if length < 0 or position + length > end:

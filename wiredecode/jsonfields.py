@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from wiredecode.fields import Kind, Short, plain, redacted, text
-from wiredecode.layer import Layer, Range, Style
-from wiredecode.textlines import TextLayer, Unfit, line_stop
-
-if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
+from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
+from wiredecode.layer import Layer, Style
+from wiredecode.tails import TailLayer
+from wiredecode.textlines import line_stop
 
 MAX_DEPTH = 64
 """Nesting of arrays and objects that is followed."""
@@ -109,11 +107,6 @@ def clean(value: str) -> str:
         return value.encode("utf-8", "backslashreplace").decode()
 
 
-def moved(problem: Short, prefix: str, origin: int) -> Short:
-    """The problem as the careful decoder tells it: its full path, counted from the start of the frame."""
-    return Unfit(prefix + problem.field, problem.reason, problem.start - origin)
-
-
 def hidden(value: Any) -> Any:
     """What stands for a secret value; what is empty or only a truth value hides nothing."""
     if value is None or value is False or value is True or value in ("", [], {}):
@@ -158,13 +151,13 @@ def renamed(cls: type[JsonObject]) -> type[JsonObject]:
     return cls
 
 
-class JsonObject(TextLayer):
+class JsonObject(TailLayer):
     """Base of JSON objects with declared members.
 
     ``layout`` is how the object was written: for each value what stands before it, its member and its text.
     """
 
-    __slots__ = ("layout", "tail")
+    __slots__ = written = ("layout", "tail")
     by_name: ClassVar[dict[str, Member]] = {}
 
     def __init_subclass__(cls, **kw: Any) -> None:
@@ -283,38 +276,3 @@ class JsonObject(TextLayer):
             secret = plain(cls.by_name[name]).secret and not style.secrets
             record[name] = hidden(content) if secret else shown(content, style.secrets)
         return {**shown(fields.get("other", {}), style.secrets), **record}
-
-    # Compiling: such messages are rare, the reader is the same for all.
-
-    @classmethod
-    def emit_tail(cls, em: Emitter) -> None:
-        target, style = em.scopes[-1].target, em.constant(em.style)
-        if em.careful:
-            arguments = f"b, p, e, o, {target}, r, {em.scopes[-1].prefix}"
-            em.line(f"p = {em.constant(cls.read_carefully)}({arguments})")
-        else:
-            em.line(f"p = {em.constant(cls.read_fast)}(b, p, e, {target}, {style})")
-
-    @classmethod
-    def read_fast(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
-        """The tail for ``head``, ``walk`` and ``record``."""
-        reader = cls()
-        stop = reader.read_tail(b, p, e)
-        if reader.problem is not None:
-            raise reader.problem
-        target.update(reader.values() if style is None else cls.present(reader, style))
-        return stop
-
-    @classmethod
-    def read_carefully(
-        cls, b: bytes, p: int, e: int, o: int, target: dict[str, Any], ranges: dict[str, Range], prefix: str
-    ) -> int:
-        """The tail for the careful decoder, ranges counted from ``o``."""
-        reader = cls()
-        stop = reader.read_tail(b, p, e)
-        target.update(reader.values())
-        for path, (first, last) in reader.flat_ranges():
-            ranges[prefix + path] = (first - o, last - o)
-        if reader.problem is not None:
-            raise moved(reader.problem, prefix, o)
-        return stop

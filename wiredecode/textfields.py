@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import Kind, Short, printable, text
+from wiredecode.fields import Kind, Short, Unfit, printable, text
 from wiredecode.layer import Layer
-from wiredecode.textlines import TextLayer, Unfit, begin_line, line_stop, token_line, token_pattern
+from wiredecode.textlines import TextLayer, begin_line, line_stop, token_line, token_pattern
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import Kind, Optional, Short, Test, plain
+from wiredecode.fields import Kind, Optional, Test, plain
 from wiredecode.layer import Layer
 
 if TYPE_CHECKING:
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 STRAY = (b"\v", b"\f")
 """Blanks to ``bytes.split`` that separate no tokens; like a stray CR they need a closer look."""
-
-
-class Unfit(Short):
-    """Bytes that cannot be the field, whatever follows."""
-
-    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
-        super().__init__(field, 0, 0, start, partial)
-        self.reason = reason
 
 
 class TextLayer(Layer):

@@ -290,3 +290,18 @@ def test_a_capture_without_packets_is_no_error(run: Run, tmp_path: Path) -> None
     result = run("pcap", tmp_path / "none.pcap")
     assert (result.code, result.raw) == (0, b"")
     assert "0 read" in result.err
+
+
+def test_a_limit_can_be_changed_by_its_name(run: Run, captures: Path) -> None:
+    shuffled = str(captures / "rabbitmq-stream" / "d_shuffled_dups.pcap")
+    assert "limits" not in run("pcap", shuffled, "--summary").err
+    strict = run("pcap", shuffled, "--summary", "--limit", "buffered_segments=0", "--limit", "hole_seconds=0.5")
+    assert strict.code == 0
+    assert "buffered_segments" in strict.err
+
+
+@pytest.mark.parametrize("wrong", ["nonsense=1", "hole_seconds=soon", "hole_seconds", "buffered_bytes=-1"])
+def test_a_wrong_limit_is_one_line(run: Run, captures: Path, wrong: str) -> None:
+    found = run("pcap", str(captures / "rabbitmq-stream" / "c43_basic.pcap"), "--limit", wrong)
+    assert found.code == 2
+    assert len(found.err.splitlines()) == 1

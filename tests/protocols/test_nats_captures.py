@@ -29,8 +29,6 @@ from wiredecode.capture import open_capture
 from wiredecode.frame import Frame
 from wiredecode.layer import Layer
 from wiredecode.protocols.nats import Nats
-from wiredecode.protocols.nats.conversation import NatsConversation
-from wiredecode.protocols.nats.memory import Memory
 
 NATS = Path(__file__).parent.parent.parent / "captures" / "nats"
 FILES = sorted(path for path in NATS.iterdir() if path.suffix == ".pcap")
@@ -41,6 +39,11 @@ SMALL = [path for path in WHOLE if path.stat().st_size < 30_000]
 
 def read(path: Path) -> Run:
     return dissect(open_capture([path]), known=(Nats(),))
+
+
+def outer(run: Run) -> Run:
+    """Without the operations inside chunks."""
+    return Run([frame for frame in run.frames if not truth_nats.is_inside(frame)], run.totals)
 
 
 each_whole = pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in WHOLE])
@@ -166,7 +169,7 @@ def test_traffic_of_other_protocols_is_not_claimed(path: Path) -> None:
 @pytest.mark.parametrize("lost", [5, 9, 14])
 def test_an_s2_stream_goes_on_after_a_hole(lost: int) -> None:
     whole = read(NATS / "50-server-links.pcap")
-    route = [part for part in dialogue(whole) if part.connection == 2]
+    route = [part for part in dialogue(outer(whole)) if part.connection == 2]
     packets = craft(route, every(300), 6222)
     run = dissect(batches(packets[: 3 + lost] + packets[4 + lost :]), known=(Nats(),))
     assert run.totals.closes
@@ -178,18 +181,43 @@ def test_an_s2_stream_goes_on_after_a_hole(lost: int) -> None:
     assert not any(frame.generated.get("crc_status") == "bad" for frame in run.frames)
 
 
-def test_operations_inside_chunks_can_become_frames_of_their_own() -> None:
+@pytest.mark.parametrize("name", ["50-server-links", "14-cluster-routes"])
+def test_what_clients_said_to_each_other_passed_between_servers(name: str) -> None:
+    told = json.loads((NATS / f"{name}.truth.json").read_text())
+    links = [frame for frame in read(NATS / f"{name}.pcap").frames if frame.type in ("RMSG", "HMSG", "LMSG")]
+    assert truth_nats.not_passed_on(told, links) == []
+    assert truth_nats.not_passed_on(told, [frame for frame in links if frame.values["size"] > 100]) != []
+
+
+def test_operations_inside_chunks_are_frames_of_their_own() -> None:
     run = read(NATS / "50-server-links.pcap")
-    frames = [frame for frame in run.frames if frame.connection.number == 2]
-    conversation = NatsConversation(frames[0].connection, None, Memory())
-    conversation.hand_on = []
-    for frame in frames:
-        frame.generated, frame.findings = {}, ()
-        conversation.decode(frame, None)
-    inside = conversation.hand_on
-    assert sum(len(frame.inner) for frame in run.frames if frame.connection.number == 2) == len(inside) > 60
-    assert all(frame.data.endswith(b"\r\n") for frame in inside)
-    assert [frame.packets for frame in inside] == sorted(frame.packets for frame in inside)
+    by_number = {frame.number: frame for frame in run.frames}
+    assert list(by_number) == list(range(1, len(run.frames) + 1))
+    reached: dict[tuple[int, int], int] = {}
+    inside = [frame for frame in run.frames if truth_nats.is_inside(frame)]
+    assert len(inside) > 250
+    for frame in inside:
+        way = frame.connection.number, frame.side
+        assert frame.offset == reached.get(way, 0), "the plain bytes of a direction, without holes"
+        reached[way] = frame.offset + frame.length
+        chunk = by_number[frame.generated["inside"]]
+        assert chunk.type in ("S2 chunk", "WebSocket frame")
+        assert (chunk.time_ns, chunk.ready, chunk.side) == (frame.time_ns, frame.ready, frame.side)
+        assert set(chunk.packets) <= set(frame.packets)
+        assert frame.layers is not None
+        assert frame.layers["nats"]["inside"] == chunk.number < frame.number
+        assert frame.sender is not None
+        assert frame.data.endswith(b"\r\n")
+    answered = [frame for frame in inside if frame.type == "PONG"]
+    assert answered
+    assert all(by_number[frame.request or 0].type == "PING" for frame in answered)
+
+
+def test_bytes_are_accounted_for_in_chunks() -> None:
+    run = read(NATS / "50-server-links.pcap")
+    assert run.totals.closes
+    assert run.totals.framed == sum(frame.length for frame in run.frames if not truth_nats.is_inside(frame))
+    assert sum(run.totals.frames.values()) == len(run.frames)
 
 
 CUTTINGS: dict[str, Cutting] = {
@@ -217,7 +245,7 @@ def said(frame: Frame) -> dict[str, object]:
 
 def test_s2_streams_cut_anywhere() -> None:
     run = read(NATS / "50-server-links.pcap")
-    parts = dialogue(run, 60)
+    parts = dialogue(outer(run), 60)
     whole = dissect(batches(craft(parts, every(100_000), 6222)), known=(Nats(),))
     cut = dissect(batches(craft(parts, random_cuts(5, 200), 6222)), known=(Nats(),))
     assert [said(frame) for frame in cut.frames] == [said(frame) for frame in whole.frames]

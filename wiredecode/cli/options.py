@@ -80,6 +80,15 @@ MaxBuffer = Annotated[
     ),
 ]
 
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="Change a limit of reassembly, as in fragment_seconds=5; an unknown name lists them all. Repeatable.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -141,13 +150,25 @@ def decode_as(choices: list[str] | None) -> dict[int, DecodeAs]:
     return said
 
 
-def limits(hole_seconds: float | None, max_buffer: int | None) -> Limits:
+def limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None = None) -> Limits:
     """The limits of reassembly, where options change them."""
-    from dataclasses import replace
+    from dataclasses import asdict, replace
 
     from wiredecode.net.limits import MIB, Limits
 
     chosen = Limits()
+    known = asdict(chosen)
+    for choice in others or ():
+        name, _, text = choice.partition("=")
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} is no limit; there is {', '.join(known)}", param_hint="--limit")
+        try:
+            value = type(known[name])(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value < 1 << 62:
+            raise typer.BadParameter(f"{choice!r} needs a number, as in {name}={known[name]}", param_hint="--limit")
+        chosen = replace(chosen, **{name: value})
     if hole_seconds is not None:
         chosen = replace(chosen, hole_seconds=hole_seconds)
     if max_buffer is not None:

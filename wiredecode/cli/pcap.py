@@ -44,6 +44,7 @@ def pcap(
     to: options.To = None,
     hole_timeout: options.HoleSeconds = None,
     max_buffer: options.MaxBuffer = None,
+    limit: options.LimitOption = None,
     summary_json: Annotated[
         Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
     ] = None,
@@ -63,7 +64,7 @@ def pcap(
     style = None if summary else Style(_show_bytes(json, bytes_.value), show_secrets)
     dissector = Dissector(
         decode_as=options.decode_as(decode_as),
-        limits=options.limits(hole_timeout, max_buffer),
+        limits=options.limits(hole_timeout, max_buffer, limit),
         style=style,
         link_responses=not summary,
     )

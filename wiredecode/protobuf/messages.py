@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from wiredecode.fields import Array, Kind, Short, take
+from wiredecode.fields import Array, Kind, Short, Unfit, take
 from wiredecode.protobuf.kinds import Repeated, Scalar
 from wiredecode.protobuf.unknown import UnknownField, UnknownFields
 from wiredecode.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint, write_varint
 from wiredecode.tails import TailLayer, moved
-from wiredecode.textlines import Unfit
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wiredecode import compiler
-from wiredecode.fields import take
-from wiredecode.textlines import Unfit
+from wiredecode.fields import Unfit, take
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter

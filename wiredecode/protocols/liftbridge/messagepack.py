@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple
 from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Text, printable, take, text
 from wiredecode.layer import Layer
 from wiredecode.tails import TailLayer, moved
-from wiredecode.textlines import Unfit
 
 MAX_DEPTH = 32
 """Deepest nesting of a value that is not declared."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Binary, Test, take
+from wiredecode.fields import Array, Binary, Test, Unfit, take
 from wiredecode.textfields import Decimal, Piece, Until
-from wiredecode.textlines import TextLayer, Unfit, tokens_left
+from wiredecode.textlines import TextLayer, tokens_left
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
