@@ -14,7 +14,7 @@ from operator import attrgetter
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.frame import OK, UNDECODED, Finding, Frame
-from wiredecode.identify import Candidate, DecodeAs, Identified, Identifier
+from wiredecode.identify import Candidate, Candidates, DecodeAs, Identified, Identifier
 from wiredecode.layer import Style
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
@@ -121,7 +121,7 @@ class Dialogue:
 
     def can_decode(self, frame: Frame) -> bool:
         """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
-        return frame.status == OK or (frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes)
+        return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
 
     def _begin(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
@@ -144,7 +144,9 @@ class Dialogue:
         # None of these was known before the protocol was: they follow that packet, in the order in which they came.
         self.out[before:] = sorted(self.out[before:], key=attrgetter("ready"))
         for frame in self.out[before:]:
-            frame.ready = max(frame.ready, known.ready)
+            if frame.ready >= known.ready:
+                break
+            frame.ready = known.ready
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
@@ -185,8 +187,8 @@ class Dissector:
         self.style, self.link_responses = style, link_responses
         self.totals = Totals()
         tried = registry.known() if known is None else map(registry.as_known, known)
-        self._candidates = tuple(map(Candidate, tried))
-        sessions = {one.known.name: one for one in self._candidates}
+        self._candidates = Candidates(tried)
+        sessions = {one.known.name: one for one in self._candidates.all}
         self._decode_as = {
             port: DecodeAs(sessions[said.protocol.name].protocol, said.dialect)
             if said.protocol.name in sessions
@@ -253,7 +255,7 @@ class Dissector:
                 continue
             dialogue = self._dialogues.get(connection.number)
             if dialogue is None:
-                dialogue = Dialogue(connection, self._candidates, self._decode_as, self._pending)
+                dialogue = Dialogue(connection, self._candidates.order(connection), self._decode_as, self._pending)
                 self._dialogues[connection.number] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)
@@ -298,13 +300,20 @@ class Dissector:
         if watermark is not None:
             while count and pending[count - 1].ready >= watermark:
                 count -= 1
+        dialogues, linking = self._dialogues, self.link_responses
         for frame in pending[:count]:
-            dialogue = self._dialogues[frame.connection.number]
+            dialogue = dialogues[frame.connection.number]
             conversation = dialogue.conversation
             assert conversation is not None
-            yield from self._decode(frame, conversation, dialogue.can_decode(frame))
+            self._decode(frame, conversation, frame.status == OK or dialogue.can_decode(frame))
+            if linking:
+                yield from self._link(frame)
+            else:
+                yield frame
             while conversation.hand_on:
-                yield from self._decode(conversation.hand_on.pop(0), conversation, True)
+                inner = conversation.hand_on.pop(0)
+                self._decode(inner, conversation, True)
+                yield from self._link(inner) if linking else (inner,)
         del pending[:count]
         if not pending:
             for number in self._ended:
@@ -313,8 +322,8 @@ class Dissector:
                 self._notes.pop((number, 1), None)
             self._ended.clear()
 
-    def _decode(self, frame: Frame, conversation: Conversation, readable: bool) -> Iterator[Frame]:
-        """Number and decode a frame; yield it, or those that need not wait for a response any more."""
+    def _decode(self, frame: Frame, conversation: Conversation, readable: bool) -> None:
+        """Number and decode a frame, and count it."""
         self._number += 1
         frame.number = self._number
         if readable:
@@ -328,10 +337,6 @@ class Dissector:
         for finding in frame.findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
-        if self.link_responses:
-            yield from self._link(frame)
-        else:
-            yield frame
 
     def _attach_notes(self, frame: Frame) -> None:
         """Tell what reassembly met in the first frame of the direction that was complete after it."""

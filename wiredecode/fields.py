@@ -287,21 +287,6 @@ class Boolean(UInt8):
         return str(self.present(x, str)).lower()
 
 
-class Timestamp(Int64):
-    """Signed 64-bit milliseconds since the Unix epoch; RFC 3339 in records."""
-
-    column = "timestamp[ms, UTC]"
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
-        return rfc3339_ms(value)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(rfc3339_ms)}({expression})"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(rfc3339_ms(x))
-
-
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
     return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
@@ -313,19 +298,36 @@ def rfc3339_ns(nanoseconds: int) -> str | int:
     return f"{_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
 
 
-class TimestampNs(Int64):
+class Moment(Kind):
+    """Base of times: numbers that records show as RFC 3339 text."""
+
+    @staticmethod
+    def spell(value: int) -> str | int:
+        """The text, or the number itself where there is none."""
+        raise NotImplementedError
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
+        return self.spell(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.spell)}({expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(self.spell(x))
+
+
+class Timestamp(Moment, Int64):
+    """Signed 64-bit milliseconds since the Unix epoch; RFC 3339 in records."""
+
+    column = "timestamp[ms, UTC]"
+    spell = staticmethod(rfc3339_ms)
+
+
+class TimestampNs(Moment, Int64):
     """Signed 64-bit nanoseconds since the Unix epoch; RFC 3339 in records."""
 
     column = "timestamp[ns, UTC]"
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
-        return rfc3339_ns(value)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(rfc3339_ns)}({expression})"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(rfc3339_ns(x))
+    spell = staticmethod(rfc3339_ns)
 
 
 class Varint(Kind):

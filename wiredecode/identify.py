@@ -46,6 +46,24 @@ class DecodeAs:
     dialect: str | None = None
 
 
+class Candidates:
+    """The protocols of one dissection, in the order in which they are tried on a connection."""
+
+    def __init__(self, known: Iterable[Known]) -> None:
+        self.all = tuple(map(Candidate, known))
+        self._ports = frozenset(port for one in self.all for port in one.known.ports)
+        self._orders: dict[tuple[int, ...], tuple[Candidate, ...]] = {}
+
+    def order(self, connection: Connection) -> tuple[Candidate, ...]:
+        """Those with a port of the connection first: the others need not be imported where these know their own."""
+        ports = tuple(port for port in connection.ports if port in self._ports)
+        order = self._orders.get(ports)
+        if order is None:
+            order = tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
+            self._orders[ports] = order
+        return order
+
+
 class Candidate:
     """A protocol in one dissection: imported, and given its memory, when it is first held against bytes."""
 
@@ -130,10 +148,6 @@ class Identifier:
     last_ready: int = 0
     runs: list[Run | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
-
-    def __post_init__(self) -> None:
-        # Those with the port first: the others need not be imported where these know their own.
-        self.candidates = tuple(sorted(self.candidates, key=lambda one: not one.has_port(self.connection)))
 
     def forced(self) -> Identified | None:
         """What ``decode_as`` says of the ports; the destination of the first packet counts first."""

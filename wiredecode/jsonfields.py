@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
-from wiredecode.layer import Layer, Style
+from wiredecode.layer import Layer, Range, Style
 from wiredecode.tails import TailLayer
 from wiredecode.textlines import line_stop
 
@@ -264,6 +264,27 @@ class JsonObject(TailLayer):
         return b"".join(out) + (b"," + more if more else b"") + self.tail
 
     # Showing.
+
+    @classmethod
+    def holds_secrets(cls) -> bool:
+        return True
+
+    def secret_ranges(self) -> Iterator[Range]:
+        """Where the values stand that records hide or, replaced by a later one of the same name, do not show."""
+        position = self.start
+        for gap, path, raw in self.layout:
+            position += len(gap)
+            if not path or self._is_secret(path):
+                quoted = int(raw.startswith(b'"'))
+                yield position + quoted, position + len(raw) - quoted
+            position += len(raw)
+
+    def _is_secret(self, path: str) -> bool:
+        name = path.removeprefix("other.")
+        other = self.fields.get("other", {})
+        value = {name: other[name]} if path != name and name in other else self.fields.get(path)
+        declared = self.by_name.get(path)
+        return (declared is not None and declared.secret) or shown(value, False) != shown(value, True)
 
     @classmethod
     def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:

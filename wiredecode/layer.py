@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.packet import Packet
 
-from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Struct, plain, redacted
+from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Sized, Struct, plain, redacted
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
@@ -137,6 +137,22 @@ class Layer(Packet):
                     yield from element.flat_ranges(f"{path}[{index}].")
 
     @classmethod
+    def holds_secrets(cls) -> bool:
+        """Whether a field, or one of a structure inside, can be a secret."""
+        return any(may_hide(kind) for kind in cls.fields_desc)
+
+    def secret_ranges(self) -> Iterator[Range]:
+        """The byte ranges of the secrets that were read, those of structures inside included."""
+        for kind in map(plain, self.fields_desc):
+            value = self.fields.get(kind.name)
+            for inner in value if isinstance(value, list) else [value]:
+                if isinstance(inner, Layer):
+                    yield from inner.secret_ranges()
+            if kind.secret and value is not None and kind.name in self.ranges:
+                start, stop = self.ranges[kind.name]
+                yield start + (int(kind.minimum()) if isinstance(kind, Sized) else 0), stop
+
+    @classmethod
     def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
         """The record of dissected or decoded values, JSON-ready: what the compiled record decoder gives in one go."""
         fields = value.fields if isinstance(value, Layer) else value
@@ -168,6 +184,13 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     if isinstance(kind, Binary) and kind.inner is not None and value is not None:
         record.update(kind.inner(value, style.show, {**before, **record}) or {})
     return record
+
+
+def may_hide(kind: Kind) -> bool:
+    """Whether a field is, or can hold, a secret."""
+    kind = plain(kind)
+    inner = kind.element if isinstance(kind, Array) else kind
+    return kind.secret or (isinstance(inner, Struct) and inner.layer.holds_secrets())
 
 
 def _values(value: Any) -> Any:

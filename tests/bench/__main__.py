@@ -1,6 +1,6 @@
 """Run wiredecode, tshark and Scapy side by side on large two-way captures and report medians.
 
-    python -m tests.bench [--size 100] [--rounds 3] [--smoke] [--keep DIR] [--write]
+    python -m tests.bench [--mix NAME...] [--size MB] [--rounds 3] [--smoke] [--keep DIR] [--write]
 
 Every tool writes to a file on a warm page cache; the rounds alternate between the tools. Peers that are not
 installed are left out, and the report says so. Peak memory is the kernel's (``wait4``), so this process stays
@@ -25,15 +25,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.bench.mixes import MIXES
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 REPORT = ROOT / "docs" / "benchmarks.md"
 TABLE = "<!-- measured: python -m tests.bench --write -->"
 """Everything after this line of the report is replaced by ``--write``."""
-MIXES = {
-    "small": "many connections, mostly frames of a few hundred bytes",
-    "batches": "frames of up to a megabyte, whole chunks, compressed sub-batches",
-}
+FLAT_MIX = "small"
+"""What peak memory is measured on as captures grow."""
+SMOKE_MB, SMOKE_PACKETS = 0.5, 500
 WIREDECODE = [sys.executable, "-m", "wiredecode", "pcap"]
 
 
@@ -47,6 +48,8 @@ class Tool:
     """Set for slow tools, which may be limited: the option that a number of packets follows."""
     line_buffered: tuple[str, ...] = ()
     """Options that make the tool write its first line at once, for the time to it."""
+    counts_frames: bool = False
+    """Decodes the protocol's messages, so that frames per second can be told."""
 
     def arguments(self, file: Path, limit: int) -> list[str]:
         count = (*self.count_option, str(limit)) if self.count_option and limit else ()
@@ -58,6 +61,8 @@ class Runs:
     """What was measured of one tool on one capture."""
 
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    """User and system time; less disturbed by other work on the machine."""
     peak_kib: list[int] = field(default_factory=list)
     first_line: list[float] = field(default_factory=list)
     output_bytes: int = 0
@@ -72,13 +77,17 @@ class Capture:
     path: Path
     size: int
     packets: int
+    frames: int
+    """Messages of the protocols, by wiredecode's totals."""
+    undecoded: int
+    """Payload bytes in no frame; 0 or the measurement is worth nothing."""
 
 
 def tools() -> tuple[list[Tool], list[str]]:
     """The tools that are installed, and a sentence for each one that is not."""
     found = [
-        Tool("wiredecode --summary", (*WIREDECODE, "--summary")),
-        Tool("wiredecode --json", (*WIREDECODE, "--json")),
+        Tool("wiredecode --summary", (*WIREDECODE, "--summary"), counts_frames=True),
+        Tool("wiredecode --json", (*WIREDECODE, "--json"), counts_frames=True),
     ]
     missing = []
     if tshark := shutil.which("tshark"):
@@ -101,12 +110,26 @@ def tools() -> tuple[list[Tool], list[str]]:
 
 
 def generate(mix: str, megabytes: float, folder: Path) -> Capture:
-    """Make the capture in another process, see the module's docstring."""
+    """Make the capture in another process, see the module's docstring, and count what is in it."""
     path = folder / f"{mix}-{megabytes:g}.pcap"
     command = [sys.executable, "-m", "tests.bench.multiply", "--mix", mix, "--size", str(megabytes)]
     done = subprocess.run([*command, "-o", str(path)], cwd=ROOT, check=True, stdout=subprocess.PIPE)
     made = json.loads(done.stdout)
-    return Capture(mix, path, made["bytes"], made["packets"])
+    return Capture(mix, path, made["bytes"], made["packets"], *decoded(path))
+
+
+def decoded(path: Path) -> tuple[int, int]:
+    """Frames and undecoded bytes, from the totals of a run that is not timed; (0, 0) if it fails."""
+    totals = path.with_suffix(".totals.json")
+    command = [*WIREDECODE, str(path), "--summary", "--quiet", "--summary-json", str(totals)]
+    done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if done.returncode != 0:
+        return 0, 0
+    found = json.loads(totals.read_bytes())
+    totals.unlink()
+    kinds = (kind for protocol in found["frames"].values() for kind in protocol.values())
+    payload = found["payload"]
+    return sum(sum(kind.values()) for kind in kinds), payload["undecoded"] + payload["other_protocols"]
 
 
 def warm(path: Path) -> None:
@@ -130,6 +153,7 @@ def run_once(command: Sequence[str], out: Path, runs: Runs) -> None:
         runs.failed = f"exit {process.returncode}: {complaint[-1] if complaint else 'no message'}"
         return
     runs.seconds.append(elapsed)
+    runs.cpu_seconds.append(usage.ru_utime + usage.ru_stime)
     runs.peak_kib.append(usage.ru_maxrss)
     runs.output_bytes = out.stat().st_size
 
@@ -172,28 +196,33 @@ def packets_of(capture: Capture, tool: Tool, limit: int) -> int:
 
 def table(capture: Capture, results: dict[Tool, Runs], limit: int) -> list[str]:
     """One markdown table; a limited tool's time and output are those of its packets, MB/s in proportion."""
-    size = capture.size / 1e6
     lines = [
-        f"### {capture.mix}: {MIXES[capture.mix]}",
+        f"### {capture.mix}: {MIXES[capture.mix].about}",
         "",
-        f"{size:.1f} MB, {capture.packets:,} packets.",
+        f"{capture.size / 1e6:.1f} MB, {capture.packets:,} packets, {capture.frames:,} frames, "
+        f"{capture.undecoded:,} bytes undecoded.",
         "",
-        "| tool | packets | wall s | packets/s | MB/s | output MB | peak MB | first line ms |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| tool | packets | wall s | CPU s | packets/s | frames/s | MB/s | output MB | peak MB | first line ms |",
+        "|---|" + "---:|" * 9,
+        *(row(capture, tool, runs, limit) for tool, runs in results.items()),
     ]
-    for tool, runs in results.items():
-        if runs.failed:
-            lines.append(f"| {tool.name} | failed ({runs.failed}) | | | | | | |")
-            continue
-        packets = packets_of(capture, tool, limit)
-        seconds, first = statistics.median(runs.seconds), statistics.median(runs.first_line)
-        peak = statistics.median(runs.peak_kib)
-        lines.append(
-            f"| {tool.name} | {packets:,} | {seconds:.2f} | {packets / seconds:,.0f} "
-            f"| {size * packets / capture.packets / seconds:.1f} | {runs.output_bytes / 1e6:.1f} "
-            f"| {peak / 1024:.0f} | {first * 1000:.0f} |"
-        )
     return [*lines, "", *ratios(capture, results, limit), ""]
+
+
+def row(capture: Capture, tool: Tool, runs: Runs, limit: int) -> str:
+    """A tool's medians as a row of :func:`table`."""
+    if runs.failed:
+        return f"| {tool.name} | failed ({runs.failed}) |" + " |" * 8
+    packets = packets_of(capture, tool, limit)
+    seconds, cpu = statistics.median(runs.seconds), statistics.median(runs.cpu_seconds)
+    frames = f"{capture.frames / seconds:,.0f}" if tool.counts_frames else ""
+    first = f"{statistics.median(runs.first_line) * 1000:.0f}" if runs.first_line else ""
+    peak = statistics.median(runs.peak_kib) / 1024
+    return (
+        f"| {tool.name} | {packets:,} | {seconds:.2f} | {cpu:.2f} | {packets / seconds:,.0f} | {frames} "
+        f"| {capture.size / 1e6 * packets / capture.packets / seconds:.1f} | {runs.output_bytes / 1e6:.1f} "
+        f"| {peak:.0f} | {first} |"
+    )
 
 
 def ratios(capture: Capture, results: dict[Tool, Runs], limit: int) -> list[str]:
@@ -216,18 +245,17 @@ def ratios(capture: Capture, results: dict[Tool, Runs], limit: int) -> list[str]
     ]
 
 
-def flatness(folder: Path, sizes: Sequence[float], mixes: Sequence[str]) -> list[str]:
-    """Peak memory of wiredecode on captures of growing size."""
+def flatness(folder: Path, sizes: Sequence[float]) -> list[str]:
+    """Peak memory of wiredecode on captures of growing size, all of :data:`FLAT_MIX`."""
     heads = "".join(f" {size:g} MB |" for size in sizes)
     lines = ["### Peak memory by size of the capture (MB)", "", f"| |{heads}", "|---|" + "---:|" * len(sizes)]
-    ours = [tool for tool in tools()[0] if tool.name.startswith("wiredecode")]
-    for mix in mixes:
-        peaks: dict[str, list[str]] = {tool.name: [] for tool in ours}
-        for size in sizes:
-            capture = generate(mix, size, folder)
-            for tool, runs in measure(capture, ours, 1, 0, folder).items():
-                peaks[tool.name].append(runs.failed or f"{runs.peak_kib[0] / 1024:.0f}")
-        lines += [f"| {mix}: {name} | {' | '.join(cells)} |" for name, cells in peaks.items()]
+    ours = [tool for tool in tools()[0] if tool.counts_frames]
+    peaks: dict[str, list[str]] = {tool.name: [] for tool in ours}
+    for size in sizes:
+        capture = generate(FLAT_MIX, size, folder)
+        for tool, runs in measure(capture, ours, 1, 0, folder, first_line=False).items():
+            peaks[tool.name].append(runs.failed or f"{runs.peak_kib[0] / 1024:.0f}")
+    lines += [f"| {FLAT_MIX}: {name} | {' | '.join(cells)} |" for name, cells in peaks.items()]
     return [*lines, ""]
 
 
@@ -276,13 +304,17 @@ def report(options: argparse.Namespace, folder: Path) -> tuple[list[str], bool]:
     lines += [*missing, ""]
     succeeded = True
     for mix in options.mix:
-        capture = generate(mix, options.size, folder)
-        results = measure(capture, chosen, options.rounds, options.limit, folder)
+        capture = generate(mix, options.size or MIXES[mix].megabytes, folder)
+        results = measure(
+            *(capture, chosen, options.rounds, options.limit, folder), first_line=not options.smoke
+        )
         lines += table(capture, results, options.limit)
-        succeeded = succeeded and not any(runs.failed for runs in results.values())
-    lines += startup(max(options.rounds, 3))
+        succeeded = succeeded and capture.frames > 0 and not any(runs.failed for runs in results.values())
+        if not options.keep:
+            capture.path.unlink()
+    lines += startup(1 if options.smoke else max(options.rounds, 3))
     if options.flat:
-        lines += flatness(folder, (options.size, *options.flat), options.mix)
+        lines += flatness(folder, options.flat)
     return lines, succeeded
 
 
@@ -290,9 +322,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--size", type=float, default=100, metavar="MB", help="of each capture (default 100)")
+    usual = ", ".join(f"{name} {mix.megabytes:g}" for name, mix in MIXES.items())
+    add("--mix", choices=MIXES, nargs="+", metavar="NAME", help=f"{', '.join(MIXES)} (default: all)")
+    add("--size", type=float, metavar="MB", help=f"of each capture (default: {usual})")
     add("--rounds", type=int, default=3, help="default 3")
-    add("--mix", choices=MIXES, action="append", help="only this mix (default: all)")
     add(
         "--limit",
         type=int,
@@ -300,13 +333,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="PACKETS",
         help="for ek and Scapy, 0: all (default 50000)",
     )
-    add("--flat", type=float, nargs="+", default=[], metavar="MB", help="peak memory at these sizes too")
-    add("--smoke", action="store_true", help="2 MB, one round: does everything run?")
+    add("--flat", type=float, nargs="+", default=[], metavar="MB", help=f"peak memory of {FLAT_MIX} at these sizes")
+    add("--smoke", action="store_true", help=f"{SMOKE_MB} MB, one round: does everything run?")
     add("--keep", type=Path, metavar="DIR", help="make the captures here and leave them")
     add("--write", action="store_true", help=f"put the report into {REPORT.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     if options.smoke:
-        options.size, options.rounds, options.limit = 2, 1, 2000
+        options.size, options.rounds, options.limit = SMOKE_MB, 1, SMOKE_PACKETS
     options.mix = options.mix or list(MIXES)
     return options
 

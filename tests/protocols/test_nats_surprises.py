@@ -222,10 +222,14 @@ def test_an_error_says_whether_the_connection_lives(text: bytes, severity: str) 
     assert fields(run.frames[-1])["error"] == text.decode().strip("'")
 
 
-def test_headers_of_another_form_are_shown_raw() -> None:
-    run = talk((S, INFO), (C, QUIET + b"HPUB foo 12 17\r\nname:derek\r\nHELLO\r\n"))
+@pytest.mark.parametrize("secrets", [False, True])
+def test_headers_of_another_form_are_kept_raw_and_may_hold_credentials(secrets: bool) -> None:
+    said = (S, INFO), (C, QUIET + b"HPUB foo 12 17\r\nname:derek\r\nHELLO\r\n")
+    run = talk(*said, style=Style(secrets=secrets))
     assert codes(run.frames[-1]) == ["header-block"]
-    assert fields(run.frames[-1])["header_block"] == b"name:derek\r\n".hex()
+    shown = b"name:derek\r\n".hex() if secrets else "<redacted 12 bytes>"
+    assert fields(run.frames[-1])["header_block"] == shown
+    assert run.frames[-1].values["header_block"] == b"name:derek\r\n"
     assert fields(run.frames[-1])["data"] == b"HELLO".hex()
 
 

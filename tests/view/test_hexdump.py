@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from tests.view.frames import CLIENT, SERVER, dissected
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
+import pytest
+
+from tests.net.craft import batches
+from tests.support import Part, craft, dissect, every
+from tests.view.frames import CLIENT, HANDSHAKE, SERVER, dissected
+from wiredecode.fields import Rest, UInt8
+from wiredecode.frame import Frame, Inner
+from wiredecode.layer import Layer, Style
+from wiredecode.protocols.pravega import layers as pravega
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.view.hexdump import hexdump
+from wiredecode.view.hexdump import HIDDEN, hexdump
 from wiredecode.view.look import SHOWN_DUMP_BYTES, Look
+from wiredecode.view.values import Raw
+
+Case = tuple[int, list[tuple[int, bytes]]]
+"""Server port, and what both sides say; the last frame is looked at."""
 
 PASSWORD = b"\0guest\0hunter22"
 LOGIN = layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=PASSWORD)
@@ -90,3 +100,122 @@ def test_undecoded_bytes_may_be_anything_and_are_hidden() -> None:
     assert "|" not in text
     assert text.count("**") == 8 + 4, "eight bytes, and eight stars as characters"
     assert "00 00 00 04 00 17" in hexdump(frame, None, Look(secrets=True)).plain
+
+
+# Secrets of all protocols: exactly their bytes are hidden, wherever they stand.
+
+TOKEN = "s3cret-töken"
+RAW = TOKEN.encode()
+NATS_INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"headers":true}\r\n'
+QUIET = b'CONNECT {"verbose":false,"lang":"go","headers":true}\r\n'
+BLOCK = b"NATS/1.0\r\nAuthorization: %s\r\nKey: value\r\n\r\n" % RAW
+HPUB = b"HPUB a %d %d\r\n%sbody\r\n" % (len(BLOCK), len(BLOCK) + 4, BLOCK)
+ODD_BLOCK = b"Authorization = %s\r\n" % RAW
+ODD_HPUB = b"HPUB a %d %d\r\n%sbody\r\n" % (len(ODD_BLOCK), len(ODD_BLOCK) + 4, ODD_BLOCK)
+CURSUS = b"\0\0AUTH principal=a token=%s x=1" % RAW
+SETUP = pravega.SetupAppend(request_id=7, segment="a/b/0.#epoch.0", delegation_token=TOKEN)
+HELLO = bytes(pravega.Hello(high_version=17, low_version=5))
+PLAIN = RAW.replace(b"-", b"\0")
+
+
+def connect(members: bytes) -> bytes:
+    return b'CONNECT {"verbose":false,"lang":"go",%s,"echo":true}\r\n' % members
+
+
+def nats(operation: bytes) -> Case:
+    return 4222, [(SERVER, NATS_INFO), (CLIENT, operation)]
+
+
+SECRETS: dict[str, tuple[Case, list[bytes]]] = {
+    "NATS password": (nats(connect(b'"user":"alice","pass":"%s"' % RAW)), [b"alice", RAW]),
+    "NATS password with escapes": (nats(connect(rb'"pass":"s\"3\u0063ret"')), [rb"s\"3\u0063ret"]),
+    "NATS token between blanks": (nats(connect(b'"auth_token" : "%s"' % RAW)), [RAW]),
+    "undeclared member": (nats(connect(b'"my_secret":"%s"' % RAW)), [RAW]),
+    "inside an undeclared member": (nats(connect(b'"more":{"token":"%s"}' % RAW)), [b'{"token":"%s"}' % RAW]),
+    "password said twice": (nats(connect(b'"pass":"%s","pass":"later"' % RAW)), [RAW, b"later"]),
+    "NATS header": ((4222, [(SERVER, NATS_INFO), (CLIENT, QUIET), (CLIENT, HPUB)]), [RAW]),
+    "odd header block": ((4222, [(SERVER, NATS_INFO), (CLIENT, QUIET), (CLIENT, ODD_HPUB)]), [ODD_BLOCK]),
+    "Cursus token": ((9000, [(CLIENT, len(CURSUS).to_bytes(4, "big") + CURSUS)]), [RAW]),
+    "Pravega delegation token": ((12345, [(CLIENT, HELLO), (SERVER, HELLO), (CLIENT, bytes(SETUP))]), [RAW]),
+    "RabbitMQ PLAIN": (
+        (
+            5552,
+            [
+                *[(side, bytes(message)) for side, message in HANDSHAKE],
+                (CLIENT, bytes(layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=PLAIN))),
+            ],
+        ),
+        [PLAIN],
+    ),
+}
+
+
+def last(case: Case) -> Frame:
+    port, said = case
+    run = dissect(batches(craft([Part(1, side, data) for side, data in said], every(1460), port)), style=Style(Raw))
+    return run.frames[-1]
+
+
+def shown(frame: Frame, look: Look = Look(full=True)) -> list[str]:  # noqa: B008
+    """The cells of a dump."""
+    layer = frame.layer(frame.data) if frame.layer is not None else None
+    rows = hexdump(frame, layer, look).plain.splitlines()
+    return [cell for row in rows for cell in row[9:57].replace("|", " ").split()]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_exactly_the_bytes_of_secrets_are_hidden(name: str) -> None:
+    case, secrets = SECRETS[name]
+    frame = last(case)
+    assert frame.status == "ok"
+    expected = [f"{byte:02x}" for byte in frame.data]
+    reached = 0
+    for secret in secrets:
+        reached = frame.data.index(secret, reached)
+        expected[reached : reached + len(secret)] = [HIDDEN] * len(secret)
+        reached += len(secret)
+    assert shown(frame) == expected
+    assert HIDDEN not in shown(frame, Look(full=True, secrets=True))
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_in_frames_that_are_cut_anywhere_are_hidden(name: str) -> None:
+    case, secrets = SECRETS[name]
+    frame = last(case)
+    assert frame.layer is not None
+    whole = frame.data
+    first = whole.index(secrets[-1])
+    for stop in range(first + 1, len(whole)):
+        frame.buffer, frame.start, frame.stop = whole[:stop], 0, stop
+        cells = shown(frame)
+        assert len(cells) == stop
+        assert set(cells[first : first + len(secrets[-1])]) == {HIDDEN}
+
+
+def test_what_follows_the_headers_of_a_cut_frame_is_shown() -> None:
+    frame = last(SECRETS["NATS header"][0])
+    frame.buffer, frame.start, frame.stop = frame.data[:-4], 0, frame.length - 4
+    assert shown(frame)[-2:] == ["62", "6f"]
+
+
+def test_json_that_cannot_be_read_to_its_end_is_hidden_from_there() -> None:
+    frame = last(nats(b'CONNECT {"lang":"go",!"pass":"%s"}\r\n' % RAW))
+    assert frame.status == "malformed"
+    assert shown(frame)[10] == "6c"
+    place = frame.data.index(RAW)
+    assert set(shown(frame)[place : place + len(RAW)]) == {HIDDEN}
+
+
+def test_secrets_of_a_layer_inside_are_hidden() -> None:
+    frame = last((4222, [(SERVER, NATS_INFO), (CLIENT, QUIET), (CLIENT, b"PUB a 4\r\nabcd\r\n")]))
+    assert HIDDEN not in shown(frame)
+    frame.inner = [Inner(Secretive, b"abcd", 9)]
+    assert shown(frame)[8:14] == ["0a", "61", HIDDEN, HIDDEN, HIDDEN, "0d"]
+    frame.inner = [Inner(Secretive, b"abcd", None)]
+    assert HIDDEN not in shown(frame)
+
+
+class Secretive(Layer):
+    """One byte, then what nobody may see."""
+
+    fields_desc = [UInt8("first"), Rest("rest", secret=True)]  # noqa: RUF012 - Scapy wants a list on the class

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wiredecode.dissect import Dissector
     from wiredecode.frame import Frame
 
-GC_THRESHOLDS = (50_000, 20, 100)
+GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode import compiler
-from wiredecode.fields import Array, Binary, Kind, Number, Struct, Text, rfc3339_ns
+from wiredecode.fields import Array, Binary, Kind, Moment, Number, Struct, Text, rfc3339_ns
 from wiredecode.layer import Layer
 from wiredecode.protobuf.wire import LEN, U32, U64, VARINT, emit_varint, write_varint
 
@@ -120,19 +119,11 @@ class Bool(Scalar):
         return str(x).lower()
 
 
-class TimestampNs(Int64):
+class TimestampNs(Moment, Int64):
     """Nanoseconds since the Unix epoch; RFC 3339 in records."""
 
     column = "timestamp[ns, UTC]"
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
-        return rfc3339_ns(value)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(rfc3339_ns)}({expression})"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(rfc3339_ns(x))
+    spell = staticmethod(rfc3339_ns)
 
 
 class String(Tagged, Text):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from itertools import accumulate, groupby
 
 from rich.text import Text
 
-from wiredecode.fields import plain
 from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Range
+from wiredecode.layer import Layer, Range, may_hide
 from wiredecode.view.look import SHOWN_DUMP_BYTES, Look
 
 ROW = 16
@@ -28,7 +27,7 @@ def hexdump(frame: Frame, layer: Layer | None, look: Look) -> Text:
     starts = dict.fromkeys(start for start, _ in leaves(layer)) if layer is not None else {}
     hidden: list[Range] = []
     if not look.secrets:  # bytes that are not decoded may be anything
-        hidden = secrets(layer, len(data)) if layer is not None else [(0, len(data))]
+        hidden = [*secrets(layer, len(data)), *inner_secrets(frame)] if layer is not None else [(0, len(data))]
     turns = list(accumulate(int(at in starts and at > 0) for at in range(stop)))
     text = Text(no_wrap=True, overflow="crop")
     for row in range(0, stop, ROW):
@@ -71,25 +70,35 @@ def leaves(layer: Layer) -> list[Range]:
     return found
 
 
-def secrets(layer: Layer, length: int) -> list[Range]:
-    """The byte ranges of a frame of ``length`` bytes that must not be shown.
+def secrets(layer: Layer, stop: int) -> list[Range]:
+    """The byte ranges of a layer that must not be shown; its bytes end at ``stop``.
 
-    Those of secret values, and in a message type that has a secret everything that could not be read: where a length
-    is wrong, that is where the secret is.
+    Those of secret values, and what could not be read where a secret may be: from a field on that holds one or has one
+    behind it, and what follows one, since its length may be wrong.
     """
-    found = list(_secret_values(layer))
-    if any(plain(kind).secret for kind in layer.fields_desc):
-        found.append((layer.problem.start if layer.problem is not None else layer.stop, length))
+    found = list(layer.secret_ranges())
+    reached = layer.stop if layer.problem is None else layer.problem.start
+    if reached < stop and _may_follow(layer):
+        found.append((reached, stop))
     return found
 
 
-def _secret_values(layer: Layer) -> Iterator[Range]:
-    for declared in layer.fields_desc:
-        kind = plain(declared)
-        value = layer.fields.get(kind.name)
-        for inner in value if isinstance(value, list) else [value]:
-            if isinstance(inner, Layer):
-                yield from _secret_values(inner)
-        if kind.secret and value is not None and kind.name in layer.ranges:
-            stop = layer.ranges[kind.name][1]
-            yield stop - len(value), stop
+def _may_follow(layer: Layer) -> bool:
+    """Whether the bytes that were not read may hold a secret."""
+    if layer.problem is None:
+        return layer.holds_secrets()
+    failed = re.split(r"[.\[]", layer.problem.field, maxsplit=1)[0]
+    names = [kind.name for kind in layer.fields_desc]
+    later = names[names.index(failed) if failed in names else 0 :]
+    near = {*later, *list(layer.ranges)[-1:]}
+    return any(kind.name in near and may_hide(kind) for kind in layer.fields_desc)
+
+
+def inner_secrets(frame: Frame) -> list[Range]:
+    """The same of the layers that stand inside the frame as they are."""
+    found: list[Range] = []
+    for inner in frame.inner:
+        if inner.start is not None:
+            stop = inner.start + len(inner.data)
+            found += secrets(inner.layer.within(frame.data, inner.start, stop), stop)
+    return found

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Text, printable, take, text
+from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Text, Unfit, printable, take, text
 from wiredecode.layer import Layer
 from wiredecode.tails import TailLayer, moved
 

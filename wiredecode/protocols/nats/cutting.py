@@ -30,9 +30,7 @@ NAME = re.compile(
     rb"(CONNECT|INFO|PING|PONG|\+OK|-ERR)|(H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])(?=[ \t])", re.IGNORECASE
 )
 """The name of an operation; those of the second kind need a blank after them."""
-OPERATION_START = (
-    rb"(?:\A|(?<=\n))(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])"
-)
+OPERATION_START = rb"(?:\A|(?<=\n))(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])"
 LINE_CANDIDATE = re.compile(OPERATION_START)
 """Lines that begin like an operation."""
 CANDIDATE = re.compile(

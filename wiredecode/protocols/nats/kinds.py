@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Binary, Test, Unfit, take
+from wiredecode.protocols.nats.names import is_secret_header
 from wiredecode.textfields import Decimal, Piece, Until
 from wiredecode.textlines import TextLayer, tokens_left
 
 if TYPE_CHECKING:
     from wiredecode.compiler import Emitter
-    from wiredecode.layer import Layer
+    from wiredecode.layer import Layer, Range
 
 VERSION = b"NATS/1.0"
 BLOCK = re.compile(rb"NATS/1\.0[^\r\n]*+\r\n(?:[^:\r\n]*+:[^\r\n]*+\r\n)*+\r\n")
@@ -132,6 +134,15 @@ class Header(TextLayer):
         Until("key", "name; case counts", stop=b":"),
         Until("value", "value, without the blanks before it", stop=b"\r\n", skip=b" \t", before=b" "),
     ]
+
+    @classmethod
+    def holds_secrets(cls) -> bool:
+        return True
+
+    def secret_ranges(self) -> Iterator[Range]:
+        if "value" in self.ranges and is_secret_header(self.fields["key"]):
+            stop = self.ranges["value"][1] - len(b"\r\n")
+            yield stop - len(self.fields["value"].encode("utf-8", "surrogateescape")), stop
 
 
 class Headers(Array):

@@ -101,7 +101,9 @@ def body_with_headers() -> list[Kind]:
         Optional(LineEnd("version_end"), Present("version")),
         Optional(Headers("headers", "headers in the order of the wire"), Present("version")),
         Optional(Mark("headers_end", b"\r\n"), Present("version")),
-        Optional(Binary("header_block", "header bytes in another form", length="header_size"), HasOtherBlock()),
+        Optional(
+            Binary("header_block", "header bytes in another form", length="header_size", secret=True), HasOtherBlock()
+        ),
         Remainder("data", "the payload"),
         Mark("end", b"\r\n"),
     ]

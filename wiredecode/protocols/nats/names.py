@@ -63,6 +63,12 @@ SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "s
 """Header names, in lower case, whose values are taken for secrets; also those that end in ``-token``."""
 
 
+def is_secret_header(key: str) -> bool:
+    """Whether the value of a header carries credentials."""
+    key = key.lower()
+    return key in SECRET_HEADERS or key.endswith("-token")
+
+
 def is_secret_subject(subject: str) -> bool:
     """Whether payloads on a subject carry JWTs or credentials by their purpose."""
     return subject.startswith(SECRET_SUBJECTS) or (subject.startswith("$SYS.ACCOUNT.") and ".CLAIMS." in subject)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from wiredecode import compiler
-from wiredecode.fields import Array, Kind, plain, redacted
+from wiredecode.fields import Kind, plain, redacted
 from wiredecode.frame import Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.protocols.nats import names
@@ -16,21 +16,19 @@ from wiredecode.protocols.nats.kinds import Headers
 from wiredecode.protocols.reading import Plan
 from wiredecode.textfields import Piece
 
-PAYLOADS = ("data", "header_block")
-
 
 class OperationPlan(Plan):
     """A plan that makes the record of tokens, numbers and a payload from the values already read."""
 
-    __slots__ = ("hidden", "shown", "simple")
+    __slots__ = ("hidden", "secret", "simple")
 
     def __init__(self, layer: type[Layer], name: str | None, handler: Callable[[Any, Frame], Any] | None) -> None:
         super().__init__(layer, name, handler)
         kinds = [plain(kind) for kind in layer.fields_desc]
         self.simple = all(is_simple(kind) for kind in kinds)
-        """Whether the record shows the values as they are, but for payloads and what is hidden."""
+        """Whether the record shows the values as they are, but for the payload and what is hidden or secret."""
         self.hidden = [kind.name for kind in kinds if kind.hidden]
-        self.shown = [kind.name for kind in kinds if kind.name in PAYLOADS]
+        self.secret = frozenset(kind.name for kind in kinds if kind.secret)
 
     def read(self, frame: Frame, style: Style | None) -> None:
         if style is None or not self.simple or frame.missing:
@@ -39,6 +37,8 @@ class OperationPlan(Plan):
         try:
             walk = self._walk or self._make_walk()
             values, reached = walk(frame.buffer, frame.start, frame.stop)
+            if self.secret and not self.secret.isdisjoint(values):
+                raise compiler.Cut
         except compiler.FAILED:
             super().read(frame, style)
             return
@@ -46,9 +46,8 @@ class OperationPlan(Plan):
         record = dict(values)
         for name in self.hidden:
             record.pop(name, None)
-        for name in self.shown:
-            if name in record:
-                record[name] = style.show(record[name])
+        if "data" in record:
+            record["data"] = style.show(record["data"])
         if "headers" in record:
             record["headers"] = [dict(header) for header in record["headers"]]
         frame.layers = {self.layer.filter_name: record}
@@ -57,9 +56,7 @@ class OperationPlan(Plan):
 
 
 def is_simple(kind: Kind) -> bool:
-    if kind.secret:
-        return False
-    return isinstance(kind, Piece | Headers) or (kind.name in PAYLOADS and not isinstance(kind, Array))
+    return kind.secret or kind.name == "data" or isinstance(kind, Piece | Headers)
 
 
 def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
@@ -67,8 +64,7 @@ def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
     if style.secrets:
         return
     for header in headers:
-        key = header["key"].lower()
-        if key in names.SECRET_HEADERS or key.endswith("-token"):
+        if names.is_secret_header(header["key"]):
             header["value"] = redacted(header["value"].encode())
 
 

@@ -117,9 +117,9 @@ class RabbitMQConversation(Conversation):
             frame.find(
                 "note", "protocol", "no-response-bit", "RabbitMQ 3.10 sends this response without its bit", "key"
             )
-        plan = PLANS.get((code, version))
+        plan = PLANS.get(code << 16 | version)
         if plan is None:
-            plan = PLANS[code, version] = make_plan(code, version)
+            plan = PLANS[code << 16 | version] = make_plan(code, version)
         plan.read(frame, style)
         if frame.length > SMALL_FRAME:
             self._note_size(frame)
@@ -386,8 +386,8 @@ class RabbitMQConversation(Conversation):
     }
 
 
-PLANS: dict[tuple[int, int], Plan] = {}
-"""How to read each (key, version) that was met."""
+PLANS: dict[int, Plan] = {}
+"""How to read each key and version (its low 16 bits) that was met."""
 
 
 def make_plan(code: int, version: int) -> Plan:

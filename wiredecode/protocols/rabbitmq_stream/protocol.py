@@ -26,7 +26,7 @@ SEARCH_BYTES = 256 * 1024
 """A supposed frame larger than this is believed only by the header of the chunk in it."""
 
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
-HEADER = struct.Struct(">IHH")
+HEADER, SIZE = struct.Struct(">IHH"), struct.Struct(">I")
 
 GOOD, CUT, BAD = "good", "cut", "bad"
 
@@ -193,7 +193,7 @@ class RabbitMQStream(Protocol):
     def split(self, data: bytes) -> Split:
         ends: list[int] = []
         position, end = 0, len(data)
-        unpack = struct.Struct(">I").unpack_from
+        unpack = SIZE.unpack_from
         while position + 4 <= end:
             size = unpack(data, position)[0]
             stop = position + 4 + size
