@@ -3,8 +3,8 @@
     python -m tests.truth FOLDER [--protocol NAME]
 
 Every ``NAME.pcap*`` in the folder that has a ``NAME.truth.json`` is decoded and held against it: by
-``tests/protocols/truth_<protocol>.py`` (a function ``check(capture, truth) -> list of disagreements``; the protocol
-is the one whose name is in the folder's), and, where the capture was derived from another one, by that one.
+``tests/protocols/truth_<protocol>.py`` (a function ``check(capture, truth) -> list of disagreements``; the protocols
+are those whose names are in the folder's), and, where the capture was derived from another one, by that one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Check = Callable[[Path, dict[str, Any]], list[str]]
 
 
 def check_of(name: str) -> Check:
-    """The check of the protocol whose name is in ``name``."""
-    for module in sorted((Path(__file__).parent / "protocols").glob("truth_*.py")):
-        protocol = module.stem.removeprefix("truth_")
-        if protocol in name:
-            check: Check = importlib.import_module(f"tests.protocols.{module.stem}").check
-            return check
-    raise LookupError(f"no tests/protocols/truth_<protocol>.py for {name!r}")
+    """The checks of all protocols whose names are in ``name``, as one."""
+    modules = sorted(path.stem for path in (Path(__file__).parent / "protocols").glob("truth_*.py"))
+    wanted = [module for module in modules if module.removeprefix("truth_") in name]
+    if not wanted:
+        raise LookupError(f"no tests/protocols/truth_<protocol>.py for {name!r}")
+    checks: list[Check] = [importlib.import_module(f"tests.protocols.{module}").check for module in wanted]
+    return lambda path, truth: [line for check in checks for line in check(path, truth)]
 
 
 def pairs(folder: Path) -> Iterator[tuple[Path, Path]]:
@@ -39,7 +39,7 @@ def pairs(folder: Path) -> Iterator[tuple[Path, Path]]:
         name, container, _ = path.name.rpartition(".pcap")
         truths = [folder / f"{start}.truth.json" for start in (path.name, name)]
         truth = next((truth for truth in truths if truth.exists()), None)
-        if container and truth is not None:
+        if container and truth is not None and path.suffix != ".json":
             yield path, truth
 
 
@@ -48,15 +48,26 @@ def compare(path: Path, truth_path: Path, check: Check) -> list[str]:
     truth = json.loads(truth_path.read_text())
     run = capture(path)
     wrong = accounts(path, run, truth)
-    if "base_truth" not in truth:
+    base_truth = truth_of_base(path, truth)
+    if base_truth is None:
         return wrong + check(path, truth)
-    base_path = path.parent / f"{truth['derived_from']}.pcap"
+    base_path = path.parent / (truth["derived_from"].removesuffix(".pcap") + ".pcap")
     base = capture(base_path) if base_path.exists() else None
     if base is not None and run.error is not None:
         return wrong + cut_short(run, base)
     if base is not None and fresh(run) < fresh(base):
         return wrong + damaged(path, run, base_path)
-    return wrong + check(path, truth["base_truth"]) + ([] if base is None else identical(run, base))
+    return wrong + check(path, base_truth) + ([] if base is None else identical(run, base))
+
+
+def truth_of_base(path: Path, truth: dict[str, Any]) -> dict[str, Any] | None:
+    """What holds for the capture that this one was derived from, in the ways in which truths tell it."""
+    told: dict[str, Any] | None = truth.get("base_truth")
+    for key in ("truth_of_source", "source_truth"):
+        base = path.parent / truth.get(key, "-")
+        if base.exists():
+            told = json.loads(base.read_text())
+    return told
 
 
 def fresh(run: Run) -> int:
@@ -73,7 +84,8 @@ def accounts(path: Path, run: Run, truth: dict[str, Any]) -> list[str]:
         present = seen(packets_of(path)).captured
         if totals.captured != present:
             wrong.append(f"{totals.captured} payload bytes counted, {present} are there")
-    if totals.undecoded and not any(key.startswith("deriv") for key in truth):
+    damaged = any(key.startswith("deriv") for key in truth) or "began after" in str(truth.get("notes"))
+    if totals.undecoded and not damaged:
         wrong.append(f"{totals.undecoded} bytes undecoded in an undamaged capture")
     return wrong
 
@@ -105,6 +117,8 @@ def identical(run: Run, base: Run) -> list[str]:
 def placed(run: Run) -> list[dict[str, Any]]:
     """What the frames say, in order of their places, which also stand for their numbers."""
     said = [meaning(frame) for frame in run.frames]
+    for frame in said:
+        frame["connection"] = frame["connection"].rpartition(":")[2]  # addresses may have been rewritten
     places = {frame["number"]: place(frame) for frame in said}
     for frame in said:
         frame["number"] = None

@@ -51,7 +51,7 @@ class Totals:
     other_connections: Counter[tuple[str, int]] = field(default_factory=Counter)
     missing: int = 0
     """Bytes of holes: not captured, counted apart."""
-    frames: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    frames: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Frames by protocol, type and status."""
     limits: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
@@ -333,7 +333,8 @@ class Dissector:
             frame.layers = {} if self.style is not None else None
         if self._notes:
             self._attach_notes(frame)
-        self.totals.frames[frame.protocol, frame.type or "", frame.status] += 1
+        counts, key = self.totals.frames, (frame.protocol, frame.type or "", frame.status)
+        counts[key] = counts.get(key, 0) + 1
         for finding in frame.findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1

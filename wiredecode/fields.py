@@ -302,7 +302,7 @@ class Moment(Kind):
     """Base of times: numbers that records show as RFC 3339 text."""
 
     @staticmethod
-    def spell(value: int) -> str | int:
+    def spell(value: int, /) -> str | int:
         """The text, or the number itself where there is none."""
         raise NotImplementedError
 

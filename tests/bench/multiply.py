@@ -2,9 +2,9 @@
 
 Every copy of a source capture gets a client address of its own, a broker address, shifted client ports and a
 shifted start, so that about ``concurrent`` copies (each of several connections) are open at any moment.
-Which side is the server, and on which port, is learnt from the handshakes of the source. Payloads, sequence numbers and TCP options stay as captured. IPv4 and TCP checksums are made right: the
-sources come from a loopback interface, where the kernel leaves them unfinished. The result depends on
-nothing but the arguments.
+Which side is the server, and on which port, is learnt from the handshakes of the source. Payloads, sequence
+numbers and TCP options stay as captured. IPv4 and TCP checksums are made right: the sources come from a
+loopback interface, where the kernel leaves them unfinished. The result depends on nothing but the arguments.
 
     python -m tests.bench.multiply --mix small --size 100
 """
@@ -154,7 +154,7 @@ def load(path: Path) -> Source:
 def layout(segments: Sequence[Segment]) -> tuple[bytes, list[tuple[int, ...]]]:
     """The image, and per record its offset and the other columns of :class:`Source`."""
     servers = {segment.sender for segment in segments if segment.flags & SYN_ACK == SYN_ACK}
-    image, rows, at = bytearray(), [], 0
+    image, rows, at = bytearray(), list[tuple[int, ...]](), 0
     connections, copied = set(), set()
     for segment in segments:
         from_client = segment.receiver in servers

@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.bench import multiply as made
+from tests.bench.mixes import MIXES
+
+NAMES = ("rabbitmq-stream/c43_amqp", "pravega/append_basic", "cursus/comp-gzip", "nats/06-headers")
+"""One connection and several, four server ports."""
+SERVER_PORTS = {5552, 12345, 9000, 4222}
 
 
 @pytest.fixture(scope="module")
 def sources() -> list[made.Source]:
-    return [made.load(made.CAPTURES / f"{name}.pcap") for name in ("c43_basic", "c43_amqp")]
+    return [made.load(made.CAPTURES / f"{name}.pcap") for name in NAMES]
 
 
 def records(path: Path) -> list[tuple[int, bytes]]:
@@ -22,14 +27,15 @@ def records(path: Path) -> list[tuple[int, bytes]]:
 def flow(packet: bytes) -> tuple[bytes, bytes]:
     """The connection of a packet: client address and port, whichever way it travels."""
     source, destination = packet[26:30] + packet[34:36], packet[30:34] + packet[36:38]
-    return (source, destination) if destination[4:] == struct.pack(">H", 5552) else (destination, source)
+    return (source, destination) if int.from_bytes(destination[4:]) in SERVER_PORTS else (destination, source)
 
 
 def conversations(path: Path) -> dict[tuple[bytes, bytes], list[bytes]]:
-    """Per connection, in file order: TCP segments without ports and checksum, both directions."""
+    """Per connection, in file order: server port and TCP segments without ports and checksum, both directions."""
     found: dict[tuple[bytes, bytes], list[bytes]] = {}
     for _, packet in records(path):
-        found.setdefault(flow(packet), []).append(packet[38:50] + packet[52:])
+        client, server = flow(packet)
+        found.setdefault((client, server), []).append(server[4:] + packet[38:50] + packet[52:])
     return found
 
 
@@ -44,8 +50,8 @@ def test_every_checksum_is_right(tmp_path: Path, sources: list[made.Source]) -> 
 def test_every_connection_is_a_copy_of_a_captured_one(tmp_path: Path, sources: list[made.Source]) -> None:
     counts = made.multiply(sources, 200_000, tmp_path / "made.pcap", concurrent=5)
     copies = conversations(tmp_path / "made.pcap")
-    originals = [list(conversations(made.CAPTURES / f"{name}.pcap").values()) for name in ("c43_basic", "c43_amqp")]
-    expected = [packets for copy in range(int(counts["copies"])) for packets in originals[copy % 2]]
+    originals = [list(conversations(made.CAPTURES / f"{name}.pcap").values()) for name in NAMES]
+    expected = [packets for copy in range(int(counts["copies"])) for packets in originals[copy % len(NAMES)]]
     assert sorted(copies.values()) == sorted(expected)
 
 
@@ -84,3 +90,39 @@ def test_a_capture_cut_by_the_snapshot_length_is_refused(tmp_path: Path) -> None
     (tmp_path / "cut.pcap").write_bytes(header + made.RECORD.pack(0, 0, 60, 90) + packet)
     with pytest.raises(ValueError, match="snapshot length"):
         made.load(tmp_path / "cut.pcap")
+
+
+def test_a_connection_that_begins_before_the_capture_is_refused(tmp_path: Path) -> None:
+    whole = (made.CAPTURES / "pravega/append_basic.pcap").read_bytes()
+    at = made.FILE_HEADER.size
+    for _ in range(3):  # SYN, SYN and ACK, ACK
+        at += made.RECORD.size + made.RECORD.unpack_from(whole, at)[2]
+    (tmp_path / "late.pcap").write_bytes(whole[: made.FILE_HEADER.size] + whole[at:])
+    with pytest.raises(ValueError, match="without handshake"):
+        made.load(tmp_path / "late.pcap")
+
+
+def test_connections_that_would_become_one_are_refused() -> None:
+    """One client port towards two servers: all copies' servers of one source share an address."""
+    packets = [packet for _, packet in made.read_records(made.CAPTURES / "pravega/append_basic.pcap")]
+    elsewhere = [packet.replace(b"\x7f\0\0", b"\x7f\0\1") for packet in packets]
+    with pytest.raises(ValueError, match="would become one"):
+        made.layout([made.Segment.of(packet) for packet in (*packets, *elsewhere)])
+
+
+def test_equal_bytes_of_every_source(sources: list[made.Source]) -> None:
+    largest = max(len(source.image) for source in sources)
+    copies = made.choose(sources, 20 * largest, equal_bytes=True)
+    shares = [sum(len(copy.image) for copy in copies if copy is source) for source in sources]
+    assert sum(shares) >= 20 * largest
+    assert max(shares) - min(shares) <= largest
+
+
+def test_every_source_is_used_however_small_the_size(sources: list[made.Source]) -> None:
+    assert made.choose(sources, 1, equal_bytes=True) == made.choose(sources, 1, equal_bytes=False) == sources
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_sources_of_the_mixes_can_be_copied(name: str) -> None:
+    for source in MIXES[name].sources:
+        assert made.load(made.CAPTURES / f"{source}.pcap").duration_ns > 0

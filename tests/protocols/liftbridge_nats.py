@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from tests.net.craft import batches
@@ -31,19 +31,24 @@ class Said(NamedTuple):
         return head.encode() + self.payload + b"\r\n"
 
 
-def run(messages: Iterable[Said]) -> Run:
-    """The messages, one after another, each on its connection, through the whole stack."""
+def run(messages: Iterable[Said], lost: Container[int] = (), size: int = 1460) -> Run:
+    """The messages, one after another, each on its connection, through the whole stack.
+
+    ``lost``: the packets, counted from the end, that were not captured; ``size``: of segments.
+    """
     messages = list(messages)
     parts = []
     for number in sorted({said.connection for said in messages}):
         parts += [Part(number, 1, INFO), Part(number, 0, CONNECT + b"SUB >  1\r\n")]
     parts += [Part(said.connection, said.side, said.line()) for said in messages]
-    return dissect(batches(craft(parts, every(1460), server_port=4222)), known=(Nats(),))
+    packets = craft(parts, every(size), server_port=4222)
+    kept = [packet for at, packet in enumerate(packets) if at - len(packets) not in lost]
+    return dissect(batches(kept), known=(Nats(),))
 
 
-def carried(messages: Iterable[Said]) -> list[Frame]:
+def carried(messages: Iterable[Said], lost: Container[int] = (), size: int = 1460) -> list[Frame]:
     """The frames of the messages."""
-    return [frame for frame in run(messages).frames if "data" in frame.values]
+    return [frame for frame in run(messages, lost, size).frames if "size" in frame.values]
 
 
 def one(payload: bytes, subject: str = "foo", reply: str = "") -> Frame:

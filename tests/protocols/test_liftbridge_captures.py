@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.net.craft import batches
+from tests.protocols.liftbridge_nats import Said, carried
 from tests.protocols.truth_liftbridge import check
 from tests.support import Cutting, Run, craft, dialogue, dissect, every, random_cuts, reordered
 from wiredecode.capture import open_capture
+from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.nats import Nats
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "liftbridge"
@@ -130,3 +132,21 @@ def essence(told: tuple[str | None, str, dict[str, Any] | None]) -> str:
     record = copy.deepcopy((told[2] or {})["liftbridge"])
     record.pop("copy_of", None)
     return json.dumps([told[0], told[1], record], sort_keys=True)
+
+
+LARGE = bytes(Publish(key=b"k", value=b"v" * 4000))
+"""In a PUB, three segments."""
+
+
+@pytest.mark.parametrize("lost", [[-1], [-2], [-2, -1]])
+def test_an_envelope_that_was_not_captured_whole(lost: list[int]) -> None:
+    (frame,) = [frame for frame in carried([Said(LARGE)], lost) if frame.values["operation"] == "PUB"]
+    assert (frame.protocol, frame.type, frame.status) == ("liftbridge", "Publish", "partial")
+    assert frame.layers is not None
+    assert frame.layers["liftbridge"]["key"] == b"k".hex()
+    assert "crc_status" not in frame.generated
+    assert {finding.group for finding in frame.findings} == {"reassembly"}
+    (inner,) = frame.inner
+    assert inner.start is not None
+    assert LARGE.startswith(inner.data)
+    assert frame.data[inner.start :] == inner.data

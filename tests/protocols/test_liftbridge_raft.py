@@ -169,6 +169,28 @@ def test_empty_message_ends_the_stream() -> None:
     assert [frame.type for frame in frames] == ["RaftBytes", "RaftEnd", "AppendEntries"]
 
 
+def test_a_message_that_was_not_captured_ends_what_it_belonged_to() -> None:
+    """The next RPC is read from its start, not as the rest of the one before."""
+    said = to_callee(HEARTBEAT, HEARTBEAT[:30], HEARTBEAT[30:60], HEARTBEAT, VOTE, HEARTBEAT)
+    frames = carried(said, lost=[-4])
+    assert [frame.type for frame in frames] == [
+        *("AppendEntries", "RaftBytes", "AppendEntries", "RequestVote", "AppendEntries"),
+    ]
+    assert all(not frame.findings for frame in frames[3:])
+
+
+def test_a_message_with_a_hole_ends_what_it_belonged_to() -> None:
+    frames = carried(to_callee(HEARTBEAT[:30], HEARTBEAT[30:], HEARTBEAT, VOTE), lost=[-5], size=100)
+    assert [frame.type for frame in frames][-2:] == ["AppendEntries", "RequestVote"]
+    assert "raft-unaligned" not in [code for frame in frames for _, code in codes(frame)]
+
+
+def test_answers_are_not_counted_across_a_message_that_was_not_captured() -> None:
+    said = [*DIAL, *to_callee(HEARTBEAT, HEARTBEAT), *[Said(ANSWER, CALLER, side=1)] * 2]
+    frames = carried([*said, Said(b"x", side=1)], lost=[-3])
+    assert [frame.request for frame in frames if frame.type == "AppendEntriesResponse"] == [None]
+
+
 def test_rpcs_that_are_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raft_streams, "MAX_RPC_BYTES", 100)
     big = bytes(AppendEntries(entries=[LogEntry(data=bytes(300))]))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.craft import batches
+from tests import truth
+from tests.net.craft import START_NS, batches
 from tests.protocols import truth_nats
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import (
@@ -21,6 +22,7 @@ from tests.support import (
     duplicated,
     every,
     meaning,
+    packets,
     random_cuts,
     reordered,
 )
@@ -107,6 +109,30 @@ def agree(layer: type[Layer] | None, data: bytes, status: str) -> None:
     assert record == layer.present(packet, STYLE) == layer.present(careful.values, STYLE)
 
 
+DERIVED = [path for path in FILES if path not in WHOLE]
+
+
+@pytest.mark.parametrize("path", DERIVED, ids=[path.stem for path in DERIVED])
+def test_derived_captures_agree_with_their_source(path: Path) -> None:
+    assert truth.compare(path, path.with_suffix(".truth.json"), truth_nats.check) == []
+
+
+def test_both_protocols_of_a_folder_are_checked() -> None:
+    told = json.loads((NATS / "03-pubsub.truth.json").read_text())
+    told["connections"][0]["ops"].append({"op": "PUB", "subject": "a", "payload": {"len": 4, "hex": "b90e43b4"}})
+    wrong = truth.check_of("nats-liftbridge")(NATS / "03-pubsub.pcap", told)
+    assert {"envelopes" in line for line in wrong} == {True, False}
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize("name", ["08-pipelined-small.drop1pct", "50-server-links"])
+def test_batch_size_changes_nothing(name: str, size: int) -> None:
+    path = NATS / f"{name}.pcap"
+    timed = [((time_ns - START_NS) / 1e9, data) for time_ns, data in packets(path)]
+    one, many = (dissect(batches(timed, size=each), known=(Nats(),)) for each in (None, size))
+    assert [said(frame) for frame in many.frames] == [said(frame) for frame in one.frames]
+
+
 def test_what_is_lost_is_named_and_all_else_is_there() -> None:
     base = {(f.connection.endpoints, f.side, f.offset): f.data for f in read(NATS / "08-pipelined-small.pcap").frames}
     lossy = read(NATS / "08-pipelined-small.drop1pct.pcap")
@@ -170,8 +196,8 @@ def test_traffic_of_other_protocols_is_not_claimed(path: Path) -> None:
 def test_an_s2_stream_goes_on_after_a_hole(lost: int) -> None:
     whole = read(NATS / "50-server-links.pcap")
     route = [part for part in dialogue(outer(whole)) if part.connection == 2]
-    packets = craft(route, every(300), 6222)
-    run = dissect(batches(packets[: 3 + lost] + packets[4 + lost :]), known=(Nats(),))
+    made = craft(route, every(300), 6222)
+    run = dissect(batches(made[: 3 + lost] + made[4 + lost :]), known=(Nats(),))
     assert run.totals.closes
     assert run.totals.missing > 0
     assert run.totals.undecoded < 3000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from tests.support import STYLE, Part, Run, craft, dissect, every
 from wiredecode.export.records import dumps, record
 from wiredecode.frame import Frame
 from wiredecode.layer import Style
+from wiredecode.identify import DecodeAs
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.nats import Nats, s2
+from wiredecode.protocols.nats import Nats, carried, s2
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
 from wiredecode.protocols.nats.memory import MAX_REQUESTS, Memory
 from wiredecode.protocols.nats.transport import UPGRADE, unmask
@@ -303,6 +305,95 @@ def test_damaged_s2_chunks_are_findings() -> None:
         ("S2 chunk", ["s2-block"]),
     ]
     assert run.totals.closes
+
+
+def chunk(plain: bytes) -> bytes:
+    """An uncompressed S2 chunk."""
+    body = s2.masked_crc(plain).to_bytes(4, "little") + plain
+    return b"\x01" + len(body).to_bytes(3, "little") + body
+
+
+def inside(run: Run) -> list[tuple[str | None, str]]:
+    return [(frame.type, frame.status) for frame in run.frames if "inside" in frame.generated]
+
+
+def test_a_chunk_inside_a_chunk_is_not_unpacked() -> None:
+    """Or a few bytes could become as many as one likes."""
+    bomb = chunk(chunk(b"PING\r\n") * 3) + chunk(b"PONG\r\n")
+    run = talk((S, ROUTE), (C, s2.IDENTIFIER + bomb), port=6222)
+    assert inside(run) == [("PONG", "ok")]
+    assert codes(run.frames[2]) == ["no-frame"]
+    assert run.totals.closes
+    assert run.totals.undecoded == 0
+
+
+def test_more_operations_in_a_chunk_than_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried, "MAX_OPERATIONS", 10)
+    monkeypatch.setattr(carried, "SLICE_BYTES", 30)
+    run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(b"PING\r\n" * 100) + chunk(b"PONG\r\n" * 9)), port=6222)
+    assert inside(run) == [("PING", "ok")] * 15 + [("PONG", "ok")] * 9
+    assert codes(run.frames[2]) == ["carried"]
+    assert run.totals.limits == {"carried": 1}
+
+
+def test_operations_around_a_damaged_chunk_are_not_mixed() -> None:
+    message = b"RMSG $G a 30\r\n" + b"x" * 30 + b"\r\n"
+    good, more = message * 3 + message[:20], message[20:] + b"PING\r\n" * 4
+    damaged = b"\x00\x08\x00\x00\x00\x00\x00\x00\x05\xff\xff\xff"
+    run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(good) + damaged + chunk(more)), port=6222)
+    assert inside(run) == [("RMSG", "ok")] * 3 + [("RMSG", "partial")] + [("PING", "ok")] * 4
+    assert "frame-cut" in codes(run.of("RMSG")[-1])
+    assert codes(run.of("S2 chunk")[-1]) == ["no-frame"]
+
+
+def test_operations_around_a_chunk_that_was_not_captured_are_not_mixed() -> None:
+    message = b"RMSG $G a 30\r\n" + b"x" * 30 + b"\r\n"
+    parts = [chunk(message + message[:25]), chunk(message[25:] + message[:25]), chunk(message[25:] + b"PING\r\n" * 4)]
+    said = [Part(1, S, ROUTE), Part(1, C, s2.IDENTIFIER), *(Part(1, C, part) for part in parts)]
+    made = craft(said, lambda data: [(0, data)], 6222)
+    whole, lossy = (dissect(batches(kept), known=(Nats(),)) for kept in (made, made[:-2] + made[-1:]))
+    assert inside(whole) == [("RMSG", "ok")] * 3 + [("PING", "ok")] * 4
+    assert inside(lossy) == [("RMSG", "ok"), ("RMSG", "partial")] + [("PING", "ok")] * 4
+    assert lossy.totals.closes
+
+
+def test_a_stream_of_chunks_that_began_before_the_capture() -> None:
+    message = b"RMSG $G a 30\r\n" + b"x" * 30 + b"\r\n"
+    said = b"".join(map(chunk, [message[30:] + message, b"PING\r\n" * 4]))
+    packets = craft([Part(1, C, s2.IDENTIFIER + said)], every(1460), 6222, handshake=False)
+    forced = {6222: DecodeAs(Nats(), "route")}
+    run = dissect(batches(packets), known=(Nats(),), decode_as=forced)
+    assert inside(run) == [("RMSG", "ok")] + [("PING", "ok")] * 4
+
+
+def test_ten_thousand_small_chunks_are_as_quick_as_a_large_one() -> None:
+    """What waits for its end is neither cut nor copied again with each."""
+    message = b"RMSG $G a 400000\r\n" + bytes(400_000) + b"\r\n"
+    small = b"".join(chunk(message[at : at + 40]) for at in range(0, len(message), 40))
+    started = time.perf_counter()
+    run = talk((S, ROUTE), (C, s2.IDENTIFIER + small), port=6222)
+    assert inside(run) == [("RMSG", "ok")]
+    assert time.perf_counter() - started < 3
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_garbage_without_lines_is_searched_once(wrapped: bool) -> None:
+    garbage = b"PUB a \x01" * 10
+    said = s2.IDENTIFIER + chunk(garbage) * 4000 if wrapped else garbage * 4000
+    started = time.perf_counter()
+    run = dissect(batches(craft([Part(1, S, ROUTE), Part(1, C, said)], every(81), 6222)), known=(Nats(),))
+    assert time.perf_counter() - started < 3
+    assert run.totals.closes
+
+
+def test_answers_are_not_counted_across_a_hole() -> None:
+    """A PONG may be the answer to any PING when one was lost."""
+    ping, pong, more = b"PING\r\n", b"PONG\r\n", b"MSG a 1 2\r\nhi\r\n" * 4
+    said = [(S, INFO), (C, QUIET), (C, ping), (C, ping), (S, pong), (S, pong + more), (C, ping), (S, pong)]
+    packets = craft([Part(1, *part) for part in said], every(1460), 4222)
+    first, second = [packets[at] for at in (*range(7), 8)], packets[9:]  # the first PONG is lost
+    run = dissect(batches([(0.0, packet) for packet in first] + [(60.0, packet) for packet in second]), known=(Nats(),))
+    assert [frame.request is not None for frame in run.of("PONG")] == [False, True]
 
 
 BLOCKS = {

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MAX_OPERATIONS = 100_000
 """Operations that one chunk may complete; what follows them in it is not decoded."""
-SLICE_BYTES = 256 * 1024
-"""Plain bytes that are cut at a time, so that the limit holds before they all are frames."""
+SLICE_BYTES = 16 * 1024
+"""Plain bytes that are cut at a time: the limit holds before all are frames, and a mistake costs no more."""
 DEFLATE_TAIL = b"\x00\x00\xff\xff"
 """What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
 INSIDE = "inside"
@@ -69,11 +69,16 @@ class Carried:
 
     def _take(self, frame: Frame) -> list[Frame]:
         taken, skipped = [], 0
+        packets: dict[tuple[int, ...], list[int]] = {}
+        """One list for all operations of the same chunks, which may be many."""
         for inner in self.found:
             if inner.status == UNDECODED or transport.layer_at(inner.buffer, inner.start) is not None:
                 skipped += inner.length
                 continue
-            inner.packets = sorted(set().union(*(self.carriers[packet] for packet in inner.packets)))
+            last = tuple(inner.packets)
+            if last not in packets:
+                packets[last] = sorted(set().union(*map(self.carriers.__getitem__, last)))
+            inner.packets = packets[last]
             inner.generated = {INSIDE: frame.number}
             taken.append(inner)
         self.found.clear()

@@ -37,6 +37,8 @@ CANDIDATE = re.compile(
     OPERATION_START + rb"|[\x14-\x17]\x03[\x00-\x04]|[\x00\x01][\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
 )
 """Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks."""
+TOLD_BYTES = 8
+"""So many bytes tell whether there is something to look at."""
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
 TOKEN = rb"[ \t]+[^ \t\r\n]+"
 LINES = {
@@ -216,7 +218,8 @@ def search(data: bytes, *, final: bool) -> Found:
 def keep_from(data: bytes) -> int:
     """How much of bytes without a candidate can be dropped: what is kept must not look like the start of a line."""
     line = max(0, data.rfind(b"\n"))
-    return line if len(data) - line < MAX_CONTROL_LINE else line + MAX_CONTROL_LINE - 1
+    last = len(data) - TOLD_BYTES
+    return next((at for at in range(last, max(line, last - 64), -1) if CANDIDATE.match(data[at:]) is None), line)
 
 
 def role(names: list[str]) -> bool | None:

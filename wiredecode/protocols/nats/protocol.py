@@ -38,6 +38,16 @@ class Nats(Protocol):
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
+    generated = {  # noqa: RUF012 - as declared in Protocol
+        "nats.inside": "number of the S2 chunk or WebSocket frame in which the operation ended",
+        "nats.subscription": "subject that the sid stands for",
+        "nats.copy_of": "frame of the first passage of the same message",
+        "nats.gateway_command": "what gateway_cmd means",
+        "nats.namespace": "of connections of Liftbridge servers, from the client's name",
+        "nats.server": "as namespace",
+        "nats.purpose": "as namespace",
+        "nats_s2.crc_status": "good or bad: whether the CRC-32C fits the plain bytes",
+    }
 
     def __init__(self) -> None:
         self.memory = Memory()
@@ -97,12 +107,12 @@ class Nats(Protocol):
         """The first bytes seen of a direction that began before."""
         for match in cutting.LINE_CANDIDATE.finditer(data):
             position = match.start()
-            names, ends, cut = cutting.chain(data, position)
+            names, ends, _ = cutting.chain(data, position)
             if any(name not in cutting.NAMES for name in names):
                 continue
             if believed(names, ends, port, final):
                 return Verdict(position, client=cutting.role(names))
-            if ends == cutting.CUT and cut and not final and len(data) - position < cutting.SEARCH_BYTES:
+            if ends == cutting.CUT and not final and len(data) - position < cutting.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
         return Rejected() if final else Undecided(cutting.keep_from(data))
 

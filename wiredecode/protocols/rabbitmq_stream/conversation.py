@@ -110,7 +110,8 @@ class RabbitMQConversation(Conversation):
             return
         if self.client is None:
             self._learn_sides(frame, code)
-        frame.sender = self.sender(frame)
+        if self.client is not None:
+            frame.sender = "client" if frame.side == self.client else "server"
         frame.code = code
         if code in (24, 25) and frame.sender == "server":
             code |= names.RESPONSE_BIT

@@ -105,7 +105,7 @@ def properties(name: str = "properties", doc: str = "properties", bulk: bool = F
 
 
 def texts(name: str, doc: str) -> Kind:
-    return Array(name, Text(name), doc)
+    return Array(name, Text(name), doc, bulk=True)
 
 
 class Unknown(Command):
@@ -339,7 +339,7 @@ class CommandVersion(Layer):
 
 
 class ExchangeCommandVersions(Command):
-    fields_desc = request(27, Array("commands", CommandVersion, "versions the client speaks"))
+    fields_desc = request(27, Array("commands", CommandVersion, "versions the client speaks", bulk=True))
     facts = ("commands",)
 
 
@@ -352,8 +352,8 @@ class CreateSuperStream(Command):
     fields_desc = request(
         29,
         Text("super_stream", "name of the super stream"),
-        texts("partitions", "names of the streams"),
-        texts("binding_keys", "routing key of each stream"),
+        Array("partitions", Text("partitions"), "names of the streams"),
+        Array("binding_keys", Text("binding_keys"), "routing key of each stream"),
         properties("arguments", "arguments of the streams"),
     )
     facts = ("super_stream", "partitions")
@@ -422,7 +422,7 @@ class MetadataResponse(Command):
         *header(15 | RESPONSE_BIT),
         correlation(),
         Array("brokers", Broker, "brokers of the cluster"),
-        Array("streams", StreamMetadata, "streams, in any order"),
+        Array("streams", StreamMetadata, "streams, in any order", bulk=True),
     ]
     facts = ("brokers", "streams")
 
@@ -475,7 +475,7 @@ class ConsumerUpdateResponse(Response):
 
 
 class ExchangeCommandVersionsResponse(Response):
-    fields_desc = response(27, Array("commands", CommandVersion, "versions the server speaks"))
+    fields_desc = response(27, Array("commands", CommandVersion, "versions the server speaks", bulk=True))
     facts = ("response_code", "commands")
 
 
