@@ -1,7 +1,7 @@
 """Write the reference part of the protocol pages from the declarations: ``python docs/make_reference.py``.
 
-Everything below the marker of ``docs/protocols/NAME.md`` is made: messages, fields, findings, limits. A test checks that
-it is current.
+Everything below the marker of ``docs/protocols/NAME.md`` is made: messages, fields, findings, limits. A test checks
+that it is current.
 """
 
 from __future__ import annotations

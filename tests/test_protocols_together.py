@@ -27,7 +27,7 @@ PORTS = {folder: ports for name, _, ports in BUILT_IN for folder in FOLDERS if n
 FOREIGN_PORT = 31_337
 ETHERNET, TCP = 1, 6
 WEAK = ("17-tls", "topic-mgmt")
-"""On a strange port: TLS is only named where it is known to be NATS; a connection with one short text is not believed."""
+"""On a strange port TLS is only named where it is known to be NATS; one short text alone is not believed."""
 LOST = ("drop1pct", "snap96", "midconn", "midstream", "midconnection", "s2c-only", "cut", "snaplen96")
 """Captures that lack bytes: on a port that is not theirs they need not be recognised, but never mistaken."""
 

@@ -84,7 +84,9 @@ def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
 def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
     """Fields that protocols add to what is on the wire."""
     return [
-        FieldEntry(name, "generated", meaning) for protocol in protocols for name, meaning in protocol.generated.items()
+        FieldEntry(name, "generated", meaning)
+        for protocol in protocols
+        for name, meaning in protocol.generated_fields().items()
     ]
 
 

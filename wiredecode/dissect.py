@@ -310,10 +310,11 @@ class Dissector:
                 yield from self._link(frame)
             else:
                 yield frame
-            while conversation.hand_on:
-                inner = conversation.hand_on.pop(0)
-                self._decode(inner, conversation, True)
-                yield from self._link(inner) if linking else (inner,)
+            if conversation.hand_on:
+                for inner in conversation.hand_on:  # decoding one may add others
+                    self._decode(inner, conversation, True)
+                    yield from self._link(inner) if linking else (inner,)
+                conversation.hand_on.clear()
         del pending[:count]
         if not pending:
             for number in self._ended:

@@ -12,8 +12,8 @@ from tests.net.craft import SECOND, batches
 from tests.support import STYLE, Part, Run, craft, dissect, every
 from wiredecode.export.records import dumps, record
 from wiredecode.frame import Frame
-from wiredecode.layer import Style
 from wiredecode.identify import DecodeAs
+from wiredecode.layer import Style
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.nats import Nats, carried, s2
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
@@ -325,6 +325,14 @@ def test_a_chunk_inside_a_chunk_is_not_unpacked() -> None:
     assert codes(run.frames[2]) == ["no-frame"]
     assert run.totals.closes
     assert run.totals.undecoded == 0
+
+
+def test_garbage_in_a_chunk_is_told_with_its_reason() -> None:
+    said = b"PING\r\n\x02\x01nothing\r\n" + b"PONG\r\n" * 4
+    run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(said)), port=6222)
+    assert inside(run) == [("PING", "ok")] + [("PONG", "ok")] * 4
+    (told,) = run.frames[2].findings
+    assert told.message == "11 bytes inside belong to no operation: these bytes are no operation"
 
 
 def test_more_operations_in_a_chunk_than_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,11 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
         ]
         for sender, ops in (("client", SENT), ("server", SEEN)):
             name = f"{told['id']}, {sender}"
-            wrong += direction(name, list(with_meaning(told["ops"], ops, "" if plain else MAGIC)), [f for f in frames if f.sender == sender])
+            wrong += direction(
+                name,
+                list(with_meaning(told["ops"], ops, "" if plain else MAGIC)),
+                [f for f in frames if f.sender == sender],
+            )
     return wrong
 
 

@@ -77,6 +77,10 @@ class Protocol(ABC):
     generated: ClassVar[Mapping[str, str]] = {}
     """Fields that no layer declares, because other frames tell them or they are worked out: full name to meaning."""
 
+    def generated_fields(self) -> Mapping[str, str]:
+        """``generated``, and that of the layers it carries."""
+        return self.generated
+
     def new_session(self) -> Protocol:
         """The protocol for one capture: itself, unless its connections have to know of each other."""
         return self

@@ -54,26 +54,27 @@ class Carried:
             if len(self.found) > MAX_OPERATIONS:
                 message = f"more than {MAX_OPERATIONS} operations inside: the rest is not decoded"
                 frame.find("warning", "limit", "carried", message)
-                self._again(frame)
+                self._again()
                 break
         return self._take(frame)
 
     def lose(self, frame: Frame) -> list[Frame]:
         """Plain bytes before or of this chunk are not known: what waits for them, and the search goes on behind."""
         self.stream.end("chunks before were lost", frame.ready)
-        self._again(frame)
+        self._again()
         return self._take(frame)
 
-    def _again(self, frame: Frame) -> None:
+    def _again(self) -> None:
         self.stream = Stream(self.direction, self.protocol, self.found, False)
 
     def _take(self, frame: Frame) -> list[Frame]:
-        taken, skipped = [], 0
+        taken, skipped, why = [], 0, ""
         packets: dict[tuple[int, ...], list[int]] = {}
         """One list for all operations of the same chunks, which may be many."""
         for inner in self.found:
             if inner.status == UNDECODED or transport.layer_at(inner.buffer, inner.start) is not None:
                 skipped += inner.length
+                why = why or next((f": {said.message}" for said in inner.findings if said.code == "not-a-frame"), "")
                 continue
             last = tuple(inner.packets)
             if last not in packets:
@@ -83,7 +84,7 @@ class Carried:
             taken.append(inner)
         self.found.clear()
         if skipped:
-            frame.find("warning", "undecoded", "no-frame", f"{skipped} bytes inside belong to no operation")
+            frame.find("warning", "undecoded", "no-frame", f"{skipped} bytes inside belong to no operation{why}")
         if not self.stream.have and self.stream.span is None:
             self.carriers.clear()
         return taken

@@ -18,7 +18,7 @@ from wiredecode.protocols.nats import names, transport
 from wiredecode.protocols.nats.carried import CarriedStreams
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.layers import DEDICATED, GRAMMARS, WITH_ORIGIN, Unknown
-from wiredecode.protocols.nats.options import LEAF_MARKS
+from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
 from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_plan
 from wiredecode.protocols.reading import Plan
 
@@ -115,10 +115,9 @@ class NatsConversation(Conversation):
         if plan is None:
             self._transport(frame, style)
             return
-        client = self.client
-        if client is None:
-            client = self._learn_sides(frame, plan.type)
-        frame.sender = None if client is None else "client" if frame.side == client else "server"
+        if self.client is None:
+            self._learn_sides(frame, plan.type)
+        frame.sender = self.sender(frame)
         plan.read(frame, style)
         values = frame.values
         subject = values.get("subject")
@@ -186,7 +185,7 @@ class NatsConversation(Conversation):
     def _transport(self, frame: Frame, style: Style | None) -> None:
         layer = proxy.layer_of(frame) or transport.layer_at(frame.buffer, frame.start)
         assert layer is not None
-        frame.sender = self._sender(frame)
+        frame.sender = self.sender(frame)
         title = TRANSPORT_TITLES.get(layer, "PROXY")
         if layer.filter_name == proxy.NAME:
             frame.protocol = proxy.NAME
@@ -205,12 +204,7 @@ class NatsConversation(Conversation):
 
     # Who is who, and what kind of link.
 
-    def _sender(self, frame: Frame) -> str | None:
-        if self.client is None:
-            return None
-        return "client" if frame.side == self.client else "server"
-
-    def _learn_sides(self, frame: Frame, name: str | None) -> int | None:
+    def _learn_sides(self, frame: Frame, name: str | None) -> None:
         if self.link in (None, names.CLIENT):
             if name in names.CLIENT_SENDS or name == "CONNECT":
                 self.client = frame.side
@@ -218,7 +212,6 @@ class NatsConversation(Conversation):
                 self.client = 1 - frame.side
         elif name == "CONNECT":
             self.client = frame.side
-        return self.client
 
     def _is_link(self, link: str) -> None:
         if link != self.link and not self.forced:
@@ -455,32 +448,3 @@ def plan_for(layer: type[Layer], name: str | None) -> Plan:
         deliver = any(kind.name == "sid" for kind in layer.fields_desc)
         handler = NatsConversation._deliver if deliver else NatsConversation._forward
     return OperationPlan(layer, name, handler)
-
-
-def link_of_info(options: dict[str, Any]) -> str | None:
-    """The kind of link that INFO tells, if it does."""
-    if options.get("gateway"):
-        return names.GATEWAY
-    if options.get("leafnode_urls") or options.get("info_on_connect"):
-        return names.LEAF
-    if options.get("route_pool_size") or options.get("lnoc"):
-        return names.ROUTE
-    return names.CLIENT if options.get("client_id") else None
-
-
-def link_of_operation(name: str) -> str:
-    """The kind of link that an operation between servers tells, when nothing else was seen."""
-    if name in ("A+", "A-"):
-        return names.GATEWAY
-    return names.LEAF if name in ("LS+", "LS-", "LMSG") else names.ROUTE
-
-
-def link_of_connect(options: dict[str, Any]) -> str:
-    """The kind of link that CONNECT tells: only clients say their language."""
-    if "lang" in options:
-        return names.CLIENT
-    if options.get("gateway"):
-        return names.GATEWAY
-    if any(mark in options for mark in LEAF_MARKS):
-        return names.LEAF
-    return names.ROUTE if "lnoc" in options or "cluster" in options else names.CLIENT

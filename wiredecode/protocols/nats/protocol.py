@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from wiredecode.jsonfields import parse
 from wiredecode.layer import Layer
@@ -38,7 +38,7 @@ class Nats(Protocol):
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
-    generated = {  # noqa: RUF012 - as declared in Protocol
+    generated = {
         "nats.inside": "number of the S2 chunk or WebSocket frame in which the operation ended",
         "nats.subscription": "subject that the sid stands for",
         "nats.copy_of": "frame of the first passage of the same message",
@@ -124,6 +124,11 @@ class Nats(Protocol):
 
     def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
         return NatsConversation(connection, dialect, self)
+
+    def generated_fields(self) -> Mapping[str, str]:
+        from wiredecode.protocols import liftbridge
+
+        return {**self.generated, **liftbridge.GENERATED}
 
     def layers(self) -> Iterable[type[Layer]]:
         from wiredecode.protocols import liftbridge
