@@ -215,11 +215,11 @@ def search(data: bytes, *, final: bool) -> Found:
     return Found(keep_from(data), False)
 
 
-def keep_from(data: bytes) -> int:
+def keep_from(data: bytes, candidate: re.Pattern[bytes] = CANDIDATE) -> int:
     """How much of bytes without a candidate can be dropped: what is kept must not look like the start of a line."""
     line = max(0, data.rfind(b"\n"))
     last = len(data) - TOLD_BYTES
-    return next((at for at in range(last, max(line, last - 64), -1) if CANDIDATE.match(data[at:]) is None), line)
+    return next((at for at in range(last, max(line, last - 64), -1) if candidate.match(data[at:]) is None), line)
 
 
 def role(names: list[str]) -> bool | None:

@@ -114,7 +114,7 @@ class Nats(Protocol):
                 return Verdict(position, client=cutting.role(names))
             if ends == cutting.CUT and not final and len(data) - position < cutting.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
-        return Rejected() if final else Undecided(cutting.keep_from(data))
+        return Rejected() if final else Undecided(cutting.keep_from(data, cutting.LINE_CANDIDATE))
 
     def split(self, data: bytes) -> Split:
         return cutting.split(data)
