@@ -27,6 +27,8 @@ ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"
 LOOKAHEAD_FRAMES = 1000
 """A request waits at most for so many frames to be told its response before it is handed on."""
 LOOKAHEAD_BYTES = 8 * 1024 * 1024
+LOOKAHEAD_NS = 5_000_000_000
+"""... and so long, in capture time, that an unanswered request does not hold up a live capture for good."""
 
 
 @dataclass
@@ -301,7 +303,11 @@ class Dissector:
             while count and pending[count - 1].ready >= watermark:
                 count -= 1
         dialogues, linking = self._dialogues, self.link_responses
-        for frame in pending[:count]:
+        ready = pending[:count]
+        del pending[:count]
+        ready.reverse()
+        while ready:
+            frame = ready.pop()  # so that a frame that was handed on is not kept until the last one is
             dialogue = dialogues[frame.connection.number]
             conversation = dialogue.conversation
             assert conversation is not None
@@ -315,7 +321,6 @@ class Dissector:
                     self._decode(inner, conversation, True)
                     yield from self._link(inner) if linking else (inner,)
                 conversation.hand_on.clear()
-        del pending[:count]
         if not pending:
             for number in self._ended:
                 self._dialogues.pop(number, None)
@@ -368,7 +373,8 @@ class Dissector:
         while waiting:
             head = waiting[0]
             held = head.expects_response and head.response is None
-            if held and len(waiting) <= LOOKAHEAD_FRAMES and self._lookahead_bytes <= LOOKAHEAD_BYTES:
+            recent = frame.time_ns - head.time_ns <= LOOKAHEAD_NS
+            if held and recent and len(waiting) <= LOOKAHEAD_FRAMES and self._lookahead_bytes <= LOOKAHEAD_BYTES:
                 break
             waiting.popleft()
             self._lookahead_bytes -= head.length
