@@ -134,8 +134,7 @@ STREAM_CLOSE_REASONS = _words("stopped replaced removed timeout error offset_out
 KNOWN_ACKS = frozenset(["", "0", "1", "-1", "all"])
 
 MARKER_PREFIX = "txn-marker:"
-MARKER_PAYLOAD = b"__cursus_txn_control_marker__"
-"""Producer and payload of a transaction marker, an ordinary message on the wire."""
+"""Producer of a transaction marker, an ordinary message on the wire."""
 
 ROUTING, AVAILABILITY = "routing", "availability"
 

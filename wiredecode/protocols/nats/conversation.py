@@ -32,7 +32,6 @@ MAX_ENDED = 1_024
 """Of these, ended ones that late messages may still name."""
 MAX_WAITING = 1_024
 """PINGs and, on verbose connections, operations that wait for their answer."""
-DEFAULT_MAX_PAYLOAD = 1024 * 1024
 
 Attach = Callable[[Frame, str | None, bytes, int, Style | None, Any], None]
 

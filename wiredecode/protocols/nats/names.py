@@ -10,8 +10,6 @@ OPERATIONS = (
     *("INFO", "CONNECT", "PUB", "HPUB", "SUB", "UNSUB", "MSG", "HMSG", "PING", "PONG", "+OK", "-ERR"),
     *("RS+", "RS-", "LS+", "LS-", "A+", "A-", "RMSG", "LMSG"),
 )
-BARE = frozenset({"PING", "PONG", "+OK", "-ERR", "INFO", "CONNECT"})
-"""Operations that need no blank after their name."""
 COUNTED = frozenset({"PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG"})
 """Operations with a counted body; the count is always the last field of the line."""
 CLIENT_SENDS = frozenset({"PUB", "HPUB", "SUB", "UNSUB"})
@@ -33,28 +31,6 @@ HARMLESS_ERRORS = (
 """-ERR texts after which the server keeps the connection; in any case, as prefixes."""
 
 GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscriptions complete"}
-
-SUBJECT_NAMES = (
-    ("$JS.API.", "JetStream API"),
-    ("$JS.ACK.", "JetStream acknowledgement"),
-    ("$JS.FC.", "JetStream flow control"),
-    ("$JS.EVENT.", "JetStream event"),
-    ("$JS.SNAPSHOT.", "JetStream snapshot"),
-    ("$JSC.", "JetStream cluster"),
-    ("$KV.", "key-value store"),
-    ("$O.", "object store"),
-    ("$SYS.", "system"),
-    ("$NRG.", "server Raft group"),
-    ("$LDS.", "leaf loop detection"),
-    ("$SRV.", "micro service"),
-    ("$MQTT.", "MQTT bridge"),
-    ("_GR_.", "gateway reply"),
-    ("$GR.", "gateway reply"),
-    ("_R_.", "service import reply"),
-    ("_INBOX.", "inbox"),
-    ("_STAN.", "NATS Streaming"),
-)
-"""Reserved subjects by their prefixes; ``$JS.<domain>.API.`` is the API of a JetStream domain."""
 
 SECRET_SUBJECTS = ("$SYS.REQ.USER.AUTH", "$SYS.REQ.CLAIMS.")
 """Subjects whose payloads carry credentials."""
@@ -81,4 +57,3 @@ TLS_RECORDS = {
     22: "Handshake",
     23: "ApplicationData",
 }
-WEBSOCKET_OPCODES = {0: "continuation", 1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
