@@ -16,6 +16,7 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.frame import OK, UNDECODED, Finding, Frame
 from wiredecode.identify import Candidate, Candidates, DecodeAs, Identified, Identifier
 from wiredecode.layer import Style
+from wiredecode.message import Messages
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
 from wiredecode.protocols import registry
@@ -172,8 +173,8 @@ class Dissector:
     """Dissects one capture.
 
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
-    their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames. ``known`` replaces the protocols that are
-    tried.
+    their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames. ``messages`` collects the published and
+    delivered messages, and whoever gave it empties it. ``known`` replaces the protocols that are tried.
     """
 
     def __init__(
@@ -183,10 +184,11 @@ class Dissector:
         limits: Limits | None = None,
         style: Style | None = None,
         link_responses: bool = True,
+        messages: Messages | None = None,
         known: tuple[Protocol, ...] | None = None,
     ) -> None:
         self.network = Network(limits or Limits())
-        self.style, self.link_responses = style, link_responses
+        self.style, self.link_responses, self.messages = style, link_responses, messages
         self.totals = Totals()
         tried = registry.known() if known is None else map(registry.as_known, known)
         self._candidates = Candidates(tried)
@@ -334,6 +336,8 @@ class Dissector:
         frame.number = self._number
         if readable:
             conversation.decode(frame, self.style)
+            if self.messages is not None:
+                conversation.messages(frame, self.messages)
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if self.style is not None else None

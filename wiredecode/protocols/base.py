@@ -16,7 +16,9 @@ from wiredecode.frame import Frame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from wiredecode.bulk.run import Bulk, Run
     from wiredecode.layer import Layer, Style
+    from wiredecode.message import Messages
     from wiredecode.net.types import Connection
 
 
@@ -85,6 +87,10 @@ class Protocol(ABC):
         """The protocol for one capture: itself, unless its connections have to know of each other."""
         return self
 
+    def bulk(self) -> Bulk | None:
+        """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
+        return None
+
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Whether ``data``, the first contiguous bytes seen of a direction, is of this protocol.
@@ -127,6 +133,17 @@ class Conversation(ABC):
     @abstractmethod
     def decode(self, frame: Frame, style: Style | None) -> None:
         """Decode a frame in place, in the order of completion; with a ``style`` also its record."""
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        """Add the published or delivered messages of a frame that was just decoded, without a style."""
+
+    def take(self, run: Run, out: Messages | None) -> bool:
+        """Decode a run (see :meth:`Protocol.bulk`) as :meth:`decode` would its frames, one after another.
+
+        True: done; the state is as if they had been decoded, none of them has a finding, a request or a response, and
+        their messages are in ``out``. False: nothing was done, they must be decoded one by one.
+        """
+        return False
 
     def sender(self, frame: Frame) -> str | None:
         """``"client"`` or ``"server"``; None while nothing tells."""

@@ -1,0 +1,101 @@
+"""Runs: whole, plain frames that follow one another in one direction, as columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.net.types import Connection
+
+if TYPE_CHECKING:
+    from wiredecode.message import Messages
+
+Int64s = npt.NDArray[np.int64]
+UInt8s = npt.NDArray[np.uint8]
+
+PIECES = ("ready", "time_ns", "first_ns", "low", "high")
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """The frames at the front of a buffer, as :meth:`Protocol.split` finds them, and what they are.
+
+    Frame i is ``buffer[starts[i] : starts[i + 1]]``: ``starts`` has one element more than there are frames. ``kinds[i]``
+    is 0 for a frame that must be read one by one, else what the protocol's :class:`Bulk` calls it. ``parts`` are
+    further columns that the protocol found on the way, one element per frame.
+    """
+
+    starts: Int64s
+    kinds: UInt8s
+    parts: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """n frames of kinds other than 0. They need not be of the same kind."""
+
+    connection: Connection
+    side: int
+    buffer: bytes
+    base: int
+    """Stream offset of ``buffer[0]``."""
+    starts: Int64s
+    """n: where each frame starts in ``buffer``."""
+    stops: Int64s
+    kinds: UInt8s
+    parts: dict[str, npt.NDArray[Any]]
+    ready: Int64s
+    """Packet that completed each frame, never decreasing."""
+    time_ns: Int64s
+    """Its time."""
+    first_ns: Int64s
+    low: Int64s
+    """Index in ``packet`` of the first piece that carried the frame ..."""
+    high: Int64s
+    """... and of the last."""
+    packet: Int64s
+    """Packet numbers of the pieces of the buffer."""
+    numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Frame numbers, once known."""
+    sender: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def part(self, low: int, high: int) -> Run:
+        """Frames ``low`` up to ``high``."""
+        if low == 0 and high == len(self):
+            return self
+        chosen = slice(low, high)
+        return replace(
+            self,
+            starts=self.starts[chosen],
+            stops=self.stops[chosen],
+            kinds=self.kinds[chosen],
+            parts={name: column[chosen] for name, column in self.parts.items()},
+            numbers=self.numbers[chosen],
+            **{name: getattr(self, name)[chosen] for name in PIECES},
+        )
+
+
+class Bulk(ABC):
+    """How a protocol reads many frames at a time. Stateless; ``Protocol.bulk`` holds it, if there is one.
+
+    Whatever is not plain is left to the row decoder, by a kind of 0 or by a :meth:`Conversation.take` that answers no:
+    so both ways agree, and only what is common needs to be fast.
+    """
+
+    types: ClassVar[tuple[str, ...]] = ()
+    """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
+
+    @abstractmethod
+    def cut(self, data: bytes) -> Cut:
+        """Cut the whole frames off the front of ``data``, which starts at a frame.
+
+        It may stop before a frame that it cannot judge, at any place where ``Protocol.split`` would also cut: what is
+        left is given to that.
+        """
