@@ -1,14 +1,16 @@
 """From a layer's ``fields_desc`` to straight-line Python: the fast reader of the same declarations.
 
-For each layer four decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
+For each layer five decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
 ``head``     values of the fields before the first bulk array, whose element count stands for it
 ``walk``     the same, but steps over every element and reads what follows: a structural check
+``rows``     as ``walk``, and of every element a tuple of the fields that its layer names in ``row``: None where an
+             optional one is absent, texts as the bytes they are on the wire
 ``record``   the JSON-ready record, in one :class:`~wiredecode.layer.Style`
 ``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
 
-The first three check bounds but do not explain: when one fails, :func:`careful` says where and why.
+All but the last check bounds but do not explain: when one fails, :func:`careful` says where and why.
 :func:`source` returns the generated text, to be read.
 """
 
@@ -45,7 +47,7 @@ class Cut(Exception):
 
 
 FAILED = (Cut, Short, UnicodeDecodeError)
-"""What ``head``, ``walk`` and ``record`` raise: ask :func:`careful` then."""
+"""What the fast decoders raise: ask :func:`careful` then."""
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
-    """The Python text of a decoder: ``mode`` is ``head``, ``walk``, ``record`` or ``careful``."""
+    """The Python text of a decoder: ``mode`` is ``head``, ``walk``, ``rows``, ``record`` or ``careful``."""
     return Emitter(layer, mode, style or (Style() if mode == "record" else None)).text()
 
 
@@ -135,6 +137,8 @@ class Emitter:
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
         self.careful = mode == "careful"
+        self.steps = mode in ("walk", "rows")
+        """Bulk arrays are only stepped over."""
         self.ended = False
         """``head`` has met its bulk array: nothing more is generated."""
         self.stepping = False
@@ -201,6 +205,10 @@ class Emitter:
         else:
             self.line(f"if {stop} > e: raise Cut")
 
+    def picked(self, name: str) -> bool:
+        """Whether the value of a field is wanted although its structure is only stepped over."""
+        return self.mode == "rows" and name in self.scopes[-1].layer.row
+
     def path(self, name: str) -> str:
         return f"{self.scopes[-1].prefix} + {name!r}"
 
@@ -231,7 +239,7 @@ class Emitter:
         codes, values = [], []
         for kind, value in run:
             code = kind.fixed or ""
-            if self.stepping and value != keep and kind.name not in needed:
+            if self.stepping and value != keep and kind.name not in needed and not self.picked(kind.name):
                 codes.append(f"{struct.calcsize('>' + code)}x")
             else:
                 codes.append(code)
@@ -275,7 +283,8 @@ class Emitter:
         self.scope(layer, target, prefix, created=self.careful)
         return target
 
-    def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> None:
+    def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> dict[str, str]:
+        """Generate the reading of a structure; return the variables that hold its fields."""
         self.scopes.append(Scope(layer, target, prefix, created))
         for kind in layer.in_order:
             if isinstance(kind, Optional):
@@ -288,7 +297,7 @@ class Emitter:
         self.flush_dict(final=True)
         if len(layer.in_order) < len(layer.fields_desc):
             layer.emit_tail(self)
-        self.scopes.pop()
+        return self.scopes.pop().variables
 
     def _field(self, kind: Kind) -> None:
         scope = self.scopes[-1]
@@ -309,10 +318,13 @@ class Emitter:
         scope = self.scopes[-1]
         there = scope.presences[kind.name] = self.variable("has_" + kind.name)
         self.line(f"{there} = {kind.when.emit(self)}")
+        before = len(self.lines)
         with self.block(f"if {there}:"):
             self._field(kind.kind)
             self.flush()
             self.flush_dict()
+        if self.stepping and self.picked(kind.name):
+            self.lines.insert(before, "    " * self.indent + f"{scope.variables[kind.name]} = None")
 
     def store(self, kind: Kind, value: str) -> None:
         pending = self.scopes[-1].pending
@@ -370,9 +382,10 @@ class Emitter:
         limited = f"{self.variable('z')}" if kind.size else ""
         if kind.size:
             self.line(f"{limited}, e = e, min(e, p + {self.reference(kind.size)})")
-        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.mode == "walk")
+        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.steps)
         elements, index = self.variable("l"), self.variable("n")
-        if not self.stepping:
+        listed = not self.stepping or self._has_rows(kind)
+        if listed:
             self.line(f"{elements} = []")
             if self.careful:
                 self.line(f"{self.scopes[-1].target}[{kind.name!r}] = {elements}")
@@ -383,8 +396,12 @@ class Emitter:
             self.element(kind, elements, index)
         if kind.size:
             self.line(f"e = {limited}")
-        stepped, self.stepping = self.stepping, stepping_before
-        return count if stepped else elements
+        self.stepping = stepping_before
+        return elements if listed else count
+
+    def _has_rows(self, kind: Array) -> bool:
+        """Whether rows of the elements are collected while they are stepped over."""
+        return self.mode == "rows" and isinstance(kind.element, Struct) and bool(kind.element.layer.row)
 
     def _at_once(self, kind: Array) -> bool:
         """Whether all elements can be read in one unpack."""
@@ -398,7 +415,7 @@ class Emitter:
         self.line(f"q = p + {count} * {element.width}")
         self.require("q", kind.name, count)
         elements = count
-        if not (kind.bulk and self.mode == "walk"):
+        if not (kind.bulk and self.steps):
             elements = self.variable("l")
             unpack = self.constant(struct.unpack_from)
             shown = element.shown(self, "i") if self.mode == "record" else "i"
@@ -419,11 +436,13 @@ class Emitter:
             where = f'{self.scopes[-1].prefix} + f"{kind.name}[{{{index}}}]"'
             self.line(f"{prefix}e, s_{prefix} = {where}, p")
             self.line(f"{prefix} = {prefix}e + '.'")
-        self.scope(element.layer, target, prefix, created=self.careful)
+        variables = self.scope(element.layer, target, prefix, created=self.careful)
         if self.careful:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:
             self.line(f"{elements}.append({target})")
+        elif self._has_rows(kind):
+            self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
 
     def _scalar_element(self, element: Kind, elements: str, index: str) -> None:
         prefix = self.variable("x")

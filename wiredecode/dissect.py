@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import TYPE_CHECKING, cast
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
@@ -22,6 +23,9 @@ from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation, Protocol
 from wiredecode.streams import Stream
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Run
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
 
@@ -77,9 +81,10 @@ class Dialogue:
         connection: Connection,
         candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
-        out: list[Frame],
+        out: list[Frame | Run],
+        runs: bool,
     ) -> None:
-        self.connection, self.out = connection, out
+        self.connection, self.out, self.runs = connection, out, runs
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.streams: tuple[Stream, Stream] | None = None
         self.conversation: Conversation | None = None
@@ -145,11 +150,14 @@ class Dialogue:
         for event in identifier.waiting:
             self._feed(self.streams[event.direction.side], event)
         # None of these was known before the protocol was: they follow that packet, in the order in which they came.
-        self.out[before:] = sorted(self.out[before:], key=attrgetter("ready"))
-        for frame in self.out[before:]:
+        begun = sorted(cast("list[Frame]", self.out[before:]), key=attrgetter("ready"))
+        self.out[before:] = begun
+        for frame in begun:
             if frame.ready >= known.ready:
                 break
             frame.ready = known.ready
+        if self.runs:
+            first.bulk = second.bulk = known.protocol.bulk()
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
@@ -174,7 +182,8 @@ class Dissector:
 
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
     their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames. ``messages`` collects the published and
-    delivered messages, and whoever gave it empties it. ``known`` replaces the protocols that are tried.
+    delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come out as runs,
+    see :meth:`mixed`. ``known`` replaces the protocols that are tried.
     """
 
     def __init__(
@@ -185,6 +194,7 @@ class Dissector:
         style: Style | None = None,
         link_responses: bool = True,
         messages: Messages | None = None,
+        runs: bool = False,
         known: tuple[Protocol, ...] | None = None,
     ) -> None:
         self.network = Network(limits or Limits())
@@ -202,7 +212,8 @@ class Dissector:
         self._dialogues: dict[int, Dialogue] = {}
         self._ended: list[int] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
-        self._pending: list[Frame] = []
+        self._runs = runs
+        self._pending: list[Frame | Run] = []
         self._lookahead: deque[Frame] = deque()
         self._lookahead_bytes = 0
         self._asked: dict[int, Frame] = {}
@@ -228,6 +239,36 @@ class Dissector:
 
     def feed(self, batch: PacketBatch) -> Iterator[Frame]:
         """Take the next packets, yield the frames that are ready."""
+        self._receive(batch)
+        yield from self._release(self.network.watermark)
+
+    def finish(self) -> Iterator[Frame]:
+        """The capture is over: yield everything that is left and close the accounts."""
+        self._end()
+        yield from self._release(None)
+        while self._lookahead:
+            yield self._lookahead.popleft()
+        self._close()
+
+    def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | Run]]:
+        """As :meth:`frames`, with runs: what each batch made ready, all numbered but not in this order.
+
+        Needs ``runs``, and no ``link_responses``.
+        """
+        error: CaptureError | None = None
+        try:
+            for batch in batches:
+                self._receive(batch)
+                yield [*self._release_mixed(self.network.watermark)]
+        except CaptureError as raised:
+            error = raised
+        self._end()
+        yield [*self._release_mixed(None)]
+        self._close()
+        if error is not None:
+            raise error
+
+    def _receive(self, batch: PacketBatch) -> None:
         if len(batch):
             first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
             totals = self.totals
@@ -235,15 +276,12 @@ class Dissector:
             totals.last_ns = max(totals.last_ns, last)
         self._events(self.network.feed(batch))
         self._forget_ended("another connection took its place")
-        yield from self._release(self.network.watermark)
 
-    def finish(self) -> Iterator[Frame]:
-        """The capture is over: yield everything that is left and close the accounts."""
+    def _end(self) -> None:
         self._events(self.network.finish())
         self._forget_ended("the capture ends")
-        yield from self._release(None)
-        while self._lookahead:
-            yield self._lookahead.popleft()
+
+    def _close(self) -> None:
         totals, network = self.totals, self.network
         totals.packets, totals.tcp_packets = network.packets, network.tcp_packets
         totals.not_decoded, totals.connections = network.not_decoded, network.connections
@@ -259,7 +297,9 @@ class Dissector:
                 continue
             dialogue = self._dialogues.get(connection.number)
             if dialogue is None:
-                dialogue = Dialogue(connection, self._candidates.order(connection), self._decode_as, self._pending)
+                dialogue = Dialogue(
+                    connection, self._candidates.order(connection), self._decode_as, self._pending, self._runs
+                )
                 self._dialogues[connection.number] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)
@@ -298,42 +338,89 @@ class Dissector:
 
     def _release(self, watermark: int | None) -> Iterator[Frame]:
         """Decode and hand on, in capture order, the frames that nothing can come before any more."""
-        pending = self._pending
+        pending = cast("list[Frame]", self._pending)
         pending.sort(key=attrgetter("ready"))
         count = len(pending)
         if watermark is not None:
             while count and pending[count - 1].ready >= watermark:
                 count -= 1
-        dialogues, linking = self._dialogues, self.link_responses
+        linking = self.link_responses
         ready = pending[:count]
         del pending[:count]
         ready.reverse()
         while ready:
             frame = ready.pop()  # so that a frame that was handed on is not kept until the last one is
-            dialogue = dialogues[frame.connection.number]
-            conversation = dialogue.conversation
-            assert conversation is not None
-            self._decode(frame, conversation, frame.status == OK or dialogue.can_decode(frame))
+            handed_on = self._decode(frame, self._number + 1)
             if linking:
                 yield from self._link(frame)
             else:
                 yield frame
-            if conversation.hand_on:
-                for inner in conversation.hand_on:  # decoding one may add others
-                    self._decode(inner, conversation, True)
-                    yield from self._link(inner) if linking else (inner,)
-                conversation.hand_on.clear()
-        if not pending:
-            for number in self._ended:
-                self._dialogues.pop(number, None)
-                self._notes.pop((number, 0), None)
-                self._notes.pop((number, 1), None)
-            self._ended.clear()
+            for inner in handed_on:
+                yield from self._link(inner) if linking else (inner,)
+        self._let_go()
 
-    def _decode(self, frame: Frame, conversation: Conversation, readable: bool) -> None:
+    def _release_mixed(self, watermark: int | None) -> Iterator[Frame | Run]:
+        """The same where runs are among them: what comes out is numbered in that order, but not in it."""
+        from wiredecode.bulk.order import Release
+
+        release = Release(self._pending, watermark, self._number)
+        for frame, rank in release.rows():
+            for run in release.runs_before(frame.connection.number, rank):
+                yield from self._take(run)
+            handed_on = self._decode(frame, release.number(rank))
+            yield frame
+            for inner in handed_on:
+                release.insert(rank)
+                yield inner
+        for run in release.runs():
+            yield from self._take(run)
+        self._number = release.last
+        self._let_go()
+
+    def _take(self, run: Run) -> Iterator[Frame | Run]:
+        """Decode a run at once, or else its frames."""
+        connection = run.connection.number
+        conversation = self._dialogues[connection].conversation
+        assert conversation is not None
+        noted = (connection, run.side) in self._notes
+        if noted or not conversation.take(run, self.messages):
+            for frame in run.frames():  # frames of a run hand nothing on
+                self._decode(frame, frame.number)
+                yield frame
+            return
+        run.sender = conversation.sender(run)
+        counts = self.totals.frames
+        for key, count in run.counted():
+            counts[key] = counts.get(key, 0) + count
+        yield run
+
+    def _let_go(self) -> None:
+        """Forget the connections that are over, once no frame of theirs waits."""
+        if self._pending:
+            return
+        for number in self._ended:
+            self._dialogues.pop(number, None)
+            self._notes.pop((number, 0), None)
+            self._notes.pop((number, 1), None)
+        self._ended.clear()
+
+    def _decode(self, frame: Frame, number: int) -> Iterable[Frame]:
+        """Number and decode a frame; return those that end inside it, which are decoded as they are taken."""
+        dialogue = self._dialogues[frame.connection.number]
+        conversation = dialogue.conversation
+        assert conversation is not None
+        self._decode_one(frame, number, conversation, frame.status == OK or dialogue.can_decode(frame))
+        return self._handed_on(conversation) if conversation.hand_on else ()
+
+    def _handed_on(self, conversation: Conversation) -> Iterator[Frame]:
+        for inner in conversation.hand_on:  # decoding one may add others
+            self._decode_one(inner, self._number + 1, conversation, True)
+            yield inner
+        conversation.hand_on.clear()
+
+    def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         """Number and decode a frame, and count it."""
-        self._number += 1
-        frame.number = self._number
+        frame.number = self._number = number
         if readable:
             conversation.decode(frame, self.style)
             if self.messages is not None:

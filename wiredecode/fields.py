@@ -443,6 +443,8 @@ class Sized(Kind):
         em.require("q", self.name, count)
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")
+        elif em.picked(self.name):
+            em.line(f"{value} = b[p:q]")
         em.line("p = q")
 
     def decode(self, raw: bytes) -> Any:

@@ -17,7 +17,7 @@ Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
 
 
-RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "values"}
+RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "row", "values"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
+    row: ClassVar[tuple[str, ...]] = ()
+    """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.compiler`."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.ranges: dict[str, Range] = {}

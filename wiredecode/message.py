@@ -61,8 +61,34 @@ class Valid:
     valid: npt.NDArray[np.bool_]
 
 
-Column = str | int | None | npt.NDArray[Any] | Slices | Coded | Valid
+@dataclass(slots=True, eq=False)
+class HeaderLists:
+    """A column of headers: those of row i are pairs ``stops[i]`` up to ``stops[i + 1]``; null where not ``valid``."""
+
+    stops: npt.NDArray[np.int64]
+    keys: Slices
+    """Names, in ASCII."""
+    values: Slices
+    valid: npt.NDArray[np.bool_]
+
+
+Column = str | int | None | npt.NDArray[Any] | Slices | Coded | Valid | HeaderLists
 """A column of a run: one value for all rows, or one of these per row."""
+
+
+MOST_MILLISECONDS = (1 << 63) // 1_000_000
+"""Times beyond it, in the year 2262, do not fit into 64 bits of nanoseconds: they are null."""
+
+
+def from_milliseconds(times: npt.NDArray[np.int64]) -> Valid:
+    """A column of times, from milliseconds since the epoch."""
+    valid = (times > -MOST_MILLISECONDS) & (times < MOST_MILLISECONDS)
+    return Valid(np.where(valid, times, 0) * 1_000_000, valid)
+
+
+def nanoseconds(milliseconds: int) -> int | None:
+    """The same for one time."""
+    return milliseconds * 1_000_000 if -MOST_MILLISECONDS < milliseconds < MOST_MILLISECONDS else None
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +108,8 @@ class Messages:
     parts: list[FrameMessages | RunMessages] = field(default_factory=list)
     count: int = 0
     """Messages in ``parts``."""
+    secrets: bool = False
+    """Whether bodies and headers that carry credentials by their purpose are wanted."""
 
     def add(
         self,
@@ -115,7 +143,7 @@ class Messages:
         )
 
     def add_run(self, run: Run, rows: npt.NDArray[np.int64], **columns: Column) -> None:
-        """Add the messages of a run; ``columns`` as the parameters of :meth:`add`, but in the singular, and ``index``."""
+        """Add the messages of a run; ``columns``: ``index``, and as the parameters of :meth:`add`, in the singular."""
         if len(rows):
             self.count += len(rows)
             self.parts.append(RunMessages(run, rows, columns))

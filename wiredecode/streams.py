@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +18,19 @@ from wiredecode.frame import PARTIAL, UNDECODED, Finding, Frame
 from wiredecode.net.types import Chunk, Direction, Gap
 from wiredecode.protocols.base import Protocol
 
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Bulk, Cut
+
 UNDECODED_SPAN = 1024 * 1024
 """Longest span reported as one undecoded record."""
 UNDECODED_SHOWN = 4096
 """Bytes of it that are kept to be looked at."""
+
+RUN_FRAMES = 24
+RUN_BYTES = 8192
+"""A stretch with fewer frames and fewer bytes is faster one by one than as a run (measured)."""
+LEAST_RUN_BYTES = 1024
+"""Nor is a run looked for in less."""
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
@@ -81,11 +91,13 @@ class Span:
 
 
 class Stream:
-    """Cuts one direction into frames and appends them to ``frames``, in stream order."""
+    """Cuts one direction into frames and appends them to ``frames``, in stream order; and the runs that ``bulk`` finds."""
 
-    def __init__(self, direction: Direction, protocol: Protocol, frames: list[Frame], in_step: bool) -> None:
+    def __init__(self, direction: Direction, protocol: Protocol, frames: list[Any], in_step: bool) -> None:
         self.direction, self.protocol, self.frames = direction, protocol, frames
         self.in_step = in_step
+        self.bulk: Bulk | None = None
+        """How to find runs, if they are wanted."""
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
@@ -198,6 +210,8 @@ class Stream:
         if self.have < max(self.need, 1):
             return False
         data = self._joined()
+        if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
+            data = self._cut_runs(data, self.bulk.cut(data))
         split = self.protocol.split(data)
         if split.ends:
             self._emit(data, split.ends)
@@ -209,15 +223,66 @@ class Stream:
         self.in_step, self.need = False, 0
         return True
 
-    def _emit(self, data: bytes, ends: list[int]) -> None:
+    def _cut_runs(self, data: bytes, cut: Cut) -> bytes:
+        """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
+        if not len(cut.kinds):
+            return data
+        plain = cut.kinds != 0
+        if self.findings:
+            plain[0] = False  # the first frame will tell them
+        edges = np.flatnonzero(np.diff(plain)) + 1
+        starts = cut.starts
+        low = 0
+        rows: list[int] = []
+        for high in (*edges.tolist(), len(plain)):
+            if plain[low] and (high - low >= RUN_FRAMES or starts[high] - starts[low] >= RUN_BYTES):
+                if rows:
+                    self._emit(data, rows, int(starts[low - len(rows)]))
+                    rows = []
+                self._emit_run(data, cut, low, high)
+            else:
+                rows += starts[low + 1 : high + 1].tolist()
+            low = high
+        if rows:
+            self._emit(data, rows, int(starts[low - len(rows)]))
+        self._consume(data, int(starts[-1]))
+        return self._joined() if self.have else b""
+
+    def _emit_run(self, data: bytes, cut: Cut, low: int, high: int) -> None:
+        from wiredecode.bulk.run import Run
+
+        assert self.bulk is not None
+        pieces, starts, stops = self.pieces, cut.starts[low:high], cut.starts[low + 1 : high + 1]
+        ends = np.array(pieces.ends)
+        first = np.searchsorted(ends, self.base + starts, "right")
+        last = np.searchsorted(ends, self.base + stops, "left")
+        self.frames.append(
+            Run(
+                *(self.direction.connection, self.direction.side, data, self.base, starts, stops, cut.kinds[low:high]),
+                {name: column[low:high] for name, column in cut.parts.items()},
+                np.maximum(np.array(pieces.ready)[last], self.floor),
+                np.array(pieces.ready_ns)[last],
+                np.array(pieces.time_ns)[first],
+                first,
+                last,
+                np.array(pieces.packet),
+                protocol=self.protocol.name,
+                types=self.bulk.types,
+                protocols=self.bulk.protocols,
+            )
+        )
+        self.framed += int(stops[-1] - starts[0])
+
+    def _emit(self, data: bytes, ends: list[int], start: int = 0) -> None:
+        """Make frames of the bytes from ``start`` that end at each of ``ends``."""
         pieces, base, out = self.pieces, self.base, self.frames
         piece_ends, packet, ready, ready_ns, time_ns = (
             *(pieces.ends, pieces.packet, pieces.ready),
             *(pieces.ready_ns, pieces.time_ns),
         )
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
-        start = low = high = 0
-        first = len(out)
+        low = high = 0
+        first, begin = len(out), start
         for stop in ends:
             offset = base + start
             while piece_ends[low] <= offset:
@@ -237,8 +302,9 @@ class Stream:
                 )
             )
             start = stop
-        self.framed += ends[-1]
-        self._attach(out[first])
+        self.framed += ends[-1] - begin
+        if self.findings:
+            self._attach(out[first])
 
     def _attach(self, frame: Frame) -> None:
         if self.findings:

@@ -1,365 +1,166 @@
-"""Run wiredecode, tshark and Scapy side by side on large two-way captures and report medians.
+"""Run wiredecode, tshark, Scapy and dpkt side by side on large made captures, and report medians.
 
-    python -m tests.bench [--mix NAME...] [--size MB] [--rounds 3] [--smoke] [--keep DIR] [--write]
+    python -m tests.bench [--case NAME...] [--size MB] [--rounds 3] [--write]
+    python -m tests.bench --quick       about ten minutes
+    python -m tests.bench --smoke       seconds: is every capture right, does every tool run?
 
-Every tool writes to a file on a warm page cache; the rounds alternate between the tools. Peers that are not
-installed are left out, and the report says so. Peak memory is the kernel's (``wait4``), so this process stays
-small itself: a child's peak starts at what its parent had. So the captures are generated in another process.
+Every tool writes to a file, the capture is in the page cache, the rounds alternate between the tools. Peers that
+are not installed are left out, and the report says so. The captures are made when they are missing, and stay in
+``--folder`` (default: a folder in TMPDIR) until ``--discard`` is given; at most about 10 GB.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
-import math
-import os
-import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench.mixes import MIXES
+from tests.bench import growth, report
+from tests.bench.growth import Plan
+from tests.bench.inputs import NAMES, Input, generate
+from tests.bench.tools import PYTHON, ROOT, WIREDECODE, can_export, measure, tools
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 REPORT = ROOT / "docs" / "benchmarks.md"
-TABLE = "<!-- measured: python -m tests.bench --write -->"
-"""Everything after this line of the report is replaced by ``--write``."""
-FLAT_MIX = "small"
-"""What peak memory is measured on as captures grow."""
-SMOKE_MB, SMOKE_PACKETS = 0.5, 500
-SMOKE_PEER = "tshark -T ek"
-"""The only peer that a smoke run tries on more than the first mix."""
-WIREDECODE = [sys.executable, "-m", "wiredecode", "pcap"]
+BEGIN, END = "<!-- measured: python -m tests.bench --write -->", "<!-- end of what was measured -->"
+"""``--write`` replaces what stands between them."""
+EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
+FULL = Plan(megabytes=300, rounds=3, limit=50_000, linear=(75, 150, 300), memory=(300, 3000), keep=True)
+QUICK = Plan(megabytes=30, rounds=1, limit=5_000, linear=(10, 20, 40), memory=(30, 300), keep=True)
+SMOKE = Plan(megabytes=0.2, rounds=1, limit=300, linear=(), memory=(), keep=False)
+SMOKE_CASE = "rabbitmq-publish"
+"""The only one that a smoke run gives to the tools; all cases are examined."""
+PARTS = ("tools", "stages", "linear", "memory", "jobs", "startup")
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A command line; the capture is appended, then the options."""
-
-    name: str
-    command: tuple[str, ...]
-    count_option: tuple[str, ...] = ()
-    """Set for slow tools, which may be limited: the option that a number of packets follows."""
-    line_buffered: tuple[str, ...] = ()
-    """Options that make the tool write its first line at once, for the time to it."""
-    counts_frames: bool = False
-    """Decodes the protocol's messages, so that frames per second can be told."""
-
-    def arguments(self, file: Path, limit: int) -> list[str]:
-        count = (*self.count_option, str(limit)) if self.count_option and limit else ()
-        return [*self.command, str(file), *count]
-
-
-@dataclass(slots=True)
-class Runs:
-    """What was measured of one tool on one capture."""
-
-    seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
-    """User and system time; less disturbed by other work on the machine."""
-    peak_kib: list[int] = field(default_factory=list)
-    first_line: list[float] = field(default_factory=list)
-    output_bytes: int = 0
-    failed: str = ""
+def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], bool]:
+    """All tools on all captures; and whether everything ran on captures that are right."""
+    found, missing = tools()
+    measured = []
+    right = True
+    for name in names:
+        capture = generate(name, plan.megabytes, folder)
+        chosen = [tool for tool in found if tool.only in ("", name)]
+        results = measure(capture.path, chosen, plan.rounds, plan.limit, folder)
+        measured.append(report.Measured(capture, results, plan.limit))
+        right = right and sound(capture) and not any(runs.failed for runs in results.values())
+        plan.drop(capture)
+    slow = ", ".join(tool.name for tool in found if tool.limited)
+    lines = [*missing, ""] if missing else []
+    if slow:
+        lines += [f"{slow}: the first {plan.limit:,} packets only; compare packets/s and MB/s.", ""]
+    lines += report.inputs(measured) + report.ratios(measured) + report.ahead(measured) + report.table(measured)
+    return lines, right
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """A generated capture."""
-
-    mix: str
-    path: Path
-    size: int
-    packets: int
-    frames: int
-    """Messages of the protocols, by wiredecode's totals."""
-    undecoded: int
-    """Payload bytes in no frame; 0 or the measurement is worth nothing."""
-
-
-def tools() -> tuple[list[Tool], list[str]]:
-    """The tools that are installed, and a sentence for each one that is not."""
-    found = [
-        Tool("wiredecode --summary", (*WIREDECODE, "--summary"), counts_frames=True),
-        Tool("wiredecode --json", (*WIREDECODE, "--json"), counts_frames=True),
-    ]
-    missing = []
-    if tshark := shutil.which("tshark"):
-        # -n: no name look-ups, which only makes tshark faster.
-        fields = ("-T", "fields", "-e", "frame.number", "-e", "ip.src", "-e", "tcp.len")
-        base, at_once = (tshark, "-n"), ("-l",)
-        found += [
-            Tool("tshark (lines)", (*base, "-r"), line_buffered=at_once),
-            Tool("tshark -T fields (3)", (*base, *fields, "-r"), line_buffered=at_once),
-            Tool("tshark -T ek", (*base, "-T", "ek", "-r"), ("-c",), at_once),
-        ]
-    else:
-        missing.append("tshark is not installed: left out.")
-    if importlib.util.find_spec("scapy"):
-        loop = (sys.executable, "-m", "tests.bench.scapy_loop")
-        found.append(Tool("Scapy (PcapReader, summary)", loop, ("-c",)))
-    else:
-        missing.append("Scapy is not installed: left out.")
-    return found, missing
-
-
-def generate(mix: str, megabytes: float, folder: Path) -> Capture:
-    """Make the capture in another process, see the module's docstring, and count what is in it."""
-    path = folder / f"{mix}-{megabytes:g}.pcap"
-    command = [sys.executable, "-m", "tests.bench.multiply", "--mix", mix, "--size", str(megabytes)]
-    done = subprocess.run([*command, "-o", str(path)], cwd=ROOT, check=True, stdout=subprocess.PIPE)
-    made = json.loads(done.stdout)
-    return Capture(mix, path, made["bytes"], made["packets"], *decoded(path))
-
-
-def decoded(path: Path) -> tuple[int, int]:
-    """Frames and undecoded bytes, from the totals of a run that is not timed; (0, 0) if it fails."""
-    totals = path.with_suffix(".totals.json")
-    command = [*WIREDECODE, str(path), "--summary", "--quiet", "--summary-json", str(totals)]
-    done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if done.returncode != 0:
-        return 0, 0
-    found = json.loads(totals.read_bytes())
-    totals.unlink()
-    kinds = (kind for protocol in found["frames"].values() for kind in protocol.values())
-    payload = found["payload"]
-    return sum(sum(kind.values()) for kind in kinds), payload["undecoded"] + payload["other_protocols"]
-
-
-def warm(path: Path) -> None:
-    """Read the file once, so that every tool finds it in the page cache."""
-    with path.open("rb", buffering=0) as file:
-        while file.read(1 << 20):
-            pass
-
-
-def run_once(command: Sequence[str], out: Path, runs: Runs) -> None:
-    """Run to the end with standard output to ``out``; note wall time, peak memory, output size."""
-    with out.open("wb") as stdout, out.with_suffix(".err").open("w+b") as stderr:
-        begin = time.perf_counter()
-        process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=ROOT)
-        _, status, usage = os.wait4(process.pid, 0)
-        elapsed = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        stderr.seek(0)
-        complaint = stderr.read(10_000).decode(errors="replace").strip().splitlines()
-    if process.returncode != 0:
-        runs.failed = f"exit {process.returncode}: {complaint[-1] if complaint else 'no message'}"
-        return
-    runs.seconds.append(elapsed)
-    runs.cpu_seconds.append(usage.ru_utime + usage.ru_stime)
-    runs.peak_kib.append(usage.ru_maxrss)
-    runs.output_bytes = out.stat().st_size
-
-
-def time_to_first_output(command: Sequence[str]) -> float:
-    """Seconds until the first byte arrives on a pipe (NaN if none does); the command is stopped then."""
-    begin = time.perf_counter()
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.DEVNULL, cwd=ROOT, bufsize=0) as process:
-        assert process.stdout is not None
-        byte = process.stdout.read(1)
-        elapsed = time.perf_counter() - begin if byte else math.nan
-        process.kill()
-    return elapsed
-
-
-def measure(
-    capture: Capture, chosen: Iterable[Tool], rounds: int, limit: int, folder: Path, *, first_line: bool = True
-) -> dict[Tool, Runs]:
-    """All tools on one capture, alternating. ``first_line``: measure the time to it too, in runs of their own."""
-    results = {tool: Runs() for tool in chosen}
-    warm(capture.path)
-    out = folder / "output"
-    for number in range(rounds):
-        for tool, runs in results.items():
-            if runs.failed:
-                continue
-            note = f"{capture.path.name}: round {number + 1}/{rounds}: {tool.name}"
-            print(note, file=sys.stderr, flush=True)
-            command = tool.arguments(capture.path, limit)
-            run_once(command, out, runs)
-            if first_line and not runs.failed:
-                runs.first_line.append(time_to_first_output([*command, *tool.line_buffered]))
-    out.unlink(missing_ok=True)
-    out.with_suffix(".err").unlink(missing_ok=True)
-    return results
-
-
-def packets_of(capture: Capture, tool: Tool, limit: int) -> int:
-    return min(limit, capture.packets) if tool.count_option and limit else capture.packets
-
-
-def table(capture: Capture, results: dict[Tool, Runs], limit: int) -> list[str]:
-    """One markdown table; a limited tool's time and output are those of its packets, MB/s in proportion."""
-    lines = [
-        f"### {capture.mix}: {MIXES[capture.mix].about}",
-        "",
-        f"{capture.size / 1e6:.1f} MB, {capture.packets:,} packets, {capture.frames:,} frames, "
-        f"{capture.undecoded:,} bytes undecoded.",
-        "",
-        "| tool | packets | wall s | CPU s | packets/s | frames/s | MB/s | output MB | peak MB | first line ms |",
-        "|---|" + "---:|" * 9,
-        *(row(capture, tool, runs, limit) for tool, runs in results.items()),
-    ]
-    return [*lines, "", *ratios(capture, results, limit), ""]
-
-
-def row(capture: Capture, tool: Tool, runs: Runs, limit: int) -> str:
-    """A tool's medians as a row of :func:`table`."""
-    if runs.failed:
-        return f"| {tool.name} | failed ({runs.failed}) |" + " |" * 8
-    packets = packets_of(capture, tool, limit)
-    seconds, cpu = statistics.median(runs.seconds), statistics.median(runs.cpu_seconds)
-    frames = f"{capture.frames / seconds:,.0f}" if tool.counts_frames else ""
-    first = f"{statistics.median(runs.first_line) * 1000:.0f}" if runs.first_line else ""
-    peak = statistics.median(runs.peak_kib) / 1024
-    return (
-        f"| {tool.name} | {packets:,} | {seconds:.2f} | {cpu:.2f} | {packets / seconds:,.0f} | {frames} "
-        f"| {capture.size / 1e6 * packets / capture.packets / seconds:.1f} | {runs.output_bytes / 1e6:.1f} "
-        f"| {peak:.0f} | {first} |"
-    )
-
-
-def ratios(capture: Capture, results: dict[Tool, Runs], limit: int) -> list[str]:
-    """The comparisons that matter, in packets per second."""
-    rates = {
-        tool.name: packets_of(capture, tool, limit) / statistics.median(runs.seconds)
-        for tool, runs in results.items()
-        if not runs.failed
-    }
-    pairs = [
-        ("wiredecode --summary", "tshark (lines)"),
-        ("wiredecode --summary", "tshark -T fields (3)"),
-        ("wiredecode --summary", "Scapy (PcapReader, summary)"),
-        ("wiredecode --json", "tshark -T ek"),
-    ]
-    return [
-        f"* `{ours}` against {theirs}: {rates[ours] / rates[theirs]:.2f} times its packets/s"
-        for ours, theirs in pairs
-        if ours in rates and theirs in rates
-    ]
-
-
-def flatness(folder: Path, sizes: Sequence[float]) -> list[str]:
-    """Peak memory of wiredecode on captures of growing size, all of :data:`FLAT_MIX`."""
-    heads = "".join(f" {size:g} MB |" for size in sizes)
-    lines = ["### Peak memory by size of the capture (MB)", "", f"| |{heads}", "|---|" + "---:|" * len(sizes)]
-    ours = [tool for tool in tools()[0] if tool.counts_frames]
-    peaks: dict[str, list[str]] = {tool.name: [] for tool in ours}
-    for size in sizes:
-        capture = generate(FLAT_MIX, size, folder)
-        for tool, runs in measure(capture, ours, 1, 0, folder, first_line=False).items():
-            peaks[tool.name].append(runs.failed or f"{runs.peak_kib[0] / 1024:.0f}")
-    lines += [f"| {FLAT_MIX}: {name} | {' | '.join(cells)} |" for name, cells in peaks.items()]
-    return [*lines, ""]
+def sound(capture: Input) -> bool:
+    """A measurement on a capture that is not decoded whole is worth nothing."""
+    return capture.frames > 0 and not capture.undecoded and (not capture.doubtful or not capture.messages)
 
 
 def startup(rounds: int) -> list[str]:
-    """Wall time of ``--help``, and of the first line of a small capture."""
-    module = [sys.executable, "-m", "wiredecode"]
+    """Wall time of ``--help``, and of small jobs."""
     cases = {
-        "python -c 'print()'": [sys.executable, "-c", "print()"],
-        "wiredecode --help": [*module, "--help"],
-        "wiredecode pcap: first line": [*module, "pcap", str(EXAMPLE)],
-        "wiredecode pcap --summary: first line": [*module, "pcap", str(EXAMPLE), "--summary"],
-        "wiredecode pcap --json: first line": [*module, "pcap", str(EXAMPLE), "--json"],
+        "python -c 'print()'": [PYTHON, "-c", "print()"],
+        "wiredecode --help": [*WIREDECODE, "--help"],
+        "wiredecode pcap, small capture": [*WIREDECODE, "pcap", str(EXAMPLE), "-c", "1"],
+        "wiredecode pcap --summary, small capture": [*WIREDECODE, "pcap", str(EXAMPLE), "--summary"],
+        "wiredecode pcap --json, small capture": [*WIREDECODE, "pcap", str(EXAMPLE), "--json"],
     }
-    lines = ["### Start-up (time to the first output)", "", "| command | ms |", "|---|---:|"]
+    lines = ["### Start-up", "", "| command | ms |", "|---|---:|"]
     for name, command in cases.items():
-        seconds = statistics.median(time_to_first_output(command) for _ in range(rounds))
-        lines.append(f"| {name} | {seconds * 1000:.0f} |")
+        times = []
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            quiet = subprocess.DEVNULL
+            subprocess.run(command, stdout=quiet, stderr=quiet, cwd=ROOT, check=True)
+            times.append(time.perf_counter() - begin)
+        lines.append(f"| {name} | {statistics.median(times) * 1000:.0f} |")
     return [*lines, ""]
 
 
-def machine() -> list[str]:
-    """What the numbers were measured on and with."""
-    info = Path("/proc/cpuinfo")
-    models = [line.split(":", 1)[1].strip() for line in _lines(info) if line.startswith("model name")]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    lines = [
-        f"* {models[0] if models else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB",
-        f"* {platform.system()} {platform.release()}, Python {platform.python_version()}",
-    ]
-    if tshark := shutil.which("tshark"):
-        version = subprocess.run([tshark, "--version"], capture_output=True, text=True, check=False)
-        lines.append(f"* {version.stdout.splitlines()[0]}")
-    return [*lines, ""]
+def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str], bool]:
+    """The chosen parts of the report, and whether they are to be believed."""
+    lines = [*report.machine(), f"Medians of {plan.rounds} round(s), captures of about {plan.megabytes:g} MB.", ""]
+    right = True
+    if "tools" in options.part:
+        told, right = compare(options.case, plan, folder)
+        lines += told
+    further: dict[str, Callable[[], list[str]]] = {
+        "stages": lambda: growth.stages([name for name in options.case if name in NAMES], plan, folder),
+        "linear": lambda: growth.linearity(plan, folder),
+        "memory": lambda: growth.memory(plan, folder),
+        "jobs": lambda: growth.jobs(plan, folder),
+        "startup": lambda: startup(max(plan.rounds, 3)),
+    }
+    for name, part in further.items():
+        if name in options.part:
+            lines += part()
+    return lines, right
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def report(options: argparse.Namespace, folder: Path) -> tuple[list[str], bool]:
-    """The whole report, and whether every run succeeded."""
-    chosen, missing = tools()
-    lines = [*machine(), f"Medians of {options.rounds} round(s)."]
-    if options.limit:
-        lines.append(f"`tshark -T ek` and Scapy read the first {options.limit:,} packets: compare packets/s.")
-    lines += [*missing, ""]
-    succeeded = True
-    for mix in options.mix:
-        capture = generate(mix, options.size or MIXES[mix].megabytes, folder)
-        if options.smoke and mix != options.mix[0]:
-            chosen = [tool for tool in chosen if tool.counts_frames or tool.name == SMOKE_PEER]
-        results = measure(*(capture, chosen, options.rounds, options.limit, folder), first_line=not options.smoke)
-        lines += table(capture, results, options.limit)
-        succeeded = succeeded and capture.frames > 0 and not any(runs.failed for runs in results.values())
-        if not options.keep:
-            capture.path.unlink()
-    lines += startup(1 if options.smoke else max(options.rounds, 3))
-    if options.flat:
-        lines += flatness(folder, options.flat)
-    return lines, succeeded
+def smoke(folder: Path) -> bool:
+    """Every capture examined, every tool and the stages run once on a tiny one."""
+    examined = subprocess.run([PYTHON, "-m", "tests.bench.check"], cwd=ROOT, check=False)
+    lines, right = compare([SMOKE_CASE], SMOKE, folder)
+    lines += growth.stages([SMOKE_CASE], SMOKE, folder)
+    lines.append("" if can_export() else "There is no export yet.")
+    print("\n".join(lines))
+    return right and examined.returncode == 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    usual = ", ".join(f"{name} {mix.megabytes:g}" for name, mix in MIXES.items())
-    add("--mix", choices=MIXES, nargs="+", metavar="NAME", help=f"{', '.join(MIXES)} (default: all)")
-    add("--size", type=float, metavar="MB", help=f"of each capture (default: {usual})")
-    add("--rounds", type=int, default=3, help="default 3")
-    add(
-        "--limit",
-        type=int,
-        default=50_000,
-        metavar="PACKETS",
-        help="for ek and Scapy, 0: all (default 50000)",
-    )
-    add("--flat", type=float, nargs="+", default=[], metavar="MB", help=f"peak memory of {FLAT_MIX} at these sizes")
-    add("--smoke", action="store_true", help=f"{SMOKE_MB} MB, one round: does everything run?")
-    add("--keep", type=Path, metavar="DIR", help="make the captures here and leave them")
+    add("--case", choices=NAMES, nargs="+", default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
+    add("--part", choices=PARTS, nargs="+", default=PARTS, metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
+    add("--size", type=float, metavar="MB", help=f"of each capture (default {FULL.megabytes:g})")
+    add("--rounds", type=int, help=f"default {FULL.rounds}")
+    add("--limit", type=int, metavar="PACKETS", help=f"for the slow tools, 0: all (default {FULL.limit})")
+    add("--linear", type=float, nargs="+", metavar="MB", help="sizes at which time is measured")
+    add("--memory", type=float, nargs="+", metavar="MB", help="sizes at which memory is measured")
+    add("--quick", action="store_true", help=f"{QUICK.megabytes:g} MB, one round")
+    add("--smoke", action="store_true", help="tiny captures, all examined")
+    add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "wiredecode-bench", help="where captures stay")
+    add("--discard", action="store_true", help="remove each capture once it was measured")
     add("--write", action="store_true", help=f"put the report into {REPORT.relative_to(ROOT)}")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        options.size, options.rounds, options.limit = SMOKE_MB, 1, SMOKE_PACKETS
-    options.mix = options.mix or list(MIXES)
-    return options
+    return parser.parse_args(arguments)
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """The thoroughness that the options ask for."""
+    usual = QUICK if options.quick else FULL
+    return Plan(
+        megabytes=options.size or usual.megabytes,
+        rounds=options.rounds or usual.rounds,
+        limit=usual.limit if options.limit is None else options.limit,
+        linear=options.linear or usual.linear,
+        memory=options.memory or usual.memory,
+        keep=not options.discard,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    with tempfile.TemporaryDirectory(prefix="wiredecode-bench-") as scratch:
-        folder = options.keep or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        lines, succeeded = report(options, folder)
+    if options.smoke:
+        with tempfile.TemporaryDirectory(prefix="wiredecode-bench-") as scratch:
+            return 0 if smoke(Path(scratch)) else 1
+    options.folder.mkdir(parents=True, exist_ok=True)
+    lines, right = run(options, planned(options), options.folder)
     text = "\n".join(lines)
     print(text)
-    if options.write and succeeded:
-        head = REPORT.read_text().split(TABLE)[0]
-        REPORT.write_text(f"{head}{TABLE}\n\n{text}")
-    return 0 if succeeded else 1
+    if options.write and right:
+        head, _, rest = REPORT.read_text().partition(BEGIN)
+        tail = rest.partition(END)[2]
+        REPORT.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{tail or chr(10)}")
+    elif options.write:
+        print(f"not written to {REPORT.name}: something failed or was not decoded", file=sys.stderr)
+    return 0 if right else 1
 
 
 if __name__ == "__main__":

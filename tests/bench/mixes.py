@@ -1,4 +1,7 @@
-"""Which captures are multiplied into which benchmark. Imports nothing large: the measuring process stays small."""
+"""Which real captures are multiplied: what the made ones (``cases``) do not have, in the proportions of real use.
+
+Imports nothing large: the measuring process stays small.
+"""
 
 from __future__ import annotations
 
@@ -42,26 +45,17 @@ MIXES = {
         "Liftbridge, replication in messages of a megabyte, and publishing",
         _of("liftbridge", "34-lb-replication", "30-lb-publish-ack"),
     ),
-    "tank": Mix(
-        "TANK, plain and snappy bundles of many messages, small segments and segments of 64 KiB",
-        _of("tank", "tank_06_produce_snappy", "tank_25_jumbo_loopback", "tank_04_produce_batches"),
-        equal_bytes=True,
-    ),
-    "cursus": Mix(
-        "Cursus, batches, consuming, gzip",
-        _of("cursus", "produce", "consume", "comp-gzip"),
-        equal_bytes=True,
-    ),
-    "pravega": Mix(
-        "Pravega, appends of many events, reads cut anywhere, tables",
-        _of("pravega", "append_basic", "read_cuts", "tables"),
-        equal_bytes=True,
-    ),
     "mixed": Mix(
-        "all protocols in one capture, the same number of bytes of each",
+        "all protocols in one capture, the same number of bytes of each source",
         (
-            *("rabbitmq-stream/c43_multi", "nats/08-pipelined-small", "liftbridge/34-lb-replication"),
-            *("tank/tank_06_produce_snappy", "cursus/produce", "pravega/read_cuts"),
+            *(
+                "rabbitmq-stream/c43_multi",
+                "nats/08-pipelined-small",
+                "nats/06-headers",
+                "liftbridge/34-lb-replication",
+            ),
+            *("tank/tank_06_produce_snappy", "tank/tank_25_jumbo_loopback", "cursus/produce", "cursus/comp-gzip"),
+            *("pravega/append_basic", "pravega/read_cuts", "pravega/tables"),
         ),
         equal_bytes=True,
     ),

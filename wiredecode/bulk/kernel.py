@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 PURE = "WIREDECODE_PURE"
@@ -25,6 +27,11 @@ def _compiler() -> Callable[[Any], Any] | None:
 _compile = _compiler()
 COMPILED = _compile is not None
 """Whether kernels are compiled. Import this module late: importing numba takes half a second."""
+
+
+def view(data: bytes) -> Any:
+    """A buffer as kernels want it: an array for compiled ones; bytes are faster, and give plain integers, in Python."""
+    return np.frombuffer(data, np.uint8) if COMPILED else data
 
 
 def kernel(function: F) -> F:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.frame import OK, Frame
 from wiredecode.net.types import Connection
-
-if TYPE_CHECKING:
-    from wiredecode.message import Messages
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -24,9 +23,9 @@ PIECES = ("ready", "time_ns", "first_ns", "low", "high")
 class Cut:
     """The frames at the front of a buffer, as :meth:`Protocol.split` finds them, and what they are.
 
-    Frame i is ``buffer[starts[i] : starts[i + 1]]``: ``starts`` has one element more than there are frames. ``kinds[i]``
-    is 0 for a frame that must be read one by one, else what the protocol's :class:`Bulk` calls it. ``parts`` are
-    further columns that the protocol found on the way, one element per frame.
+    Frame i is ``buffer[starts[i] : starts[i + 1]]``: ``starts`` has one element more than there are frames.
+    ``kinds[i]`` is 0 for a frame that must be read one by one, else what the protocol's :class:`Bulk` calls it.
+    ``parts`` are further columns that the protocol found on the way, one element per frame.
     """
 
     starts: Int64s
@@ -62,9 +61,36 @@ class Run:
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
+    protocol: str = ""
+    types: tuple[str, ...] = ()
+    """Type by kind."""
+    protocols: tuple[str, ...] = ()
+    """Protocol by kind; empty: the same for all."""
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def frames(self) -> list[Frame]:
+        """The frames one by one, as the row decoder wants them."""
+        packet = self.packet
+        columns = (self.starts, self.stops, self.low, self.high, self.ready, self.time_ns, self.first_ns, self.numbers)
+        frames = []
+        for start, stop, low, high, ready, time_ns, first_ns, number in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            carriers = sorted({*packet[low : high + 1].tolist()})
+            where = (self.buffer, start, stop, self.base + start, stop - start, 0)
+            frame = Frame(self.connection, self.side, *where, carriers, ready, time_ns, first_ns)
+            frame.number = number
+            frames.append(frame)
+        return frames
+
+    def counted(self) -> Iterator[tuple[tuple[str, str, str], int]]:
+        """``(protocol, type, status)`` and how many frames are that."""
+        for kind, count in enumerate(np.bincount(self.kinds).tolist()):
+            if count:
+                protocol = self.protocols[kind] if self.protocols else self.protocol
+                yield (protocol, self.types[kind], OK), count
 
     def part(self, low: int, high: int) -> Run:
         """Frames ``low`` up to ``high``."""
@@ -91,6 +117,8 @@ class Bulk(ABC):
 
     types: ClassVar[tuple[str, ...]] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
+    protocols: ClassVar[tuple[str, ...]] = ()
+    """Protocol of each kind, where it is not the one that was cut."""
 
     @abstractmethod
     def cut(self, data: bytes) -> Cut:

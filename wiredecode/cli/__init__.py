@@ -63,11 +63,17 @@ def common(
 
 
 def _register() -> None:
-    from wiredecode.cli import fields, pcap, protocols
+    from wiredecode.cli import export, fields, pcap, protocols
 
     app.command(
         "pcap", short_help="Decode captures: trees, lines or JSON records.", no_args_is_help=True, epilog=pcap.EXAMPLES
     )(pcap.pcap)
+    app.command(
+        "export",
+        short_help="Write files for other programs: Parquet, Arrow, CSV, JSON.",
+        no_args_is_help=True,
+        epilog=export.EXAMPLES,
+    )(export.export)
     app.command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
     app.command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 

@@ -15,11 +15,13 @@ class Closed(Exception):
 
 
 class Output:
-    """Collects what goes to standard output; :meth:`flush` whenever more may take a while to come."""
+    """Collects what goes to standard output or a file; :meth:`flush` whenever more may take a while to come."""
 
-    def __init__(self, stream: TextIO) -> None:
-        stream.flush()
-        self._stream: BinaryIO = stream.buffer
+    def __init__(self, stream: TextIO | None = None, binary: BinaryIO | None = None) -> None:
+        stream = sys.stdout if stream is None else stream
+        if binary is None:
+            stream.flush()
+        self._stream: BinaryIO = stream.buffer if binary is None else binary
         self.encoding = stream.encoding or "utf-8"
         self._parts: list[bytes] = []
         self._texts: list[str] = []

@@ -80,7 +80,7 @@ def pcap(
     )
     painted = wants_color(color.value, sys.stdout)
     if json:
-        show = _records(session, ranges)
+        show = record_lines(session, ranges)
     elif summary:
         show = _lines(session, painted)
     else:
@@ -125,7 +125,8 @@ def _lines(session: Session, color: bool) -> Callable[[Iterable[Frame]], None]:
     return show
 
 
-def _records(session: Session, ranges: bool) -> Callable[[Iterable[Frame]], None]:
+def record_lines(session: Session, ranges: bool) -> Callable[[Iterable[Frame]], None]:
+    """Write NDJSON, one record per frame."""
     from wiredecode.export.records import dumps, record
 
     write = session.output.write

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.cli.options import Moment
@@ -17,8 +17,16 @@ from wiredecode.cli.output import Output, complain, say
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from wiredecode.dissect import Dissector
+    from wiredecode.dissect import Dissector, Totals
     from wiredecode.frame import Frame
+
+
+class Counting(Protocol):
+    """Whatever reads the packets, and tells what became of them."""
+
+    @property
+    def totals(self) -> Totals: ...
+
 
 GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
@@ -30,12 +38,15 @@ READING_SLACK_NS = 1_000_000_000
 
 
 class Session:
-    """Runs ``dissector`` over ``files`` and hands the selected frames to a function that shows them."""
+    """Runs ``dissector`` over ``files`` and hands the selected frames to a function that shows them.
+
+    Without a dissector, ``work`` reads :meth:`batches` by itself, and sets ``counting``.
+    """
 
     def __init__(
         self,
         files: list[str],
-        dissector: Dissector,
+        dissector: Dissector | None,
         output: Output,
         *,
         count: int | None = None,
@@ -46,24 +57,31 @@ class Session:
     ) -> None:
         self.capture = open_capture(files)
         self.dissector, self.output = dissector, output
+        self.counting: Counting | None = dissector
         self.count, self.start, self.end = count, start, end
         self.quiet, self.verbose = quiet, verbose
         self.first_ns = 0
         """Time of the first packet."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.on_terminal = sys.stdout.isatty()
+        """What is written goes to the terminal, where progress would be in its way."""
         self._progress: Progress | None = None
         self._began = time.monotonic()
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show everything, then the totals; return the exit code."""
+        return self.work(lambda: show(self.frames()), summary_json)
+
+    def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
+        """Do the work, then tell the totals; return the exit code."""
         gc.freeze()  # what was imported is never garbage
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
         failure: CaptureError | None = None
         interrupted = False
         try:
-            show(self.frames())
+            work()
         except CaptureError as error:
             failure = error
         except KeyboardInterrupt:
@@ -82,7 +100,8 @@ class Session:
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
-        frames = self.dissector.frames(self._batches())
+        assert self.dissector is not None
+        frames = self.dissector.frames(self.batches())
         if self.count is None and self.start is None and self.end is None:
             return frames
         return self._selected(frames)
@@ -101,7 +120,7 @@ class Session:
         late = self.end is not None and time_ns > self.end.since(self.first_ns)
         return not early and not late
 
-    def _batches(self) -> Iterator[PacketBatch]:
+    def batches(self) -> Iterator[PacketBatch]:
         """The packets, until enough has been shown; what was shown is written out before more is waited for."""
         first = True
         for batch in self.capture:
@@ -120,7 +139,7 @@ class Session:
         """Progress on standard error, for longer work whose output goes elsewhere."""
         if self._progress is None:
             late = time.monotonic() - self._began > PROGRESS_AFTER_SECONDS
-            if self.quiet or not late or sys.stdout.isatty() or not sys.stderr.isatty():
+            if self.quiet or not late or self.on_terminal or not sys.stderr.isatty():
                 return
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -137,19 +156,25 @@ class Session:
 
         if self.verbose:
             say(files_text(self.capture.info))
-        if failure is not None and not self.dissector.network.packets:
+        totals = self.totals
+        if failure is not None and not totals.packets:
             return
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
         width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
-        spoken = () if self.dissector.totals.frames else protocols()
-        say(totals_text(self.dissector.totals, spoken, how=how, verbose=self.verbose, width=width))
+        spoken = () if totals.frames else protocols()
+        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width))
+
+    @property
+    def totals(self) -> Totals:
+        assert self.counting is not None
+        return self.counting.totals
 
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson
 
         from wiredecode.export.records import totals_record
 
-        row = totals_record(self.dissector.totals)
+        row = totals_record(self.totals)
         row["errors"] = [str(error) for error in failure.errors] if failure else []
         path.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
 

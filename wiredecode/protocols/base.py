@@ -78,6 +78,8 @@ class Protocol(ABC):
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     generated: ClassVar[Mapping[str, str]] = {}
     """Fields that no layer declares, because other frames tell them or they are worked out: full name to meaning."""
+    column_types: ClassVar[Mapping[str, str]] = {}
+    """Arrow types of generated fields, spelled as in ``Kind.column``: full name to type (:mod:`wiredecode.tables`)."""
 
     def generated_fields(self) -> Mapping[str, str]:
         """``generated``, and that of the layers it carries."""
@@ -145,7 +147,7 @@ class Conversation(ABC):
         """
         return False
 
-    def sender(self, frame: Frame) -> str | None:
+    def sender(self, frame: Frame | Run) -> str | None:
         """``"client"`` or ``"server"``; None while nothing tells."""
         if self.client is None:
             return None

@@ -18,7 +18,7 @@ class Plan:
     are nothing unusual, where that is so.
     """
 
-    __slots__ = ("_head", "_record", "_style", "_walk", "handler", "layer", "surplus_note", "type")
+    __slots__ = ("_head", "_record", "_rows", "_style", "_walk", "handler", "layer", "surplus_note", "type")
 
     def __init__(
         self,
@@ -29,20 +29,25 @@ class Plan:
     ) -> None:
         self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
         self._walk: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
+        self._rows: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._head: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._style: Style | None = None
         self._record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
 
-    def read(self, frame: Frame, style: Style | None) -> None:
-        """Fill in ``frame.values``, with a style also ``frame.layers``, and what is wrong with its fields."""
+    def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
+        """Fill in ``frame.values``, with a style also ``frame.layers``, and what is wrong with its fields.
+
+        ``rows``, without a style: bulk arrays as the rows of their elements; or the values of all fields, where the
+        frame is damaged.
+        """
         frame.layer, frame.type = self.layer, self.type
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
             if frame.missing:
                 raise compiler.Cut
             if style is None:
-                walk = self._walk or self._make_walk()
-                frame.values, reached = walk(buffer, start, stop)
+                step = (self._rows or self._make_rows()) if rows else (self._walk or self._make_walk())
+                frame.values, reached = step(buffer, start, stop)
             else:
                 if self._style is not style:
                     self._make_record(style)
@@ -60,6 +65,10 @@ class Plan:
     def _make_walk(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
         self._walk = compiler.decoder(self.layer, "walk")
         return self._walk
+
+    def _make_rows(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
+        self._rows = compiler.decoder(self.layer, "rows")
+        return self._rows
 
     def _make_record(self, style: Style) -> None:
         self._head = compiler.decoder(self.layer, "head")

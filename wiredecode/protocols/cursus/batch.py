@@ -46,6 +46,12 @@ LABELS = {
 """The dialects, in the order in which they are tried."""
 
 
+ROW = ("offset", "seq", "key", "data")
+"""Fields of a message that make its row, in guarded layers with ``secret_data`` ..."""
+WITHOUT = {"offset": ("nokey", "first"), "key": ("nokey", "first")}
+"""... and the dialects that do not have all of them."""
+
+
 class PayloadTells(Test):
     """Whether the payload that comes next holds a token."""
 
@@ -88,12 +94,12 @@ def header(dialect: str) -> list[Any]:
 
 def message_fields(dialect: str, guarded: bool) -> list[Any]:
     fields: list[Kind] = []
-    if dialect not in ("nokey", "first"):
+    if dialect not in WITHOUT["offset"]:
         fields.append(UInt64("offset", "offset in the log; 0 from clients"))
     fields.append(UInt64("seq", "sequence number given by the producer"))
     if dialect != "first":
         fields.append(Text("producer_id", "producer"))
-    if dialect not in ("nokey", "first"):
+    if dialect not in WITHOUT["key"]:
         fields.append(Text("key", "key, or aggregate of an event"))
     if dialect != "first":
         fields.append(Int64("epoch", "epoch of the producer"))
@@ -119,6 +125,10 @@ def batch_layer(dialect: str, guarded: bool = False) -> type[Message]:
             "__module__": __name__,
             "__doc__": f"A message, {LABELS[dialect]}.",
             "fields_desc": message_fields(dialect, guarded),
+            "row": (
+                *(name for name in ROW if dialect not in WITHOUT.get(name, ())),
+                *(("secret_data",) if guarded else ()),
+            ),
         },
     )
     if guarded:

@@ -9,6 +9,7 @@ from typing import Any
 
 from wiredecode.frame import Frame
 from wiredecode.layer import Style
+from wiredecode.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.cursus.layers import (
@@ -22,6 +23,7 @@ from wiredecode.protocols.cursus.layers import (
     Success,
     TextReply,
 )
+from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, Hints, read
 
 MAX_OUTSTANDING = 10_000
@@ -34,6 +36,8 @@ CLIENT_LAYERS = frozenset({Command, PayloadCommand, PositionalCommand, Discovery
 SERVER_LAYERS = frozenset({Success, Failure, StreamControl, JsonReply, TextReply})
 PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
 """Replies with which a stream is accepted."""
+PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})
+"""Commands that publish a message each."""
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
 ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
@@ -68,18 +72,27 @@ class CursusConversation(Conversation):
         """The STREAM that the broker accepted: from then on it answers nothing else."""
         self.early: deque[tuple[Frame, dict[str, Any]]] = deque()
         self.asked = False
+        self.rows: list[Row] | None = None
+        """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
+        self.named: dict[str, Any] = {}
+        """What the frame just decoded said."""
+        self.answered: Request | None = None
+        """What it answers."""
         self.uncertain = not self.whole
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
+        self.named, self.answered = {}, None
+        if self.rows:
+            self.rows.clear()
         self._note_lost(frame)
         frame.sender = self._sender(frame)
         if frame.stop - frame.start < 4:
             self._headless(frame, style)
             return
-        named = read(frame, style, Hints(self.forced, self.dialect))
+        named = self.named = read(frame, style, Hints(self.forced, self.dialect, self.rows))
         if self.client is None:
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
@@ -89,6 +102,19 @@ class CursusConversation(Conversation):
             self._ask(frame, named)
         elif frame.sender == "server":
             self._answer(frame, named)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        named, answered = self.named, self.answered
+        if frame.type in (BATCH, "INTERNAL_BATCH"):
+            add_batch(frame, self.rows, named.get("compression"), out)
+        elif frame.type in PUBLISHING:
+            add_published(frame, named, out)
+        elif frame.type == "Envelope":
+            add_envelope(frame, named, out)
+        elif frame.type == "Text" and answered is not None and answered.type == "CONSUME":
+            add_delivered(frame, named, answered.topic, answered.partition, out)
+        if self.rows is None:
+            self.rows = []
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured whole."""
@@ -159,7 +185,7 @@ class CursusConversation(Conversation):
             return
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
-        frame.request = request.frame
+        frame.request, self.answered = request.frame, request
         if frame.number > request.frame:
             frame.latency_ns = frame.time_ns - request.time_ns
         self._tell_request(frame, request, named)

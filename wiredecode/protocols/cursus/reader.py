@@ -60,6 +60,8 @@ class Hints:
     """The dialect the user wants."""
     last: str | None = None
     """The dialect of the frame before."""
+    rows: list[Any] | None = None
+    """Where the rows of the messages of a batch go, if they are wanted: where it is not read in one go, none."""
 
 
 def read(frame: Frame, style: Style | None, hints: Hints) -> dict[str, Any]:
@@ -87,7 +89,11 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
         return None
     record = None
     try:
-        values, reached = compiler.decoder(Batch, "walk" if style is None else "head")(buffer, start, stop)
+        step = "walk" if hints.rows is None else "rows"
+        values, reached = compiler.decoder(Batch, step if style is None else "head")(buffer, start, stop)
+        rows = values["messages"]
+        if hints.rows is not None and style is None:
+            values["messages"] = len(rows)
         if not sound("cur", values):
             return None
         if style is not None:
@@ -96,6 +102,8 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
         return None
     if reached != stop:
         return None
+    if hints.rows is not None and style is None:
+        hints.rows[:] = rows
     if record is not None:
         frame.layers = {NAME: record}
     frame.layer, frame.values, frame.dialect = Batch, values, "cur"

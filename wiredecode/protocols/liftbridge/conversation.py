@@ -7,9 +7,9 @@ on different connections, and each message is seen once per hop.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
 
@@ -23,8 +23,12 @@ from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
+from wiredecode.protocols.liftbridge.originals import Originals
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Asked, Piece, RaftStreams
 from wiredecode.protocols.nats.memory import plain_subject
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Run
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
@@ -46,6 +50,9 @@ OWN_SUBJECTS = {"notify": 14, "ack": 1, "activity": 0, "cursors": 0}
 """Message types by the token after the namespace."""
 PARTITION_SUBJECTS = {"replicate": 2, "offset": 6}
 """Message types by the last token of ``<namespace>.<stream>.<partition>.<token>``."""
+
+
+NO_FACTS: dict[str, Any] = {}
 
 
 class Hop(NamedTuple):
@@ -74,8 +81,10 @@ class Memory:
     """What is remembered of a capture; everything is bounded."""
 
     exchanges: OrderedDict[tuple[str, ...], list[Hop]] = field(default_factory=OrderedDict)
-    originals: OrderedDict[tuple[str | None, int, int], int] = field(default_factory=OrderedDict)
-    """The last frame from a client by subject, size and checksum: what servers hand on is its copy."""
+    forgets: bool = False
+    """More requests came than are remembered."""
+    originals: Originals = field(default_factory=lambda: Originals(MAX_EXCHANGES))
+    """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
     meanings: dict[str, Meaning] = field(default_factory=dict)
@@ -121,7 +130,25 @@ class Memory:
             hops.append(Hop(frame.number, frame.time_ns, number, frame.side, message_type, facts))
         if len(self.exchanges) > MAX_EXCHANGES:
             self.exchanges.popitem(last=False)
-            frame.find("note", "limit", "outstanding", f"more than {MAX_EXCHANGES} requests wait for a response")
+            if not self.forgets:
+                self.forgets = True
+                message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
+                frame.find("note", "limit", "outstanding", message)
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many requests can come without a remark."""
+        return self.forgets or len(self.exchanges) + count <= MAX_EXCHANGES
+
+    def ask_for_acks(self, run: Run, wanted: Iterable[tuple[int, str, str]]) -> None:
+        """As :meth:`ask` for published messages: (frame in the run, subject for the ack, correlation id)."""
+        numbers, times = run.numbers.tolist(), run.time_ns.tolist()
+        connection, side, exchanges = run.connection.number, run.side, self.exchanges
+        for row, inbox, correlation in wanted:
+            hops = exchanges.setdefault(("ack", inbox, correlation), [])
+            if len(hops) < MAX_HOPS:
+                hops.append(Hop(numbers[row], times[row], connection, side, names.PUBLISH, NO_FACTS))
+            if len(exchanges) > MAX_EXCHANGES:
+                exchanges.popitem(last=False)
 
     def answer(self, key: tuple[str, ...], frame: Frame) -> Hop | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""
@@ -138,9 +165,7 @@ class Memory:
             return self.originals.get(key)
         if len(subject or "") > MAX_KEY_CHARACTERS:
             return None
-        self.originals[key] = frame.number
-        if len(self.originals) > MAX_EXCHANGES:
-            self.originals.popitem(last=False)
+        self.originals.add(key, frame.number)
         return None
 
 

@@ -23,6 +23,8 @@ from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_
 from wiredecode.protocols.reading import Plan
 
 if TYPE_CHECKING:
+    from wiredecode.bulk.run import Run
+    from wiredecode.message import Messages
     from wiredecode.protocols.nats.protocol import Nats
 
 NAME_OF_PROTOCOL = "nats"
@@ -136,6 +138,16 @@ class NatsConversation(Conversation):
             start = frame.length - 2 - values["size"] + values.get("header_size", 0)
             if start < frame.stop - frame.start:
                 attach_inner()(frame, subject, frame.data[start:], start, style, self.memory.inner)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        from wiredecode.protocols.nats.messages import add_messages
+
+        add_messages(frame, out)
+
+    def take(self, run: Run, out: Messages | None) -> bool:
+        from wiredecode.protocols.nats.bulk import take
+
+        return take(self, run, out)
 
     def _lost(self, frame: Frame, said: Side) -> None:
         """Bytes before or of this frame were not captured: what counts on all of them cannot go on."""

@@ -30,9 +30,9 @@ class OperationPlan(Plan):
         self.hidden = [kind.name for kind in kinds if kind.hidden]
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
 
-    def read(self, frame: Frame, style: Style | None) -> None:
+    def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
         if style is None or not self.simple or frame.missing:
-            super().read(frame, style)
+            super().read(frame, style, rows=rows)
             return
         try:
             walk = self._walk or self._make_walk()
@@ -40,7 +40,7 @@ class OperationPlan(Plan):
             if self.secret and not self.secret.isdisjoint(values):
                 raise compiler.Cut
         except compiler.FAILED:
-            super().read(frame, style)
+            super().read(frame, style, rows=rows)
             return
         frame.layer, frame.type, frame.values = self.layer, self.type, values
         record = dict(values)

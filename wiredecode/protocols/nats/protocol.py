@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from wiredecode.jsonfields import parse
 from wiredecode.layer import Layer
@@ -15,6 +16,9 @@ from wiredecode.protocols.nats.layers import LAYERS
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.proxy import ProxyV1, ProxyV2, preface_length
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Bulk
 
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""
@@ -55,6 +59,11 @@ class Nats(Protocol):
     def new_session(self) -> Nats:
         """The protocol for one capture: its connections know of each other's requests."""
         return Nats()
+
+    def bulk(self) -> Bulk:
+        from wiredecode.protocols.nats.bulk import NatsBulk
+
+        return NatsBulk()
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0

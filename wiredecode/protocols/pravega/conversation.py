@@ -8,12 +8,14 @@ from typing import Any
 from wiredecode import compiler
 from wiredecode.frame import MALFORMED, Frame
 from wiredecode.layer import Layer, Style
+from wiredecode.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER, NAME, Message
 from wiredecode.protocols.pravega.kinds import JavaString
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
+from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.pravega.proposal import Assignment
 from wiredecode.protocols.pravega.proposed import Proposed
 from wiredecode.protocols.pravega.shipped import Shipped
@@ -46,6 +48,8 @@ class PravegaConversation(Conversation):
         self.assignments = assignments
         self.whole = connection.initiator is not None
         self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole, part_base)
+        self.talk: Shipped | Proposed | None = None
+        """Whom the frame just decoded was given to."""
         self.dialect = dialect
         self.fixed = dialect is not None
         """Whether the dialect is beyond doubt: forced, or told by a Hello."""
@@ -62,7 +66,7 @@ class PravegaConversation(Conversation):
         self.fixed = False  # recognised, not forced: messages may tell otherwise
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        frame.protocol = NAME
+        frame.protocol, self.talk = NAME, None
         lost = self._follow(frame)
         if frame.stop - frame.start < HEADER.size:
             frame.sender = self.sender(frame)
@@ -85,10 +89,15 @@ class PravegaConversation(Conversation):
             frame.find("note", "protocol", "dialect-undecided", message)
         self._explain(frame, plan.layer)
         self._tell_misplaced(frame, name, proposed)
-        talk: Shipped | Proposed = self.proposed if proposed else self.shipped
+        talk = self.talk = self.proposed if proposed else self.shipped
         talk.handle(frame, name, lost)
         if style is not None:
             self._finish_record(frame, style, talk)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        talk = self.talk
+        if talk is not None:
+            add_messages(frame, talk.events, talk.single, out)
 
     # Where the bytes are, who sends them.
 

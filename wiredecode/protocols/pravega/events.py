@@ -78,6 +78,15 @@ class Events:
         return [{key: number, "data": show(source[start:stop])} for number, (start, stop) in numbered]
 
 
+@dataclass(slots=True, frozen=True)
+class Single:
+    """An event that is a message by itself."""
+
+    data: bytes
+    number: int | None = None
+    offset: int | None = None
+
+
 @dataclass(slots=True)
 class Piece:
     """What one piece of a segment gave."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from wiredecode import compiler
 from wiredecode.frame import Frame, Inner
 from wiredecode.protocols.pravega.base import HEADER, Message
-from wiredecode.protocols.pravega.events import Events, Piece, Runs, walk
+from wiredecode.protocols.pravega.events import Events, Piece, Runs, Single, walk
 from wiredecode.protocols.pravega.kinds import escape_surrogates
 from wiredecode.protocols.pravega.pairing import MAX_ANSWERED_READS, Outstanding, Request, link
 from wiredecode.protocols.pravega.shipped import MAX_WRITERS
@@ -87,12 +87,13 @@ class Proposed:
         self.reads = Runs()
         self.layers: Mapping[int, type[Message]] = {}
         self.events: Events | None = None
+        self.single: Single | None = None
         self.raw: bytes | None = None
         self.whole_message: tuple[type[Message], bytes] | None = None
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
         """Take the next frame; ``lost``: bytes of its direction were lost before it."""
-        self.events, self.raw, self.whole_message = None, None, None
+        self.events, self.single, self.raw, self.whole_message = None, None, None, None
         if lost and name == "EndAppendBlock" and self._ends_raw(frame):
             frame.find("note", "protocol", "block-raw", "bytes of the block have no headers")
         elif lost:
@@ -174,6 +175,7 @@ class Proposed:
         if handler is not None and layer.type_name != "Event":
             handler(self, frame, decoded.values)
         elif layer.type_name == "Event":
+            self.single = Single(decoded.values["data"])
             self._event_of_parts(frame, parts, len(whole))
 
     def _event_of_parts(self, frame: Frame, parts: Parts, size: int) -> None:
@@ -237,6 +239,8 @@ class Proposed:
             frame.generate("event_count", len(walked.bounds))
 
     def _event(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        if "data" in values and not frame.missing:
+            self.single = Single(values["data"])
         if self.block is None:
             if not self.blind:
                 frame.find("warning", "protocol", "event-outside", "an event outside a block")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from wiredecode.frame import Frame
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_name
-from wiredecode.protocols.pravega.events import Events, Piece, Run, Runs, walk
+from wiredecode.protocols.pravega.events import Events, Piece, Run, Runs, Single, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.pairing import MAX_OUTSTANDING, Outstanding, Request, link
 
@@ -50,11 +50,12 @@ class Shipped:
         """Newest and oldest version of each side, and its Hello."""
         self.keepalives: deque[Request] = deque(maxlen=64)
         self.events: Events | None = None
+        self.single: Single | None = None
         self.raw: bytes | None = None
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
         """Take the next frame; ``lost``: bytes of its direction were lost before it."""
-        self.events, self.raw = None, None
+        self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
@@ -301,6 +302,7 @@ class Shipped:
         number = values["event_number"]
         self._await(frame, writer, "ConditionalAppend", number)
         if "event" in values and "data" in values["event"]:
+            self.single = Single(values["event"]["data"], number, values["expected_offset"])
             frame.generate("append_length", 8 + len(values["event"]["data"]))
             frame.generate("event_count", 1)
         elif "data" in values:

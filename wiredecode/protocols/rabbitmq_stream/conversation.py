@@ -7,7 +7,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
 from wiredecode.frame import OK, Frame
@@ -20,6 +20,10 @@ from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Run
+    from wiredecode.message import Messages
 
 NAME = "rabbitmq_stream"
 MAX_OUTSTANDING = 10_000
@@ -130,6 +134,16 @@ class RabbitMQConversation(Conversation):
             tell_unknown(frame, code, version)
         if style is not None:
             self._finish_record(frame)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        from wiredecode.protocols.rabbitmq_stream.messages import add_messages
+
+        add_messages(frame, out)
+
+    def take(self, run: Run, out: Messages | None) -> bool:
+        from wiredecode.protocols.rabbitmq_stream.bulk import take
+
+        return take(self, run, out)
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
@@ -348,15 +362,19 @@ class RabbitMQConversation(Conversation):
             reason = printable(frame.values.get("closing_reason", ""))
             frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
 
+    def size_remark(self, size: int) -> tuple[str, str] | None:
+        """Severity and message for a frame of a client that is too large; Deliver is not bound by these limits."""
+        if self.opened and 0 < self.frame_max < size:
+            return "warning", f"size {size} is above the negotiated frame max of {self.frame_max}"
+        if self.whole and not self.opened and size > INITIAL_FRAME_MAX:
+            return "note", f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
+        return None
+
     def _note_size(self, frame: Frame) -> None:
-        """Publish frames above the negotiated limit: newer brokers refuse them. Deliver is not bound by it."""
-        size = frame.length - 4
-        if frame.sender == "client" and self.opened and 0 < self.frame_max < size:
-            message = f"size {size} is above the negotiated frame max of {self.frame_max}"
-            frame.find("warning", "protocol", "frame-max", message, "size", (0, 4))
-        elif frame.sender == "client" and self.whole and not self.opened and size > INITIAL_FRAME_MAX:
-            message = f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
-            frame.find("note", "protocol", "frame-max", message, "size", (0, 4))
+        """Publish frames above the negotiated limit: newer brokers refuse them."""
+        remark = self.size_remark(frame.length - 4) if frame.sender == "client" else None
+        if remark is not None:
+            frame.find(remark[0], "protocol", "frame-max", remark[1], "size", (0, 4))
 
     HANDLERS: ClassVar[dict[int, Callable[[RabbitMQConversation, Frame], Any]]] = {
         **dict.fromkeys(names.CORRELATED, _ask),

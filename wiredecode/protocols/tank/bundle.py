@@ -72,6 +72,7 @@ class Message(Layer):
     """A message that cannot have a gap: of a plain bundle, or the first or last of a sparse one."""
 
     fields_desc = message_fields()
+    row = ("flags", "timestamp", "key", "body")
 
 
 class GappedMessage(Layer):
@@ -83,6 +84,7 @@ class GappedMessage(Layer):
             Bits("flags", PREVIOUS_PLUS_ONE, 0),
         )
     )
+    row = (*Message.row, "gap")
 
 
 @contextmanager
@@ -134,7 +136,7 @@ class Messages(Array):
         em.line(f"{index}, {elements} = 0, []")
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
-        stepping, em.stepping = em.stepping, em.mode == "walk"
+        stepping, em.stepping = em.stepping, em.steps
         with em.block(f"while p < e and {index} < {MAX_MESSAGES}:"):
             with greedy(em, elements, start):
                 with em.block(f"if 0 < {index} < {last}:"):

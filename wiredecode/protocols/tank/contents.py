@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from wiredecode import compiler
@@ -10,7 +12,7 @@ from wiredecode.frame import MALFORMED, OK, Frame
 from wiredecode.layer import Style
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
 from wiredecode.protocols.tank.kinds import rfc3339, varint_size
-from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SPARSE
+from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Most that the message sets of one frame may grow to together."""
@@ -25,6 +27,17 @@ NO_TIME = rfc3339(0)
 
 Bundled = dict[str, Any]
 """A bundle: its record, or its values."""
+
+
+@dataclass(slots=True, frozen=True)
+class Numbered:
+    """A bundle whose messages may be wanted: its values, topic and partition, and the number of its first message."""
+
+    bundle: Bundled
+    topic: str
+    partition: int
+    number: int | None
+    path: tuple[int, int]
 
 
 class Contents:
@@ -42,6 +55,10 @@ class Contents:
         self.first: int | None = None
         self.last: int | None = None
         """Lowest and highest sequence number of the frame, where they are known."""
+        self.topic, self.partition = "", 0
+        """Of the bundle that comes next."""
+        self.numbered: list[Numbered] = []
+        """Without a style: the bundles so far."""
         self._budget = MAX_DECOMPRESSED_BYTES
         self._told = 0
 
@@ -62,10 +79,12 @@ class Contents:
         if self.style is not None:
             describe(bundle, flags)
             bundle["message_count"] = count
+        else:
+            self.numbered.append(Numbered(bundle, self.topic, self.partition, number, (i, k)))
         self.messages += found
         return self._number(bundle, messages, count, number)
 
-    def partial(self, bundle: dict[str, Any], number: int | None) -> None:
+    def partial(self, bundle: dict[str, Any], number: int | None, i: int, k: int) -> None:
         """Complete what is there of a bundle that was cut."""
         flags = bundle.get("flags")
         if flags is None:
@@ -74,6 +93,8 @@ class Contents:
             describe(bundle, flags)
         messages = self._messages(bundle)
         if messages:
+            if self.style is None:
+                self.numbered.append(Numbered(bundle, self.topic, self.partition, number, (i, k)))
             self.messages += messages if isinstance(messages, int) else len(messages)
             self._number(bundle, messages, message_count(bundle), number)
 
@@ -104,8 +125,7 @@ class Contents:
         if isinstance(messages, list):
             inherit_timestamps(messages)
         if "first_sequence_number" in bundle:
-            number = bundle["first_sequence_number"]
-            last = number if count == 1 else number + bundle.get("last_delta", 0) + 1 & MASK64
+            number, last = sparse_ends(bundle, count)
             if isinstance(messages, list):
                 number_sparse(messages, count, number, last)
         elif number is None:
@@ -113,10 +133,8 @@ class Contents:
         else:
             last = number + count - 1
             if isinstance(messages, list):
-                for message in messages:
-                    message["sequence_number"] = number
-                    number += 1
-                number = last - count + 1
+                for each, message in enumerate(messages, number):
+                    message["sequence_number"] = each & MASK64
         self.first = number if self.first is None else min(number, self.first)
         self.last = last if self.last is None else max(last, self.last)
         return last + 1
@@ -142,20 +160,27 @@ class Contents:
             return None
         if self.style is None or raw is None:
             return None
-        inflated = decompress("snappy-raw", raw["message_set"], self._budget)
-        self._budget -= len(inflated.data)
-        if inflated.status is not Status.OK:
-            bundle["problem"] = f"{CODECS[codec]}: {inflated.message}"
-            self.tell("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
+        plain = self.inflate(bundle, raw, path)
+        if plain is None:
             return None
-        plain = plain_header(raw) + inflated.data
         record = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
-        bundle["uncompressed_length"], bundle["messages"] = len(inflated.data), record["messages"]
+        bundle["messages"] = record["messages"]
         if "partial_message" in record:
             bundle["partial_message"] = record["partial_message"]
             self._tell_rest(record["messages"], path)
         messages: list[Any] = record["messages"]
         return messages
+
+    def inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
+        """A compressed bundle as it would be without compression; None: it cannot be decompressed, as is told."""
+        inflated = decompress("snappy-raw", raw.get("message_set", b""), self._budget)
+        self._budget -= len(inflated.data)
+        if inflated.status is not Status.OK:
+            bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
+            self.tell("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
+            return None
+        bundle["uncompressed_length"] = len(inflated.data)
+        return plain_header(raw) + inflated.data
 
     def _tell_rest(self, messages: Any, path: str) -> None:
         found = messages if isinstance(messages, int) else len(messages)
@@ -185,17 +210,30 @@ def inherit_timestamps(messages: list[dict[str, Any]]) -> None:
 
 def number_sparse(messages: list[dict[str, Any]], count: int, first: int, last: int) -> None:
     """Sequence numbers of a sparse bundle of ``count`` messages, as the reader computes them: flag, ends, gap."""
+    steps = (("previous_plus_one" in message["flags"], message.get("gap", 0)) for message in messages)
+    for message, number in zip(messages, sparse_numbers(steps, count, first, last), strict=True):
+        message["sequence_number"] = number
+
+
+def sparse_ends(bundle: Bundled, count: int) -> tuple[int, int]:
+    """Sequence numbers of the first and the last message of a sparse bundle of ``count`` messages."""
+    first: int = bundle["first_sequence_number"]
+    return first, first if count == 1 else first + bundle.get("last_delta", 0) + 1 & MASK64
+
+
+def sparse_numbers(steps: Iterable[tuple[bool, int]], count: int, first: int, last: int) -> Iterator[int]:
+    """The same from what each message says: whether it follows the one before it, and its gap."""
     number = first - 1
-    for index, message in enumerate(messages):
-        if "previous_plus_one" in message["flags"]:
+    for index, (follows, gap) in enumerate(steps):
+        if follows:
             number += 1
         elif index == 0:
             number = first
         elif index == count - 1:
             number = last
         else:
-            number += message.get("gap", 0) + 1
-        message["sequence_number"] = number & MASK64
+            number += gap + 1
+        yield number & MASK64
 
 
 def mark_dropped(chunk: dict[str, Any], requested: int, high_water_mark: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from wiredecode.fields import printable
 from wiredecode.frame import MALFORMED, OK, Frame
 from wiredecode.layer import Style
+from wiredecode.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import Plan
@@ -17,6 +18,7 @@ from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, tell_partial
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
+from wiredecode.protocols.tank.messages import add_messages, reread
 from wiredecode.protocols.tank.targets import (
     MAX_NAMED,
     Targets,
@@ -65,11 +67,15 @@ class TankConversation(Conversation):
         self.remembered = 0
         self.style: Style | None = None
         """Of the records that are made at the moment."""
+        self.rows = False
+        """Messages were asked for: from then on frames are read with the rows of theirs, in one pass."""
+        self.contents: Contents | None = None
+        """What the frame just decoded holds."""
         self.peer: deque[Request] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        frame.protocol, self.style = NAME, style
+        frame.protocol, self.style, self.contents = NAME, style, None
         if frame.stop - frame.start < HEADER.size:
             self._headless(frame, style)
             return
@@ -81,11 +87,18 @@ class TankConversation(Conversation):
         if plan is None or length > MAX_PAYLOAD_BYTES:
             self._decode_unknown(frame, code, length, style)
             return
-        plan.read(frame, style)
+        plan.read(frame, style, rows=self.rows)
         if plan.handler is not None:
             plan.handler(self, frame)
         if style is not None and frame.layers:
             frame.layers[NAME].update(frame.generated)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        if self.contents is not None:
+            if not self.rows:
+                reread(frame, self.contents)
+            add_messages(frame, self.contents, out)
+        self.rows = True
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured."""
@@ -172,7 +185,7 @@ class TankConversation(Conversation):
         cut = frame.status != OK
         if cut:
             topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
-        contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
+        contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
         targets = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
             entries, raw_entries = topic["partitions"], raw_topic["partitions"]
@@ -181,10 +194,11 @@ class TankConversation(Conversation):
             targets.append((raw_topic["topic"], tuple([entry["partition"] for entry in raw_entries])))
             for k, (entry, raw) in enumerate(zip(entries, raw_entries, strict=True)):
                 number = entry.get("base_sequence_number")
+                contents.topic, contents.partition = raw_topic["topic"], entry["partition"]
                 if not cut or i < len(topics) - 1 or k < len(entries) - 1:
                     contents.bundle(entry["bundle"], raw["bundle"], number, i, k)
                 elif "bundle" in entry:
-                    contents.partial(entry["bundle"], number)
+                    contents.partial(entry["bundle"], number, i, k)
         if "request_id" in frame.values:
             self._remember(frame, frame.values["request_id"], tuple(targets))
         pairs = ((topic, partition) for topic, partitions in targets for partition in partitions)
@@ -292,7 +306,7 @@ class TankConversation(Conversation):
     def _read_chunks(self, frame: Frame, record: Any, asked: Asked) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
-        contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
+        contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
         raw = raw_chunks(frame, chunks) if self.style is not None else None
         position = HEADER.size + 4 + record.get("header_length", 0)
         announced = [
@@ -301,6 +315,7 @@ class TankConversation(Conversation):
         for i, ((topic, entry), chunk) in enumerate(zip(announced, chunks, strict=False)):
             code = entry.get("result_code", entry["result"])
             number = entry.get("base_sequence_number") if code != names.SPARSE_FIRST else None
+            contents.topic, contents.partition = topic, entry["partition"]
             if self.style is not None:
                 chunk["topic"], chunk["partition"] = topic, entry["partition"]
             bundles = [each["bundle"] for each in chunk.get("bundles", ()) if "bundle" in each]
@@ -309,10 +324,10 @@ class TankConversation(Conversation):
                 raw_bundle = raw[i]["bundles"][k]["bundle"] if raw else None
                 number = contents.bundle(bundle, raw_bundle, number, i, k)
             if cut is not None:
-                contents.partial(cut, number)
+                contents.partial(cut, number, i, len(bundles))
             there = min(entry["chunk_length"], frame.stop - frame.start - position)
             if "partial_bundle" in chunk:
-                contents.partial(chunk["partial_bundle"], number)
+                contents.partial(chunk["partial_bundle"], number, i, len(bundles))
                 tell_partial(contents, chunk, max(0, there), f"chunks[{i}].partial_bundle")
             if self.style is not None:
                 wanted = asked.get((topic, entry["partition"]), (0, 0))[0]

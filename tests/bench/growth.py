@@ -1,0 +1,127 @@
+"""How time and memory grow with the capture, and what a second process brings."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.inputs import Input, generate
+from tests.bench.tools import MESSAGES, PYTHON, ROOT, WIREDECODE, Tool, can_export, measure, tools
+
+LINEAR = ("rabbitmq-publish", "nats", "mixed")
+"""Measured at three sizes."""
+MEMORY = ("rabbitmq-publish", "rabbitmq-publish-lossy")
+JOBS = ("rabbitmq-publish", "nats", "mixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How thorough a run is."""
+
+    megabytes: float
+    rounds: int
+    limit: int
+    """Packets that the slow tools read."""
+    linear: Sequence[float]
+    memory: Sequence[float]
+    keep: bool
+    """Captures stay in the folder."""
+
+    def drop(self, capture: Input) -> None:
+        if not self.keep:
+            capture.path.unlink(missing_ok=True)
+            capture.path.with_suffix(".json").unlink(missing_ok=True)
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Slope of log(seconds) over log(size), by least squares: 1 is linear."""
+    logs = [(math.log(size), math.log(second)) for size, second in zip(sizes, seconds, strict=True)]
+    return statistics.linear_regression(*zip(*logs, strict=True)).slope
+
+
+def ours() -> list[Tool]:
+    return [tool for tool in tools()[0] if tool.ours]
+
+
+def linearity(plan: Plan, folder: Path) -> list[str]:
+    """Seconds at three sizes, and the exponent; start-up, which is no part of it, is timed and subtracted."""
+    heads = "".join(f" {size:g} MB |" for size in plan.linear)
+    lines = ["### Time by size of the capture (s, start-up subtracted)", ""]
+    lines += [f"| case | tool |{heads} exponent |", "|---|---|" + "---:|" * (len(plan.linear) + 1)]
+    smallest = generate("rabbitmq-publish", 0.1, folder)
+    start = {
+        tool: statistics.median(runs.seconds) for tool, runs in measure(smallest.path, ours(), 3, 0, folder).items()
+    }
+    plan.drop(smallest)
+    for name in LINEAR:
+        times: dict[Tool, list[float]] = {tool: [] for tool in start}
+        sizes = []
+        for megabytes in plan.linear:
+            capture = generate(name, megabytes, folder)
+            sizes.append(capture.megabytes)
+            for tool, runs in measure(capture.path, start, plan.rounds, 0, folder).items():
+                times[tool].append(max(statistics.median(runs.seconds or [math.nan]) - start[tool], 1e-3))
+            plan.drop(capture)
+        for tool, found in times.items():
+            cells = " | ".join(f"{second:.2f}" for second in found)
+            lines.append(f"| {name} | {tool.name} | {cells} | {exponent(sizes, found):.2f} |")
+    return [*lines, ""]
+
+
+def memory(plan: Plan, folder: Path) -> list[str]:
+    """Peak memory of wiredecode on captures of growing size, a lossy one among them."""
+    heads = "".join(f" {size:g} MB |" for size in plan.memory)
+    lines = ["### Peak memory by size of the capture (MB)", ""]
+    lines += [f"| case | tool |{heads}", "|---|---|" + "---:|" * len(plan.memory)]
+    for name in MEMORY:
+        peaks: dict[str, list[str]] = {tool.name: [] for tool in ours()}
+        for size in plan.memory:
+            capture = generate(name, size, folder)
+            for tool, runs in measure(capture.path, ours(), 1, 0, folder).items():
+                peaks[tool.name].append(runs.failed or f"{runs.peak_kib[0] / 1024:.0f}")
+            plan.drop(capture)
+        lines += [f"| {name} | {tool} | {' | '.join(cells)} |" for tool, cells in peaks.items()]
+    return [*lines, ""]
+
+
+def jobs(plan: Plan, folder: Path) -> list[str]:
+    """``--jobs 2`` beside ``--jobs 1``."""
+    if "--jobs" not in can_export():
+        return ["`wiredecode export --jobs` is not there: left out.", ""]
+    lines = ["### Two processes (messages to Parquet, s)", "", "| case | `--jobs 1` | `--jobs 2` | times faster |"]
+    lines.append("|---|---:|---:|---:|")
+    command = (*WIREDECODE, "export", "{file}", "--level", "messages", "-q", "-o", "{out}.parquet", "--jobs")
+    pair = [Tool(f"{MESSAGES}, --jobs {count}", (*command, count), ours=True) for count in ("1", "2")]
+    for name in JOBS:
+        capture = generate(name, plan.megabytes, folder)
+        results = measure(capture.path, pair, plan.rounds, 0, folder)
+        plan.drop(capture)
+        failed = [runs.failed for runs in results.values() if runs.failed]
+        if failed:
+            lines.append(f"| {name} | failed: {failed[0]} | | |")
+            continue
+        one, two = (statistics.median(runs.seconds) for runs in results.values())
+        lines.append(f"| {name} | {one:.2f} | {two:.2f} | {one / two:.2f} |")
+    return [*lines, ""]
+
+
+def stages(names: Sequence[str], plan: Plan, folder: Path) -> list[str]:
+    """Seconds that each stage of the export of messages adds, from another process."""
+    heads: list[str] = []
+    rows = []
+    option = [] if can_export() else ["--no-export"]
+    for name in names:
+        capture = generate(name, plan.megabytes, folder)
+        command = [PYTHON, "-m", "tests.bench.stages", str(capture.path), "--rounds", str(plan.rounds), *option]
+        done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+        spent: dict[str, float] = json.loads(done.stdout)
+        plan.drop(capture)
+        heads = list(spent)
+        rows.append(f"| {name} | {capture.megabytes:.0f} | {' | '.join(f'{s:.2f}' for s in spent.values())} |")
+    lines = ["### Stages of the export of messages (s)", "", f"| case | MB | {' | '.join(heads)} |"]
+    return [*lines, "|---|---:|" + "---:|" * len(heads), *rows, ""]

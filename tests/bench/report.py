@@ -1,0 +1,131 @@
+"""Measurements as markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.inputs import Input, about
+from tests.bench.tools import DPKT, EK, FIELDS, FRAMES, JSON, LINES, MESSAGES, NATIVE, SCAPY, SUMMARY, Runs, Tool
+
+PAIRS = (
+    *((SUMMARY, LINES), (SUMMARY, FIELDS), (JSON, EK), (JSON, FIELDS), (MESSAGES, FIELDS), (MESSAGES, NATIVE)),
+    *((FRAMES, FIELDS), (SUMMARY, SCAPY), (SUMMARY, DPKT), (MESSAGES, DPKT)),
+)
+"""What is compared, in packets per second: ours and a peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All tools on one capture."""
+
+    capture: Input
+    results: dict[Tool, Runs]
+    limit: int
+
+    def packets(self, tool: Tool) -> int:
+        """How many the tool read."""
+        return min(self.limit, self.capture.packets) if tool.limited and self.limit else self.capture.packets
+
+    def rate(self, name: str) -> float | None:
+        """Packets per second."""
+        for tool, runs in self.results.items():
+            if tool.name == name and not runs.failed:
+                return self.packets(tool) / statistics.median(runs.seconds)
+        return None
+
+    def ratio(self, ours: str, peer: str) -> float | None:
+        mine, theirs = self.rate(ours), self.rate(peer)
+        return mine / theirs if mine and theirs else None
+
+
+def table(measured: Iterable[Measured]) -> list[str]:
+    """Every tool on every capture. A limited tool's time and output are those of its packets."""
+    heads = "| case | tool | packets | wall s | packets/s | MB/s | frames/s | messages/s | output MB | peak MB |"
+    lines = ["### All measurements", "", heads, "|---|---|" + "---:|" * 8]
+    for one in measured:
+        lines += [row(one, tool, runs) for tool, runs in one.results.items()]
+    return [*lines, ""]
+
+
+def row(one: Measured, tool: Tool, runs: Runs) -> str:
+    """A tool's medians."""
+    capture = one.capture
+    if runs.failed:
+        return f"| {capture.name} | {tool.name} | failed ({runs.failed}) |" + " |" * 7
+    packets, seconds = one.packets(tool), statistics.median(runs.seconds)
+    frames = f"{capture.frames / seconds:,.0f}" if tool.ours else ""
+    messages = f"{capture.messages / seconds:,.0f}" if tool.ours and capture.messages else ""
+    return (
+        f"| {capture.name} | {tool.name} | {packets:,} | {seconds:.2f} | {packets / seconds:,.0f} "
+        f"| {capture.megabytes * packets / capture.packets / seconds:.1f} | {frames} | {messages} "
+        f"| {runs.output_bytes / 1e6:.1f} | {statistics.median(runs.peak_kib) / 1024:.0f} |"
+    )
+
+
+def inputs(measured: Iterable[Measured]) -> list[str]:
+    lines = ["### Captures", "", "| case | what | MB | packets | frames | messages | undecoded bytes |"]
+    lines.append("|---|---|" + "---:|" * 5)
+    for capture in (one.capture for one in measured):
+        counts = f"{capture.packets:,} | {capture.frames:,} | {capture.messages or '':,} | {capture.undecoded:,}"
+        lines.append(f"| {capture.name} | {about(capture.name)} | {capture.megabytes:.0f} | {counts} |")
+    return [*lines, ""]
+
+
+def ratios(measured: list[Measured]) -> list[str]:
+    """How many times a peer's packets per second; below 1 the peer is ahead."""
+    pairs = [pair for pair in PAIRS if any(one.ratio(*pair) for one in measured)]
+    names = {SUMMARY: "summary", JSON: "json", MESSAGES: "messages", FRAMES: "frames"}
+    heads = " | ".join(f"{names[ours]} : {peer}" for ours, peer in pairs)
+    lines = ["### Times the peer's packets per second", "", f"| case | {heads} |", "|---|" + "---:|" * len(pairs)]
+    for one in measured:
+        cells = ("" if value is None else f"{value:.2f}" for value in (one.ratio(*pair) for pair in pairs))
+        lines.append(f"| {one.capture.name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def ahead(measured: list[Measured]) -> list[str]:
+    """Where a peer is faster, or needs less memory; found, not chosen."""
+    lines = []
+    for ours, peer in PAIRS:
+        slower = [(one.capture.name, value) for one in measured if (value := one.ratio(ours, peer)) and value < 1]
+        if slower:
+            told = ", ".join(f"{name} ({1 / value:.1f} times)" for name, value in slower)
+            lines.append(f"* {peer} reads more packets per second than `{ours}`: {told}.")
+    for peer in (LINES, FIELDS, EK, SCAPY, DPKT):
+        less = [one.capture.name for one in measured if needs_less(one, peer)]
+        if less:
+            lines.append(f"* {peer} needs less memory than any command of wiredecode: {', '.join(less)}.")
+    return ["### Where a peer is ahead", "", *(lines or ["Nowhere in what was measured."]), ""]
+
+
+def needs_less(one: Measured, peer: str) -> bool:
+    ours = [statistics.median(runs.peak_kib) for tool, runs in one.results.items() if tool.ours and not runs.failed]
+    theirs = [
+        statistics.median(runs.peak_kib)
+        for tool, runs in one.results.items()
+        if tool.name == peer and not runs.failed and one.packets(tool) == one.capture.packets
+    ]
+    return bool(ours and theirs) and theirs[0] < min(ours)
+
+
+def machine() -> list[str]:
+    """What the numbers were measured on and with."""
+    info = Path("/proc/cpuinfo")
+    told = info.read_text().splitlines() if info.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in told if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    lines = [
+        f"* {models[0] if models else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB",
+        f"* {platform.system()} {platform.release()}, Python {platform.python_version()}",
+    ]
+    if tshark := shutil.which("tshark"):
+        version = subprocess.run([tshark, "--version"], capture_output=True, text=True, check=False)
+        lines.append(f"* {version.stdout.splitlines()[0]}")
+    return [*lines, ""]

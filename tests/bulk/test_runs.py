@@ -1,0 +1,72 @@
+"""Runs and rows must tell the same: numbers, totals, messages."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.support import RABBITMQ
+from wiredecode import streams
+from wiredecode.bulk.run import Run
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dissect import Dissector, Totals
+from wiredecode.message import Messages
+from wiredecode.tables.messages import MessageTable
+
+Numbered = list[tuple[int, int, str | None]]
+
+
+@pytest.fixture
+def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever can be a run is one, however short."""
+    for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
+        monkeypatch.setattr(streams, name, 1)
+
+
+CAPTURES = sorted(RABBITMQ.parent.glob("*/*.pcap*"))
+
+
+def table(messages: Messages) -> pa.Table:
+    made = MessageTable()
+    for part in messages.parts:
+        made.add(part)
+    return pa.Table.from_batches([made.batch()])
+
+
+def by_rows(path: Path) -> tuple[pa.Table, Totals, Numbered]:
+    messages = Messages()
+    dissector = Dissector(messages=messages, link_responses=False)
+    frames = []
+    with suppress(CaptureError):  # one of them is cut
+        frames += dissector.frames(open_capture([str(path)]))
+    return table(messages), dissector.totals, [(frame.number, frame.time_ns, frame.type) for frame in frames]
+
+
+def by_runs(path: Path, batch_bytes: int = 1 << 20) -> tuple[pa.Table, Totals, Numbered, int]:
+    messages = Messages()
+    dissector = Dissector(messages=messages, link_responses=False, runs=True)
+    numbered: Numbered = []
+    in_runs = 0
+    with suppress(CaptureError):
+        for items in dissector.mixed(open_capture([str(path)], batch_bytes=batch_bytes)):
+            for item in items:
+                if isinstance(item, Run):
+                    in_runs += len(item)
+                    types = [item.types[kind] for kind in item.kinds]
+                    numbered += zip(item.numbers.tolist(), item.time_ns.tolist(), types, strict=True)
+                else:
+                    numbered.append((item.number, item.time_ns, item.type))
+    return table(messages), dissector.totals, sorted(numbered), in_runs
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_runs_tell_what_rows_tell(path: Path, every_run: None) -> None:
+    expected, totals, numbered = by_rows(path)
+    for batch_bytes in (1 << 20, 3000):
+        found, found_totals, found_numbered, _ = by_runs(path, batch_bytes)
+        assert found_numbered == numbered
+        assert found_totals == totals
+        assert found.equals(expected)

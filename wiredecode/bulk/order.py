@@ -1,0 +1,93 @@
+"""Capture order of frames and runs: which are ready, and the number of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.bulk.run import Run
+from wiredecode.frame import Frame
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Release:
+    """Takes what is ready out of ``pending``; numbers go on after ``number``.
+
+    Frames are in the order of the packets that made them ready; those of one packet as they stand in ``pending``.
+    """
+
+    def __init__(self, pending: list[Frame | Run], watermark: int | None, number: int) -> None:
+        ready = np.concatenate([np.atleast_1d(item.ready) for item in pending]) if pending else np.empty(0, np.int64)
+        order = np.argsort(ready, kind="stable")
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        self.count = len(ready) if watermark is None else int(np.count_nonzero(ready < watermark))
+        self._first = number + 1
+        self._inserted: list[int] = []
+        self._rows: list[tuple[int, Frame]] = []
+        self._runs: dict[int, list[tuple[Run, Int64s]]] = {}
+        """Runs and the ranks of their frames, by connection."""
+        pending[:] = self._sort(pending, ranks)
+        self._rows.sort(key=lambda row: row[0])
+
+    def _sort(self, pending: list[Frame | Run], ranks: Int64s) -> Iterator[Frame | Run]:
+        """Sort out what is ready; yield the rest."""
+        position = 0
+        for item in pending:
+            if isinstance(item, Frame):
+                rank = int(ranks[position])
+                position += 1
+                if rank < self.count:
+                    self._rows.append((rank, item))
+                else:
+                    yield item
+                continue
+            own = ranks[position : position + len(item)]
+            position += len(item)
+            count = int(np.searchsorted(own, self.count))
+            if count:
+                runs = self._runs.setdefault(item.connection.number, [])
+                runs.append((item.part(0, count), own[:count]))
+            if count < len(item):
+                yield item.part(count, len(item))
+
+    def rows(self) -> Iterator[tuple[Frame, int]]:
+        """The frames that come one by one, in order, each with its rank among all that are ready."""
+        for rank, frame in self._rows:
+            yield frame, rank
+
+    def number(self, rank: int) -> int:
+        """The number of a row, when all before it have been decoded."""
+        return self._first + rank + len(self._inserted)
+
+    def insert(self, rank: int) -> None:
+        """One more frame comes right after the one of that rank."""
+        self._inserted.append(rank)
+
+    @property
+    def last(self) -> int:
+        """The number of the last frame."""
+        return self._first + self.count + len(self._inserted) - 1
+
+    def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
+        """The runs of a connection up to one of its rows: what is decoded before it."""
+        waiting = self._runs.pop(connection, ())
+        for run, ranks in waiting:
+            count = int(np.searchsorted(ranks, rank))
+            if count:
+                yield self._numbered(run.part(0, count), ranks[:count])
+            if count < len(run):
+                rest = run.part(count, len(run)), ranks[count:]
+                self._runs.setdefault(connection, []).append(rest)
+
+    def runs(self) -> Iterator[Run]:
+        """All that are left."""
+        for connection in list(self._runs):
+            yield from self.runs_before(connection, self.count)
+
+    def _numbered(self, run: Run, ranks: Int64s) -> Run:
+        run.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
+        return run

@@ -1,0 +1,133 @@
+"""``wiredecode export``: captures as files that other programs read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiredecode.cli import options
+
+EXAMPLES = """\b
+Examples:
+  wiredecode export a.pcap -o frames.parquet                a row per frame
+  wiredecode export a.pcap* -o m.parquet --level messages   a row per message
+  wiredecode export a.pcap -o frames.ndjson.gz              records, compressed
+  wiredecode export a.pcap -o t.csv --columns time,type,layers.nats.subject
+  wiredecode export a.pcap -o lake --format parquet --partition-by protocol,hour
+  tcpdump -w - | wiredecode export - -o - --format arrows | my-program
+"""
+
+
+class FormatChoice(StrEnum):
+    ndjson = "ndjson"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+    arrow = "arrow"
+    arrows = "arrows"
+
+
+class LevelChoice(StrEnum):
+    frames = "frames"
+    messages = "messages"
+    packets = "packets"
+
+
+def export(
+    files: options.Files,
+    out: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT", help="File or, partitioned, folder. - is standard output.")
+    ],
+    format_: Annotated[
+        FormatChoice | None,
+        typer.Option("--format", help="Where the name does not tell. arrow: IPC file; arrows: IPC stream."),
+    ] = None,
+    level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B,...", help="Only these; layers.nats.subject leads into structures."),
+    ] = None,
+    partition_by: Annotated[
+        str | None,
+        typer.Option("--partition-by", metavar="A,B,...", help="A folder per value of these columns, or hour, date."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --partition-by: replace a folder that is not empty.")
+    ] = False,
+    compression: Annotated[
+        str | None,
+        typer.Option(
+            "--compression",
+            metavar="CODEC",
+            help="parquet: zstd (default), snappy, gzip, lz4, none. arrow: lz4, zstd. Text: gzip, zstd.",
+        ),
+    ] = None,
+    row_group: Annotated[
+        int | None, typer.Option("--row-group", min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None,
+    decode_as: options.DecodeAsOption = None,
+    bytes_: Annotated[
+        options.BytesChoice | None,
+        typer.Option("--bytes", help="How bytes are shown. [default: hex; parquet and arrow hold them as they are]"),
+    ] = None,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="Frames as ndjson or json: byte range of every field.")
+    ] = False,
+    show_secrets: options.ShowSecrets = False,
+    from_: options.From = None,
+    to: options.To = None,
+    hole_timeout: options.HoleSeconds = None,
+    max_buffer: options.MaxBuffer = None,
+    limit: options.LimitOption = None,
+    summary_json: Annotated[
+        Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
+    ] = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> int:
+    """Write captures as ndjson, json, csv, parquet or arrow, by the ending of OUT or --format.
+
+    OUT appears when it is complete: an interrupted export leaves nothing. Of a damaged capture it holds what could be
+    decoded, and the exit code is 2. Totals go to standard error.
+    """
+    from wiredecode.cli.exporting import Job, run
+
+    job = Job(
+        files=files,
+        out=out,
+        format=format_ and format_.value,
+        compression=compression,
+        level=level.value,
+        columns=_names(columns, "--columns"),
+        partition_by=_names(partition_by, "--partition-by") or [],
+        overwrite=overwrite,
+        row_group=row_group,
+        count=count,
+        start=options.moment(from_, "--from"),
+        end=options.moment(to, "--to"),
+        decode_as=options.decode_as(decode_as),
+        limits=options.limits(hole_timeout, max_buffer, limit),
+        bytes=bytes_ and bytes_.value,
+        ranges=ranges,
+        show_secrets=show_secrets,
+        summary_json=summary_json,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    return run(job)
+
+
+def _names(text: str | None, option: str) -> list[str] | None:
+    """The names of a list with commas between; none twice."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if not name or names.count(name) > 1:
+            problem = f"names {name} twice" if name else "has an empty name"
+            raise typer.BadParameter(f"{text!r} {problem}", param_hint=option)
+    return names

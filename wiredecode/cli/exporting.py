@@ -1,0 +1,350 @@
+"""One export: where it goes, what is written, and what is told when it ends early."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import Output, complain, say
+from wiredecode.cli.session import Session
+from wiredecode.export import target
+from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.view.escape import escape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.cli.options import Moment
+    from wiredecode.export.writers import Writer
+    from wiredecode.frame import Frame
+    from wiredecode.identify import DecodeAs
+    from wiredecode.net.limits import Limits
+
+STANDARD_OUTPUT = "-"
+INTERRUPTED, UNREADABLE = 130, 2
+RECORDS = ("ndjson", "json")
+"""Formats in which frames are the records that ``pcap --json`` writes."""
+
+
+@dataclass
+class Job:
+    """What the command line asked for."""
+
+    files: list[str]
+    out: str
+    format: str | None
+    compression: str | None
+    level: str
+    columns: list[str] | None
+    partition_by: list[str]
+    overwrite: bool
+    row_group: int | None
+    count: int | None
+    start: Moment | None
+    end: Moment | None
+    decode_as: dict[int, DecodeAs]
+    limits: Limits
+    bytes: str | None
+    ranges: bool
+    show_secrets: bool
+    summary_json: Path | None
+    quiet: bool
+    verbose: bool
+
+    def session(self, dissector: Any, output: Output) -> Session:
+        chosen = {"count": self.count, "start": self.start, "end": self.end}
+        session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
+        session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
+        return session
+
+
+def run(job: Job) -> int:
+    """Do the job; return the exit code."""
+    form = _form(job)
+    _combine(job, form)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
+    if job.level == "frames" and form.name in RECORDS and not job.partition_by:
+        return Records(job, form).run()
+    return Tables(job, form).run()
+
+
+def _form(job: Job) -> target.Form:
+    try:
+        if job.out == STANDARD_OUTPUT and job.format is None:
+            raise target.Unclear(f"standard output needs a --format ({', '.join(target.STREAMS)})")
+        if job.partition_by and job.format is None and not Path(job.out).suffix:
+            return target.form(job.out, "parquet", job.compression)
+        return target.form(job.out, job.format, job.compression)
+    except target.Unclear as error:
+        raise UsageError(str(error)) from None
+
+
+def _combine(job: Job, form: target.Form) -> None:
+    """Refuse what cannot be done, before anything is read."""
+    if job.out == STANDARD_OUTPUT:
+        if job.partition_by:
+            raise UsageError("--partition-by makes a folder, and - is standard output")
+        if form.name not in target.STREAMS:
+            raise UsageError(f"{form.name} cannot go to standard output; {', '.join(target.STREAMS)} can")
+        if not form.is_text and sys.stdout.isatty():
+            raise UsageError(f"{form.name} is not for terminals; name a file or a pipe")
+    if job.ranges and (job.level != "frames" or form.name not in RECORDS or job.partition_by or job.columns):
+        raise UsageError("--ranges goes with whole frames as ndjson or json")
+    if job.overwrite and not job.partition_by:
+        raise UsageError("--overwrite goes with --partition-by; a single file is replaced when the new one is complete")
+    if job.partition_by and (form.name in RECORDS or (form.is_text and form.compression)):
+        raise UsageError("partitions are parquet, arrow or plain csv")
+    if job.row_group and form.name != "parquet":
+        raise UsageError(f"--row-group goes with parquet, not with {form.name}")
+    if job.out != STANDARD_OUTPUT:
+        _check_place(job)
+
+
+def _check_place(job: Job) -> None:
+    out = Path(job.out)
+    if not out.resolve().parent.is_dir():
+        raise UsageError(f"there is no folder {out.parent} to write {out.name} into")
+    if out.is_dir() and not job.partition_by:
+        raise UsageError(f"{job.out} is a folder; name a file, or say --partition-by")
+    for file in job.files:
+        if Path(file).is_file() and os.path.realpath(file) == os.path.realpath(job.out):
+            raise UsageError(f"{job.out} is one of the captures")
+
+
+class Export:
+    """What all exports have in common: an output that is committed or discarded, and the lines at the end."""
+
+    unit = "frames"
+
+    def __init__(self, job: Job, form: target.Form) -> None:
+        self.job, self.form = job, form
+        self.done = 0
+        """Rows handed to the writer."""
+        self.place: NewFile | NewFolder | None = None
+        self.raw: BinaryIO = sys.stdout.buffer
+        self.packed = self.raw
+        """What is written to: it compresses into ``raw``, or is the same."""
+
+    def prepare(self) -> Session:
+        """Check what was asked for, then open the output."""
+        raise NotImplementedError
+
+    def work(self, session: Session) -> None:
+        """Write everything but the end."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Write what ends the format."""
+
+    def run(self) -> int:
+        try:
+            session = self.prepare()
+            code = session.work(partial(self.work, session), self.job.summary_json)
+            if code == INTERRUPTED:
+                raise KeyboardInterrupt
+            if code and not session.totals.packets:
+                self.discard()
+                return code
+            self.finish()
+        except KeyboardInterrupt:
+            self.discard()
+            complain(self.undone("interrupted"))
+            return INTERRUPTED
+        except (OSError, target.Unclear) as error:
+            self.discard()
+            if isinstance(error, BrokenPipeError) and self.place is None:
+                raise
+            complain(self.undone(f"cannot write: {escape(getattr(error, 'strerror', None) or str(error))}"))
+            return UNREADABLE
+        except BaseException:
+            self.discard()
+            raise
+        self.tell(code)
+        return code
+
+    def open(self) -> None:
+        """Open the output; a folder is opened by who fills it."""
+        if self.job.out != STANDARD_OUTPUT:
+            self.place = NewFile(Path(self.job.out))
+            self.raw = self.place.stream
+        self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
+
+    def finish(self) -> None:
+        """Everything has been handed over: write the end, and give the output its name."""
+        self.end()
+        if self.packed is not self.raw:
+            self.packed.close()
+        self.raw.flush()
+        if self.place is not None:
+            self.place.commit()
+
+    def discard(self) -> None:
+        if self.place is not None:
+            self.place.discard()
+
+    def undone(self, why: str) -> str:
+        """Why there is no output, and how far it had come."""
+        so_far = f"{why}, after {self.done:,} {self.unit}"
+        if self.job.out == STANDARD_OUTPUT:
+            return f"{so_far}; what was written is not complete"
+        before = ", what was there before is untouched" if os.path.lexists(self.job.out) else ""
+        return f"{so_far}; {escape(self.job.out)} was not written{before}"
+
+    def tell(self, code: int) -> None:
+        """Say what was written."""
+        if code:
+            complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
+        elif not self.job.quiet and self.job.out != STANDARD_OUTPUT:
+            say(f"{'written':<10}{self.done:,} {self.unit} to {self.name}{self.size()}")
+
+    @property
+    def name(self) -> str:
+        return "standard output" if self.job.out == STANDARD_OUTPUT else escape(self.job.out)
+
+    def size(self) -> str:
+        path = Path(self.job.out)
+        return f", {path.stat().st_size:,} bytes" if path.is_file() else ""
+
+
+class Records(Export):
+    """Frames as records, byte for byte as ``pcap --json`` writes them."""
+
+    def prepare(self) -> Session:
+        from wiredecode.dissect import Dissector
+        from wiredecode.export.columns import UnknownColumn, check, record_columns
+        from wiredecode.export.records import BYTES
+        from wiredecode.layer import Style
+
+        job = self.job
+        try:
+            check(job.columns or (), record_columns() if job.columns else ())
+        except UnknownColumn as error:
+            raise UsageError(str(error)) from None
+        style = Style(BYTES[job.bytes or "hex"], job.show_secrets)
+        dissector = Dissector(decode_as=job.decode_as, limits=job.limits, style=style)
+        self.open()
+        return job.session(dissector, Output(binary=self.packed))
+
+    def work(self, session: Session) -> None:
+        frames = self.counted(session.frames())
+        if self.form.name == "ndjson" and self.job.columns is None:
+            from wiredecode.cli.pcap import record_lines
+
+            record_lines(session, self.job.ranges)(frames)
+        else:
+            self._rest(frames, session.output.write)
+
+    def _rest(self, frames: Iterable[Frame], write: Callable[[bytes], None]) -> None:
+        """Records in an array, or some of their columns."""
+        from wiredecode.export.columns import picker
+        from wiredecode.export.records import dumps, record
+
+        pick = picker(self.job.columns) if self.job.columns else dict
+        before, between, after = (b"[\n", b",\n", b"") if self.form.name == "json" else (b"", b"", b"\n")
+        for frame in frames:
+            row = dumps(pick(record(frame, ranges=self.job.ranges)))
+            write(before + row[:-1] + after)
+            before = between
+
+    def end(self) -> None:
+        if self.form.name == "json":
+            self.packed.write(b"\n]\n" if self.done else b"[]\n")
+
+    def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            self.done += 1
+            yield frame
+
+
+class Tables(Export):
+    """Rows of any level through Arrow, in one file or in partitions."""
+
+    def __init__(self, job: Job, form: target.Form) -> None:
+        super().__init__(job, form)
+        self.unit = job.level
+        self.writer: Writer | None = None
+
+    def prepare(self) -> Session:
+        from wiredecode.tables import require_pyarrow
+
+        try:
+            require_pyarrow()
+            return self._prepared()
+        except (ImportError, FileExistsError, NotADirectoryError, ValueError) as error:
+            raise UsageError(str(error)) from None
+
+    def _prepared(self) -> Session:
+        from wiredecode.export.selection import Projection, needed
+        from wiredecode.tables.reader import TableReader
+
+        job = self.job
+        session = job.session(None, Output())
+        timed = job.start is not None or job.end is not None
+        self.reader = session.counting = TableReader(
+            session.batches(),
+            job.level,
+            columns=needed(job.columns, job.partition_by, timed=timed),
+            decode_as=job.decode_as,
+            limits=job.limits,
+            bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
+            show_secrets=job.show_secrets,
+        )
+        self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
+        self.writer = self._writer()
+        return session
+
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """What is written: what was asked for, and what the partitions are made of."""
+        from wiredecode.export.partition import TIMES, check_partition
+        from wiredecode.export.selection import TIME
+
+        by = [TIME if name in TIMES else name for name in self.job.partition_by]
+        for name in by:
+            check_partition(schema, name)
+        return list(dict.fromkeys([*(self.job.columns or schema.names), *by]))
+
+    def _writer(self) -> Writer:
+        from wiredecode.export.partition import PartitionWriter
+        from wiredecode.export.records import BYTES
+        from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings
+
+        job, make = self.job, WRITERS[self.form.name]
+        settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, job.row_group or ROW_GROUP)
+        if not job.partition_by:
+            self.open()
+            return make(self.packed, self.projection.schema, settings)
+        self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
+        return PartitionWriter(
+            self.place.part,
+            self.projection.schema,
+            job.partition_by,
+            lambda stream, schema: make(stream, schema, settings),
+            self.form.suffix,
+        )
+
+    def work(self, session: Session) -> None:
+        from wiredecode.export.selection import within
+
+        assert self.writer is not None
+        for batch in self.reader:
+            if session.stopped:  # the reader goes on to the end, for the sake of the totals
+                continue
+            start, end = (moment and moment.since(session.first_ns) for moment in (self.job.start, self.job.end))
+            rows = within(batch, start, end)
+            if self.job.count is not None:
+                rows = rows.slice(0, self.job.count - self.done)
+            if len(rows):
+                self.writer.write(self.projection.apply(rows))
+            self.done += len(rows)
+            session.stopped = session.stopped or self.done == self.job.count
+
+    def end(self) -> None:
+        assert self.writer is not None
+        self.writer.close()

@@ -1,0 +1,118 @@
+"""Outputs that appear under their name only when they are complete.
+
+Everything is written beside the target under a hidden name that ends in ``.part``, brought to the disk, and renamed. What
+a killed process leaves behind is such a part, never a file that looks whole.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+NAME_BYTES = 200
+"""Of the target's name in the name of its part: file systems take 255 bytes."""
+
+
+class NewFile:
+    """A new file for ``path``, or in place of it: write to ``stream``, then :meth:`commit` or :meth:`discard`.
+
+    What is no regular file (a pipe, a device) is written to directly. Links are followed; a file that was there keeps
+    its permissions. Raises OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.realpath(path))
+        self._part: Path | None = None
+        if self.path.exists() and not self.path.is_file():
+            self.stream: BinaryIO = self.path.open("wb")
+            return
+        self._part = part_of(self.path)
+        mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o666
+        descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        self.stream = os.fdopen(descriptor, "wb")
+
+    def commit(self) -> None:
+        """The file is complete: it gets its name."""
+        self.stream.flush()
+        if self._part is not None:
+            os.fsync(self.stream.fileno())
+        self.stream.close()
+        if self._part is not None:
+            self._part.replace(self.path)
+            self._part = None
+            sync_folder(self.path.parent)
+
+    def discard(self) -> None:
+        """Leave nothing behind. After :meth:`commit` it does nothing."""
+        close_quietly(self.stream)
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)
+            self._part = None
+
+
+class NewFolder:
+    """A new folder for ``path``: write below ``part``, then :meth:`commit` or :meth:`discard`.
+
+    A folder that is not empty is replaced as a whole, and only if ``overwrite``; its files never mix with new ones.
+    Raises FileExistsError, NotADirectoryError and other OSErrors.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        self.path = Path(os.path.realpath(path))
+        if self.path.exists() and not self.path.is_dir():
+            raise NotADirectoryError(f"{path} is a file; a partitioned output is a folder")
+        if not overwrite and self.path.exists() and any(self.path.iterdir()):
+            raise FileExistsError(f"{path} is not empty; choose another folder, or replace all of it with --overwrite")
+        self.part = part_of(self.path)
+        self.part.mkdir()
+
+    def commit(self) -> None:
+        """Everything below ``part`` is complete and closed: the folder gets its name."""
+        for folder, _, _ in os.walk(self.part):
+            sync_folder(Path(folder))
+        old = part_of(self.path)
+        if self.path.exists():
+            self.path.rename(old)
+        try:
+            self.part.rename(self.path)
+        except OSError:
+            if old.exists():
+                old.rename(self.path)
+            raise
+        sync_folder(self.path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Leave nothing behind. After :meth:`commit` it does nothing."""
+        shutil.rmtree(self.part, ignore_errors=True)
+
+
+def part_of(path: Path) -> Path:
+    """A name beside ``path`` that nobody takes for a complete output."""
+    name = os.fsdecode(os.fsencode(path.name)[:NAME_BYTES])
+    return path.with_name(f".{name}.{secrets.token_hex(4)}.part")
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in ``folder`` to the disk, where the file system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def close_quietly(stream: BinaryIO) -> None:
+    """Close what is given up: what could not be written any more does not matter."""
+    try:
+        stream.close()
+    except OSError:
+        pass

@@ -1,0 +1,75 @@
+"""Columns that were asked for by name: checking the names, and picking them from records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+RECORD_KEYS = (
+    *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "packets", "offset", "length"),
+    *("protocol", "dialect", "type", "code", "status", "layers", "request", "response", "latency_ns", "findings"),
+)
+"""The keys of a record that is not asked for byte ranges."""
+
+Record = dict[str, Any]
+Wanted = dict[str, Any]
+"""A tree of names: each leads to a Wanted or None."""
+
+
+class UnknownColumn(ValueError):
+    """A column that records do not have; the message names it and the nearest one."""
+
+
+def check(names: Iterable[str], known: Sequence[str]) -> None:
+    """Raise UnknownColumn for the first name that is not known."""
+    there = set(known)
+    for name in names:
+        if name not in there:
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(RECORD_KEYS)}"
+            raise UnknownColumn(f"there is no column {name}{hint}")
+
+
+def record_columns() -> list[str]:
+    """Every column that records can have: their keys, and below ``layers`` the fields of all protocols."""
+    from wiredecode.catalogue import catalogue, generated_entries
+    from wiredecode.protocols.registry import protocols
+
+    layers = [layer for protocol in protocols() for layer in protocol.layers()]
+    fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]
+    tops = dict.fromkeys(name.split(".")[0] for name in fields)
+    return [*RECORD_KEYS, *(f"layers.{name}" for name in (*tops, *fields))]
+
+
+def picker(names: Sequence[str]) -> Callable[[Record], Record]:
+    """What picks columns from a record: the same record with these keys only, in the order asked for.
+
+    ``layers.rabbitmq_stream.stream`` keeps its place below ``layers``; names reach through arrays into their elements.
+    Fields that a frame does not have are left out, as they are in the record.
+    """
+    wanted: Wanted = {}
+    for name in names:
+        _want(wanted, name.split("."))
+    return lambda record: _pick(record, wanted)
+
+
+def _want(tree: Wanted, path: list[str]) -> None:
+    """Add a path; None stands for everything below a name."""
+    *front, last = path
+    for step in front:
+        below = tree.setdefault(step, {})
+        if below is None:
+            return
+        tree = below
+    tree[last] = None
+
+
+def _pick(value: Any, wanted: Wanted | None) -> Any:
+    if wanted is None:
+        return value
+    if isinstance(value, list):
+        return [_pick(element, wanted) for element in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _pick(value[name], below) for name, below in wanted.items() if name in value}

@@ -1,0 +1,167 @@
+"""One file per value of some columns, in folders as Hive names them: ``protocol=nats/type=MSG/part-0.parquet``.
+
+The columns stand in the names of the folders, not in the files: readers of datasets (pyarrow, polars, DuckDB, Spark) put
+them back. Rows keep their order within a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wiredecode.export.rows import is_bytes, values
+from wiredecode.export.target import Unclear
+
+if TYPE_CHECKING:
+    from wiredecode.export.writers import Writer
+
+MAX_OPEN = 64
+"""Files that are written at the same time; the one unused for longest is finished, a later row begins another."""
+MAX_WAITING_BYTES = 128 * 1024 * 1024
+"""Held back for row groups, over all open files."""
+MAX_PARTITIONS = 10_000
+"""More folders than that are taken for a mistake, such as partitioning by frame number."""
+NULL = "__HIVE_DEFAULT_PARTITION__"
+NAME_BYTES = 255
+"""Longest name of a folder that file systems take."""
+
+TIMES = {"hour": "hour", "date": "day"}
+"""Partitions by time (UTC), and the unit that times are rounded down to."""
+SHOWN = {"hour": len("2026-01-31T12"), "date": len("2026-01-31")}
+"""How much of the RFC 3339 time they show."""
+
+
+class TooManyPartitions(Unclear):
+    """More folders, or longer names, than make sense."""
+
+
+def check_partition(schema: pa.Schema, name: str) -> None:
+    """Raise ValueError where ``schema`` has no such column, or one that folders cannot be named after."""
+    from wiredecode.tables.schema import select
+
+    found = select(schema, [name]).field(0)
+    for step in name.split(".")[1:]:
+        found = found.type.field(step)
+    if pa.types.is_nested(found.type) or is_bytes(found.type):
+        raise ValueError(f"--partition-by {name}: folders are not named after values of type {found.type}")
+
+
+@dataclass
+class _Open:
+    stream: BinaryIO
+    writer: Writer
+
+
+class PartitionWriter:
+    """Distributes batches of ``schema`` to files below ``folder``.
+
+    ``by``: names of columns, or ``hour`` and ``date``, which are made of ``time``. ``make`` makes the writer of a
+    file for a stream and the schema without the columns of ``by``; ``suffix`` ends the file names.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        make: Callable[[BinaryIO, pa.Schema], Writer],
+        suffix: str,
+    ) -> None:
+        self._folder, self._by, self._make, self._suffix = folder, list(by), make, suffix
+        self._kept = [name for name in schema.names if name not in by]
+        self._schema = pa.schema([schema.field(name) for name in self._kept], schema.metadata)
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._files: dict[str, int] = {}
+        """Files begun, by folder."""
+
+    @property
+    def files(self) -> int:
+        """Files begun so far."""
+        return sum(self._files.values())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for place, part in self._parts(batch):
+            self._writer(place).write(part.select(self._kept))
+        self._relieve()
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each folder, in the order in which the folders first occur."""
+        keys = {str(index): _key(batch, name) for index, name in enumerate(self._by)}
+        row = pa.array(range(len(batch)), pa.int64())
+        groups = pa.table({**keys, "row": row}).group_by(list(keys), use_threads=False).aggregate([("row", "list")])
+        columns = [_texts(groups.column(key), name) for key, name in zip(keys, self._by, strict=True)]
+        for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
+            yield "/".join(found), batch.take(rows.values)
+
+    def _writer(self, place: str) -> Writer:
+        opened = self._open.get(place)
+        if opened is None:
+            if len(self._open) >= MAX_OPEN:
+                self._finish(next(iter(self._open)))
+            number = self._files.get(place, 0)
+            if not number and len(self._files) >= MAX_PARTITIONS:
+                by = ",".join(self._by)
+                raise TooManyPartitions(f"--partition-by {by} makes more than {MAX_PARTITIONS:,} folders")
+            folder = self._folder / place
+            folder.mkdir(parents=True, exist_ok=True)
+            stream = (folder / f"part-{number}{self._suffix}").open("xb")
+            opened = self._open[place] = _Open(stream, self._make(stream, self._schema))
+            self._files[place] = number + 1
+        self._open.move_to_end(place)
+        return opened.writer
+
+    def _relieve(self) -> None:
+        """Write row groups early where too much waits for them."""
+        waiting = {place: getattr(opened.writer, "waiting_bytes", 0) for place, opened in self._open.items()}
+        total = sum(waiting.values())
+        while total > MAX_WAITING_BYTES:
+            place = max(waiting, key=waiting.__getitem__)
+            total -= waiting.pop(place)
+            flush: Any = self._open[place].writer
+            flush.flush()
+
+    def _finish(self, place: str) -> None:
+        opened = self._open.pop(place)
+        with opened.stream as stream:
+            opened.writer.close()
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def close(self) -> None:
+        """Finish all files."""
+        while self._open:
+            self._finish(next(iter(self._open)))
+
+
+def _key(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """What rows are grouped by: of times the start of the hour or day."""
+    if name not in TIMES or name in batch.schema.names:
+        column = batch.column(name)
+        return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    times = batch.column("time").cast(pa.timestamp("ns"))  # without a zone, so that no database of zones is needed
+    return pc.floor_temporal(times, unit=TIMES[name])
+
+
+def _texts(column: pa.ChunkedArray, name: str) -> list[str]:
+    """The names of the folders for the values of one column."""
+    found = values(column.combine_chunks())
+    if name in TIMES and pa.types.is_timestamp(column.type):
+        found = [value and value[: SHOWN[name]] for value in found]
+    return [f"{name}={NULL if value is None else _name(value, name)}" for value in found]
+
+
+def _name(value: Any, name: str) -> str:
+    """A value as part of a folder's name; ``/`` and everything else that is special is percent-encoded."""
+    text = quote(str(value).lower() if isinstance(value, bool) else str(value), safe=" ")
+    room = NAME_BYTES - len(name) - 1
+    if len(text) > room:
+        raise TooManyPartitions(f"--partition-by {name}: a value of {len(text)} characters is too long for a folder")
+    return text

@@ -1,0 +1,136 @@
+"""Record batches as rows that can be written as JSON, and as columns of text for CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import orjson
+import pyarrow as pa
+
+from wiredecode.export.records import rfc3339
+
+if TYPE_CHECKING:
+    Show = Callable[[bytes], str]
+
+MAX_INTEGER = (1 << 64) - 1
+"""The largest integer that JSON output holds as a number."""
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+Fix = Callable[[Any], Any]
+
+
+def rows(batch: pa.RecordBatch, show: Show = bytes.hex) -> list[dict[str, Any]]:
+    """One dictionary per row. Times become RFC 3339, maps lists of key and value, bytes what ``show`` says.
+
+    Names of columns must be unique.
+    """
+    columns = [values(column, show) for column in batch.columns]
+    names = batch.schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def values(column: pa.Array, show: Show = bytes.hex) -> list[Any]:
+    """The values of one column, JSON-ready for :func:`dumps`."""
+    plain = _plain(column.type)
+    found: list[Any] = (column if plain == column.type else column.cast(plain)).to_pylist()
+    fix = _fix(column.type, show)
+    return found if fix is None else [None if value is None else fix(value) for value in found]
+
+
+def dumps(value: Any) -> bytes:
+    """``value`` as JSON, without a newline."""
+    return orjson.dumps(value, default=_other)
+
+
+def text_column(column: pa.Array, show: Show = bytes.hex) -> pa.Array:
+    """A column as CSV has it: numbers, truth values and text as they are, times as RFC 3339, nested values as JSON."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return text_column(column.cast(kind.value_type), show)
+    if pa.types.is_nested(kind):
+        texts = [None if value is None else dumps(value).decode() for value in values(column, show)]
+        return pa.array(texts, pa.string())
+    if is_bytes(kind) or pa.types.is_timestamp(kind):
+        return pa.array(values(column, show), pa.string())
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    return column
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values are bytes, whatever the layout."""
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type as which values are taken out: times as integers (Python's have no nanoseconds), no dictionaries."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    return kind
+
+
+def _fix(kind: pa.DataType, show: Show) -> Fix | None:
+    """What turns a value of this type into a JSON-ready one; None where nothing is to be done."""
+    if pa.types.is_timestamp(kind):
+        return _time(PER_SECOND[kind.unit])
+    if pa.types.is_dictionary(kind):
+        return _fix(kind.value_type, show)
+    if is_bytes(kind):
+        return show
+    if pa.types.is_struct(kind):
+        fixes = {field.name: fix for field in kind if (fix := _fix(field.type, show)) is not None}
+        return _members(fixes) if fixes else None
+    if pa.types.is_map(kind):
+        key, item = _fix(kind.key_type, show), _fix(kind.item_type, show)
+        return lambda pairs: [{"key": _apply(key, name), "value": _apply(item, value)} for name, value in pairs]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        fix = _fix(kind.value_type, show)
+        return None if fix is None else lambda found: [_apply(fix, value) for value in found]
+    return None
+
+
+def _apply(fix: Fix | None, value: Any) -> Any:
+    return value if fix is None or value is None else fix(value)
+
+
+def _time(per_second: int) -> Fix:
+    factor = PER_SECOND["ns"] // per_second
+    return lambda ticks: rfc3339(ticks * factor)
+
+
+def _members(fixes: dict[str, Fix]) -> Fix:
+    def fix(value: dict[str, Any]) -> dict[str, Any]:
+        for name, change in fixes.items():
+            value[name] = _apply(change, value[name])
+        return value
+
+    return fix
+
+
+def _other(value: Any) -> Any:
+    """What JSON lacks, as the answers of a query can have it."""
+    if isinstance(value, Decimal):
+        whole = value == value.to_integral_value() and abs(value) <= MAX_INTEGER >> (value < 0)
+        return int(value) if whole else float(value) if abs(value) < 1 << 53 else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return str(value) if isinstance(value, UUID) else repr(value)

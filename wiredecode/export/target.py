@@ -1,0 +1,93 @@
+"""Where an export goes: a format, a name or standard output, one file or a folder of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+SUFFIXES = {
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrows",
+}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+TEXT = ("ndjson", "json", "csv")
+STREAMS = ("ndjson", "json", "csv", "arrows")
+"""Formats that can be read while they are written: what standard output is given."""
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+"""Endings of text that is compressed."""
+COMPRESSIONS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(TEXT, ("gzip", "zstd")),
+    "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
+    **dict.fromkeys(("arrow", "arrows"), ("lz4", "zstd", "none")),
+}
+"""Of each format; what is written when nothing is said: Parquet zstd, everything else as it is."""
+
+
+class Unclear(ValueError):
+    """What was asked for cannot be done; ``str()`` is one line for people."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A format, and how it is compressed."""
+
+    name: str
+    compression: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        return self.name in TEXT
+
+    @property
+    def suffix(self) -> str:
+        """What file names end in."""
+        packed = {value: key for key, value in PACKED.items()}
+        return f".{self.name}" + (packed.get(self.compression or "", "") if self.is_text else "")
+
+
+def form(out: str, chosen: str | None = None, compression: str | None = None) -> Form:
+    """The format for a name. ``chosen`` and ``compression`` override what the name ends in. Raises Unclear."""
+    path = Path(out)
+    packed = PACKED.get(path.suffix.lower())
+    name = chosen or SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
+    known = ", ".join(FORMATS)
+    if name is None:
+        raise Unclear(f"what format {out!r} is to have is not clear from its name; say --format ({known})")
+    if name not in FORMATS:
+        raise Unclear(f"no format is called {name!r}; there is {known}")
+    if packed and name not in TEXT:
+        raise Unclear(f"{name} is compressed inside, so its name cannot end in {path.suffix}; use --compression")
+    compression = compression or packed
+    if compression is not None and compression not in (*COMPRESSIONS[name], "none"):
+        raise Unclear(f"{name} cannot be compressed with {compression!r}; there is {', '.join(COMPRESSIONS[name])}")
+    if compression == "none" and name != "parquet":
+        compression = None
+    return Form(name, compression)
+
+
+def packing(stream: BinaryIO, form: Form) -> BinaryIO:
+    """A stream that compresses text into ``stream``; closing it ends the compressed data and leaves ``stream`` open.
+
+    Raises Unclear where the codec is not installed.
+    """
+    if form.compression == "gzip":
+        import gzip
+
+        return gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0, filename="")  # type: ignore[return-value]
+    if form.compression == "zstd":
+        try:
+            import zstandard
+        except ImportError:
+            raise Unclear("compressing with zstd needs a package: pip install 'wiredecode[zstd]'") from None
+        found: BinaryIO = zstandard.ZstdCompressor().stream_writer(stream, closefd=False)
+        return found
+    return stream

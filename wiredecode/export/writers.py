@@ -1,0 +1,205 @@
+"""Writers of tables: record batches in, bytes of a format out. A few batches are in memory at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import pyarrow as pa
+
+from wiredecode.export.rows import dumps, rows, text_column
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter as ArrowParquetWriter
+
+ROW_GROUP = 131_072
+"""Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+"""A row group is written when so much is waiting for it, however few its rows are."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How files are written."""
+
+    show: Callable[[bytes], str] = bytes.hex
+    """How JSON and CSV show bytes."""
+    compression: str | None = None
+    """Of Parquet (None: zstd) and Arrow (None: none); text is compressed by the stream it is written to."""
+    row_group: int = ROW_GROUP
+
+
+class Writer(Protocol):
+    """Writes batches of one schema to a stream that it does not close."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None:
+        """Write what ends the file."""
+        ...
+
+
+class NdjsonWriter:
+    """One JSON object per row and line."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+        self._stream, self._show = stream, settings.show
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._stream.write(b"".join(dumps(row) + b"\n" for row in rows(batch, self._show)))
+
+    def close(self) -> None:
+        pass
+
+
+class JsonArray:
+    """One JSON array, an element per line; takes elements that are JSON already."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._before = stream, b"[\n"
+
+    def add(self, element: bytes) -> None:
+        self._stream.write(self._before + element)
+        self._before = b",\n"
+
+    def close(self) -> None:
+        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
+
+
+class JsonWriter:
+    """One JSON array with an object per row."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+        self._array, self._show = JsonArray(stream), settings.show
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in rows(batch, self._show):
+            self._array.add(dumps(row))
+
+    def close(self) -> None:
+        self._array.close()
+
+
+class CsvWriter:
+    """CSV as RFC 4180, with a header; text in quotes, null is nothing, nested values are JSON text."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+        import pyarrow.csv as pcsv
+
+        self._show = settings.show
+        empty = [text_column(pa.array([], field.type), self._show).type for field in schema]
+        self._schema = pa.schema(list(zip(schema.names, empty, strict=True)))
+        self._writer = pcsv.CSVWriter(Unclosed(stream), self._schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = [text_column(column, self._show) for column in batch.columns]
+        self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class ArrowWriter:
+    """Arrow IPC: a file, which can be mapped into memory, or a stream, which can be read while it is written."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings, *, as_file: bool = True) -> None:
+        options = pa.ipc.IpcWriteOptions(compression=settings.compression)
+        make = pa.ipc.new_file if as_file else pa.ipc.new_stream
+        self._writer: Any = make(Unclosed(stream), schema, options=options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class ArrowStreamWriter(ArrowWriter):
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+        super().__init__(stream, schema, settings, as_file=False)
+
+
+class ParquetWriter:
+    """Parquet; batches are gathered to row groups of :data:`ROW_GROUP` rows or :data:`ROW_GROUP_BYTES`."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+        import pyarrow.parquet as pq
+
+        self._schema, self._rows = schema, settings.row_group
+        compression = settings.compression or "zstd"
+        self._writer: ArrowParquetWriter = pq.ParquetWriter(Unclosed(stream), schema, compression=compression)
+        self._waiting: list[pa.RecordBatch] = []
+        self._count = 0
+        self.waiting_bytes = 0
+        """Held back for the next row group."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        while self._count + len(batch) >= self._rows:
+            room = self._rows - self._count
+            self._keep(batch.slice(0, room))
+            self.flush()
+            batch = batch.slice(room)
+        if len(batch):
+            self._keep(batch)
+        if self.waiting_bytes >= ROW_GROUP_BYTES:
+            self.flush()
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._count += len(batch)
+        self.waiting_bytes += batch.nbytes
+
+    def flush(self) -> None:
+        """Write what waits as a row group."""
+        if self._count:
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            self._waiting, self._count, self.waiting_bytes = [], 0, 0
+            self._writer.write_table(table, row_group_size=len(table))
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+
+
+class Unclosed:
+    """A stream that Arrow may write to and must not close."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.closed = False
+        self._position = 0
+
+    def write(self, data: Any) -> int:
+        size = self._stream.write(data)
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        """What Arrow asks for offsets within the file; streams such as pipes cannot tell."""
+        return self._position
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Settings], Writer]] = {
+    "ndjson": NdjsonWriter,
+    "json": JsonWriter,
+    "csv": CsvWriter,
+    "parquet": ParquetWriter,
+    "arrow": ArrowWriter,
+    "arrows": ArrowStreamWriter,
+}

@@ -1,0 +1,42 @@
+"""What is wrong with a filter, and where."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+SHOWN_CHARACTERS = 50
+"""Of a long filter, so much is shown before and after the place."""
+INDENT = "  "
+
+
+class FilterError(ValueError):
+    """A filter that means nothing. ``start`` and ``stop``: the place in ``text``, in characters."""
+
+    def __init__(self, message: str, text: str, start: int, stop: int | None = None) -> None:
+        super().__init__(message)
+        self.message, self.text = message, text
+        self.start = min(max(start, 0), len(text))
+        self.stop = max(self.start + 1, stop if stop is not None else 0)
+
+    def explained(self) -> str:
+        """Three lines: the message, the filter, and carets below the place."""
+        from wiredecode.view.escape import escape
+
+        first = max(0, self.start - SHOWN_CHARACTERS)
+        last = min(len(self.text), self.stop + SHOWN_CHARACTERS)
+        before = ("..." if first else "") + escape(self.text[first : self.start])
+        place = escape(self.text[self.start : self.stop])
+        after = escape(self.text[self.stop : last]) + ("..." if last < len(self.text) else "")
+        carets = " " * len(before) + "^" * max(1, min(len(place), 2 * SHOWN_CHARACTERS))
+        return f"{escape(self.message)}\n{INDENT}{before}{place}{after}\n{INDENT}{carets}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`` - did you mean ...?``, or nothing where no name is near."""
+    names = list(dict.fromkeys(known))
+    found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if not found:
+        folded = {name.casefold(): name for name in names}
+        found = [folded[word.casefold()]] if word.casefold() in folded else []
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -1,0 +1,274 @@
+"""Every name that filters know: those of frames, connections and findings here, those of protocols off the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from operator import attrgetter
+from typing import Any
+
+from wiredecode.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
+from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.values import DIRECT, Records, anywhere, as_any, field_reader, gather
+from wiredecode.frame import Frame
+from wiredecode.protocols import registry
+
+Address = IPv4Address | IPv6Address
+TYPES = {
+    "boolean": Type.BOOLEAN,
+    "bytes": Type.BYTES,
+    "duration": Type.DURATION,
+    "enum": Type.ENUM,
+    "flags": Type.STRING,
+    "string": Type.STRING,
+    "list<string>": Type.STRING,
+    "structure": Type.STRUCTURE,
+    "timestamp": Type.TIME,
+    "time": Type.TIME,
+    "address": Type.ADDRESS,
+    "uuid": Type.STRING,
+}
+"""By the word of the catalogue; whatever holds ``int`` is a number, all else can be anything."""
+AMQP_PLACES = ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
+"""Below which of RabbitMQ's fields AMQP messages stand."""
+MAPS = ("map", "any", "generated", "struct")
+"""Types of the catalogue below which there may be names that no declaration knows."""
+
+
+@cache
+def address_of(endpoint: str) -> tuple[Address | None, int | None]:
+    """Address and port of ``address:port``."""
+    address, _, port = endpoint.rpartition(":")
+    try:
+        return ip_address(address.strip("[]")), int(port)
+    except ValueError:
+        return None, None
+
+
+class Clock:
+    """When the capture began, for times relative to it; whoever runs the filter sets it."""
+
+    first_ns = 0
+
+
+def frame_fields(clock: Clock) -> dict[str, Field]:
+    """The names of :data:`wiredecode.catalogue.FRAME_ENTRIES`."""
+    getters = {**_single(clock), **_several()}
+    made = {}
+    for entry in FRAME_ENTRIES:
+        level, get, one, column = getters[entry.name]
+        made[entry.name] = Field(entry.name, type_of(entry.type), level, get, one=one, column=column)
+    return made
+
+
+Getter = tuple[Level, Callable[[Frame], Values], Callable[[Frame], Any] | None, str | None]
+
+
+def _single(clock: Clock) -> dict[str, Getter]:
+    """Names with at most one value."""
+    arrival, header = Level.ARRIVAL, Level.HEADER
+    plain: dict[str, tuple[Level, Callable[[Frame], Any], str | None]] = {
+        "frame.number": (arrival, attrgetter("number"), "frame"),
+        "frame.time": (arrival, attrgetter("time_ns"), "time"),
+        "frame.time_relative": (arrival, lambda frame: frame.time_ns - clock.first_ns, None),
+        "frame.length": (arrival, attrgetter("length"), "length"),
+        "frame.missing": (arrival, attrgetter("missing"), None),
+        "frame.offset": (arrival, attrgetter("offset"), "offset"),
+        "frame.status": (header, attrgetter("status"), "status"),
+        "frame.type": (header, attrgetter("type"), "type"),
+        "frame.code": (header, attrgetter("code"), "code"),
+        "frame.protocol": (header, lambda frame: frame.protocol or None, "protocol"),
+        "frame.dialect": (header, attrgetter("dialect"), None),
+        "frame.sender": (header, attrgetter("sender"), "sender"),
+        "frame.request": (header, attrgetter("request"), "request"),
+        "frame.response": (Level.LINKED, attrgetter("response"), "response"),
+        "latency": (header, attrgetter("latency_ns"), "latency_ns"),
+        "tcp.stream": (Level.CONNECTION, lambda frame: frame.connection.number, "connection"),
+        "tcp.srcport": (Level.CONNECTION, lambda frame: address_of(frame.source)[1], None),
+        "tcp.dstport": (Level.CONNECTION, lambda frame: address_of(frame.destination)[1], None),
+        "ip.src": (Level.CONNECTION, lambda frame: address_of(frame.source)[0], None),
+        "ip.dst": (Level.CONNECTION, lambda frame: address_of(frame.destination)[0], None),
+    }
+    return {name: (level, _listed(one), one, column) for name, (level, one, column) in plain.items()}
+
+
+def _listed(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
+    def get(frame: Frame) -> Values:
+        value = one(frame)
+        return [] if value is None else [value]
+
+    return get
+
+
+def _several() -> dict[str, Getter]:
+    """Names with several values."""
+
+    def both(index: int) -> Callable[[Frame], Values]:
+        return lambda frame: [
+            value for end in frame.connection.endpoints if (value := address_of(end)[index]) is not None
+        ]
+
+    def told(name: str) -> Callable[[Frame], Values]:
+        get = attrgetter(name)
+        return lambda frame: [value for finding in frame.findings if (value := get(finding)) is not None]
+
+    findings: dict[str, Getter] = {
+        f"finding.{name}": (Level.HEADER, told(name), None, None)
+        for name in ("severity", "group", "code", "message", "field")
+    }
+    return {
+        **findings,
+        "finding": (Level.HEADER, lambda frame: list(frame.findings), None, None),
+        "frame": (Level.ARRIVAL, lambda frame: [frame.data], None, None),
+        "frame.packets": (Level.ARRIVAL, attrgetter("packets"), None, None),
+        "tcp": (Level.CONNECTION, lambda frame: [frame.connection], None, None),
+        "tcp.port": (Level.CONNECTION, both(1), None, None),
+        "ip": (Level.CONNECTION, lambda frame: [frame.connection], None, None),
+        "ip.addr": (Level.CONNECTION, both(0), None, None),
+    }
+
+
+def type_of(word: str) -> Type:
+    """The type of a field, from its description in the catalogue."""
+    if word == "protocol":
+        return Type.PROTOCOL
+    word = word.removeprefix("array of ")
+    found = TYPES.get(word.removesuffix("s")) or TYPES.get(word) or TYPES.get(word.split(" ")[0])
+    if found is not None:
+        return found
+    return Type.NUMBER if "int" in word else Type.ANY
+
+
+class Names:
+    """What names mean; protocols are imported when a name asks for them, since each takes its time."""
+
+    def __init__(self) -> None:
+        self.records, self.clock = Records(), Clock()
+        self._frames = frame_fields(self.clock)
+
+    def find(self, name: str) -> Field | None:
+        """The field of that name; None: there is none."""
+        found = self._frames.get(name)
+        if found is not None:
+            return found
+        prefix, _, rest = name.partition(".")
+        if prefix in entries_by_name(prefix):
+            return self._protocol(name, prefix, rest)
+        return None
+
+    def _protocol(self, name: str, prefix: str, rest: str) -> Field | None:
+        known = entries_by_name(prefix)
+        if not rest:
+            return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(prefix))
+        entries = known.get(name)
+        if entries is not None:
+            return self._declared(name, entries)
+        if rest in ("type", "code"):
+            one = _own(prefix, attrgetter(rest))
+            type_ = Type.STRING if rest == "type" else Type.NUMBER
+            return Field(name, type_, Level.HEADER, _listed(one), one=one)
+        if prefix == "amqp":
+            return self._amqp(name, rest)
+        before, amqp, after = rest.partition(".amqp.")
+        if prefix == "rabbitmq_stream" and amqp and before in AMQP_PLACES:
+            inner = self._amqp(f"amqp.{after}", after)
+            return inner and self._record_field(name, inner.type)
+        parent = name.rpartition(".")[0]
+        if any(entry.type in MAPS for entry in known.get(parent, ())):
+            return self._record_field(name, Type.ANY)
+        return None
+
+    def _declared(self, name: str, entries: list[FieldEntry]) -> Field:
+        if name.startswith("amqp."):
+            found = self._amqp(name, name.removeprefix("amqp."))
+            assert found is not None
+            return found
+        type_, names = merged(entries)
+        generated = entries[0].type == "generated" and name.count(".") > 1
+        secret = any(entry.secret for entry in entries)
+        get, level = field_reader(name, type_, self.records)
+        codes = field_reader(f"{name}_code", Type.NUMBER, self.records)[0] if type_ is Type.ENUM else None
+        complete = generated or level is Level.RECORD
+        if generated:
+            get, level = self._in_record(name), Level.RECORD
+        column = f"layers.{name}"
+        return Field(name, type_, level, get, codes, names, secret, complete, column=column)
+
+    def _in_record(self, name: str) -> Callable[[Frame], Values]:
+        prefix, *steps = name.split(".")
+        return lambda frame: as_any(gather(self.records.of(frame).get(prefix), steps, 0))
+
+    def _record_field(self, name: str, type_: Type) -> Field:
+        get, level = field_reader(name, type_, self.records)
+        return Field(name, type_, level, get, complete=name.split(".")[0] not in DIRECT)
+
+    def _amqp(self, name: str, rest: str) -> Field | None:
+        """A field of AMQP messages, wherever in the frame they stand."""
+        known = entries_by_name("amqp")
+        steps, word = rest.split("."), "any"
+        if name in known:
+            word = known[name][0].type
+        elif not any(entry.type in MAPS for entry in known.get(f"amqp.{steps[0]}", ())) or len(steps) < 2:
+            return None
+        type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
+        records = self.records
+        return Field(
+            name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", steps)))
+        )
+
+    def all(self) -> list[str]:
+        """Every name, for suggestions and completion."""
+        found = list(self._frames)
+        for prefix in prefixes():
+            found += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
+        return list(dict.fromkeys(found))
+
+
+def _bytes_of(prefix: str) -> Callable[[Frame], Values]:
+    """The bytes of a protocol in a frame: one value per layer of that name."""
+
+    def get(frame: Frame) -> Values:
+        found = [inner.data for inner in frame.inner if inner.layer.filter_name == prefix]
+        own = frame.layer.filter_name == prefix if frame.layer is not None else frame.protocol == prefix
+        return [frame.data, *found] if own else found
+
+    return get
+
+
+def _own(prefix: str, get: Callable[[Frame], Any]) -> Callable[[Frame], Any]:
+    return lambda frame: get(frame) if frame.protocol == prefix else None
+
+
+def merged(entries: list[FieldEntry]) -> tuple[Type, dict[str, int]]:
+    """The type of a name that several message types have, and its names of numbers."""
+    declared = [entry for entry in entries if entry.type != "generated"]
+    types = {type_of(entry.type) for entry in declared}
+    names = {name: number for entry in declared if entry.type[:4] == "enum" for number, name in entry.values.items()}
+    return types.pop() if len(types) == 1 else Type.ANY, names
+
+
+@cache
+def prefixes() -> tuple[str, ...]:
+    """The first words of all fields of all protocols."""
+    found = {layer.filter_name for protocol in registry.protocols() for layer in protocol.layers()}
+    return (*sorted(found), "amqp")
+
+
+@cache
+def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
+    """The catalogue of the fields that begin with a word; that word alone stands for the protocol."""
+    found: dict[str, list[FieldEntry]] = {}
+    if prefix == "amqp":
+        entries: Iterable[FieldEntry] = amqp_entries()
+    else:
+        speaks = registry.by_name(prefix)
+        spoken = (speaks,) if speaks is not None else registry.protocols()
+        layers = (layer for each in spoken for layer in each.layers() if layer.filter_name == prefix)
+        entries = [*catalogue(layers), *generated_entries(spoken)]
+    for entry in entries:
+        if entry.name.partition(".")[0] == prefix:
+            found.setdefault(entry.name, []).append(entry)
+    if found:
+        found[prefix] = []
+    return found

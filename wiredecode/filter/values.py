@@ -1,0 +1,213 @@
+"""Reading the values of one field out of a frame: out of its record, or out of what was decoded without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.fields import Array, Kind, Number, Struct, plain
+from wiredecode.filter.model import Level, Type, Values
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer, Style, present_field
+
+RAW = Style(show=bytes)
+"""Records for filters: bytes stay bytes, secrets stay hidden."""
+DIRECT = frozenset({"rabbitmq_stream", "proxy"})
+"""Layers whose record follows from their declaration and ``frame.generated`` alone, so that it can be had later."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Reader = Callable[[Frame], Values]
+
+
+class Records:
+    """The records of frames that were decoded without one; the last is kept, since filters ask several times."""
+
+    def __init__(self) -> None:
+        self._frame: Frame | None = None
+        self._layers: dict[str, Any] = {}
+
+    def of(self, frame: Frame) -> dict[str, Any]:
+        """The record of the frame's layers."""
+        if frame.layers is not None:
+            return frame.layers
+        if frame is not self._frame:
+            self._layers, self._frame = layers_of(frame), frame
+        return self._layers
+
+
+def layers_of(frame: Frame) -> dict[str, Any]:
+    """What the record of a frame says that was decoded without: all that is declared, and generated at the top."""
+    if frame.layer is None:
+        return {}
+    try:
+        if frame.missing:
+            raise compiler.Cut
+        record, _ = compiler.record(frame.layer, frame.buffer, frame.start, frame.stop, RAW)
+    except compiler.FAILED:
+        values = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
+        record = frame.layer.present(values, RAW)
+    record.update(frame.generated)
+    return {frame.layer.filter_name: record}
+
+
+def field_reader(path: str, type_: Type, records: Records) -> tuple[Reader, Level]:
+    """How to read a declared field: ``layer.name.name``; and how much must be known for it."""
+    layer, *steps = path.split(".")
+    convert = CONVERT.get(type_)
+
+    def from_record(frame: Frame) -> Values:
+        found = gather(records.of(frame).get(layer), steps, 0)
+        return convert(found) if convert is not None else found
+
+    if layer not in DIRECT:
+        return from_record, Level.RECORD
+    plans: dict[type[Layer] | None, Reader] = {}
+
+    def read(frame: Frame) -> Values:
+        if frame.layers is not None:
+            return from_record(frame)
+        plan = plans.get(frame.layer)
+        if plan is None:
+            plan = plans[frame.layer] = _plan(frame.layer, layer, steps, convert, from_record)
+        return plan(frame)
+
+    return read, Level.FIELDS
+
+
+def _plan(
+    of: type[Layer] | None, layer: str, steps: list[str], convert: Callable[[Values], Values] | None, full: Reader
+) -> Reader:
+    """How to read a field of the frames of one message type, without a record."""
+    if of is None or of.filter_name != layer:
+        return lambda frame: []
+    found = _declared(of, steps)
+    generated = steps[0] if len(steps) == 1 else ""
+    if found is None:
+        return (lambda frame: _generated(frame, generated)) if generated else (lambda frame: [])
+    if found is ...:
+        return full
+    kind, coded = found
+    if len(steps) > 1 or _renders(kind):
+        return full if len(steps) > 1 else lambda frame: _presented(frame, kind, steps[0], coded, convert)
+    name = kind.name
+
+    def simple(frame: Frame) -> Values:
+        if name in frame.generated:
+            return [frame.generated[name]]
+        values = frame.values
+        return [values[name]] if name in values else []
+
+    return simple
+
+
+def _generated(frame: Frame, name: str) -> Values:
+    if name not in frame.generated:
+        return []
+    value = frame.generated[name]
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _presented(
+    frame: Frame, kind: Kind, name: str, coded: bool, convert: Callable[[Values], Values] | None
+) -> Values:
+    if kind.name not in frame.values:
+        return []
+    value = frame.values[kind.name]
+    shown = present_field(kind, value, RAW, {}).get(name)
+    found = list(shown) if isinstance(shown, list) else [shown]
+    return convert(found) if convert is not None else found
+
+
+def _declared(layer: type[Layer], steps: list[str]) -> Any:
+    """The kind of a field and whether its number is meant; None: there is none; ``...``: it needs the whole record."""
+    bulky = False
+    for declared in layer.fields_desc:
+        kind = plain(declared)
+        bulky = bulky or (isinstance(kind, Array) and kind.bulk)
+        coded = isinstance(kind, Number) and kind.code_name == steps[0]
+        if kind.name != steps[0] and not coded:
+            continue
+        if bulky or len(steps) > 1 or isinstance(kind, Struct | Array):
+            return ...
+        return kind, coded
+    return None if len(steps) == 1 else ...
+
+
+def _renders(kind: Kind) -> bool:
+    """Whether a record shows another value than the one decoded."""
+    return kind.secret or type(kind).present is not Kind.present
+
+
+def gather(value: Any, steps: list[str], index: int) -> Values:
+    """What stands at a path of a record; elements of arrays one by one."""
+    if isinstance(value, list):
+        return [each for element in value for each in gather(element, steps, index)]
+    if index == len(steps):
+        return [] if value is ... else [value]
+    if not isinstance(value, dict):
+        return []
+    found = gather(value.get(steps[index], ...), steps, index + 1)
+    further = value.get("further") if index == 0 and steps[0] != "further" else None
+    return found + gather(further, steps, index) if further else found
+
+
+def anywhere(value: Any, key: str, steps: list[str]) -> Iterator[Any]:
+    """What stands at a path below every ``key`` of a record."""
+    if isinstance(value, list):
+        for element in value:
+            yield from anywhere(element, key, steps)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if name == key:
+                yield from gather(inner, steps, 0)
+            elif isinstance(inner, list | dict):
+                yield from anywhere(inner, key, steps)
+
+
+# From what records show to what is compared.
+
+
+def as_bytes(values: Values) -> Values:
+    return [each if each is None or isinstance(each, bytes) else getattr(each, "raw", None) for each in values]
+
+
+def as_times(values: Values) -> Values:
+    return [time_ns(each) if isinstance(each, str) else None for each in values]
+
+
+def as_names(values: Values) -> Values:
+    return [each if isinstance(each, str) else None for each in values]
+
+
+def as_text(values: Values) -> Values:
+    return [each if each is None or isinstance(each, str) else str(each) for each in values]
+
+
+def as_any(values: Values) -> Values:
+    return [getattr(each, "raw", each) for each in values]
+
+
+CONVERT: dict[Type, Callable[[Values], Values]] = {
+    Type.BYTES: as_bytes,
+    Type.TIME: as_times,
+    Type.ENUM: as_names,
+    Type.ANY: as_any,
+}
+
+
+@lru_cache(maxsize=1024)
+def time_ns(text: str) -> int | None:
+    """Nanoseconds since the epoch of an RFC 3339 time; UTC where it names no zone. None: it is none."""
+    head, dot, fraction = text.partition(".")
+    digits = ""
+    while dot and fraction and fraction[0] in "0123456789":
+        digits, fraction = digits + fraction[0], fraction[1:]
+    try:
+        when = datetime.fromisoformat(head + fraction)
+    except ValueError:
+        return None
+    when = when.replace(tzinfo=when.tzinfo or UTC)
+    seconds = (when - EPOCH) // timedelta(seconds=1)
+    return seconds * 1_000_000_000 + int((digits + "000000000")[:9])

@@ -1,0 +1,135 @@
+"""The messages of batches, and those that are published or delivered one by one as text, as rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wiredecode import compiler
+from wiredecode.fields import printable, redacted
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer
+from wiredecode.message import DELIVER, PUBLISH, Messages
+from wiredecode.protocols.cursus.batch import PARTITION_TEXT
+
+Row = tuple[Any, ...]
+"""The fields of a message that :data:`~wiredecode.protocols.cursus.batch.ROW` names."""
+
+PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
+IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")
+"""How publishes of 2025-11 begin, in an envelope; any other text there is a message as a whole."""
+
+
+def add_batch(frame: Frame, found: list[Row] | None, compression: str | None, out: Messages) -> None:
+    """Add the messages of a batch, or of the batch inside a frame; ``found``: its rows, if they are known."""
+    layer, data, start, stop = frame.layer, frame.buffer, frame.start, frame.stop
+    values = frame.values
+    if frame.inner:
+        layer, data = frame.inner[-1].layer, frame.inner[-1].data
+        start, stop = 0, len(data)
+    if layer is None or layer.fields_desc[-1].name != "messages":
+        return
+    if not found:
+        values, found = read_rows(layer, data, start, stop)
+    if found:
+        columns = dict(zip(_element(layer).row, zip(*found, strict=True), strict=True))
+        _add_columns(frame, values, columns, compression, out)
+
+
+def _add_columns(
+    frame: Frame, values: Mapping[str, Any], columns: Mapping[str, Sequence[Any]], compression: str | None, out: Messages
+) -> None:
+    offsets, bodies = columns.get("offset"), columns["data"]
+    if "secret_data" in columns:
+        pairs = zip(bodies, columns["secret_data"], strict=True)
+        bodies = [body if secret is None else redacted(secret).encode() for body, secret in pairs]
+    placed = offsets is not None and any(offsets)
+    delivered = frame.sender == "server" or (frame.sender is None and placed)
+    partition = values["partition"]
+    if isinstance(partition, str):
+        partition = int(partition) if PARTITION_TEXT.match(partition) else None
+    out.add(
+        *(frame, DELIVER if delivered else PUBLISH, bodies),
+        topic=printable(values["topic"]),
+        partition=partition,
+        keys=columns.get("key"),
+        offsets=offsets if placed or delivered else None,  # clients write 0
+        sequences=columns["seq"],
+        compression=compression,
+    )
+
+
+def _element(layer: type[Layer]) -> type[Layer]:
+    element: type[Layer] = layer.fields_desc[-1].element.layer
+    return element
+
+
+def read_rows(layer: type[Layer], data: bytes, start: int, stop: int) -> tuple[Mapping[str, Any], list[Row]]:
+    """The values of a batch and the rows of its messages; of a damaged one those that are whole."""
+    try:
+        values, _ = compiler.decoder(layer, "rows")(data, start, stop)
+    except compiler.FAILED:
+        values = compiler.careful(layer, data, start, stop).values
+        element = _element(layer)
+        last = element.fields_desc[-1].name
+        messages = values.get("messages", ())
+        return values, [_row(each, element.row) for each in messages if last in each or "secret_data" in each]
+    return values, values["messages"]
+
+
+def _row(message: Mapping[str, Any], names: tuple[str, ...]) -> Row:
+    found = map(message.get, names)
+    return tuple(each.encode("utf-8", "surrogateescape") if isinstance(each, str) else each for each in found)
+
+
+# Messages as text.
+
+
+def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
+    """Add the message of a command that publishes one: PUBLISH, TXN_PUBLISH, APPEND_STREAM, PUBLISH_IDEMPOTENT."""
+    if "message" not in named or frame.missing:
+        return
+    body = _raw(frame.values.get("tail", {}), "message", named["message"])
+    partition, key, number = (named.get(name) for name in ("partition", "key", "seq_num"))
+    out.add(
+        *(frame, PUBLISH, [body]),
+        topic=named.get("topic"),
+        partition=partition if isinstance(partition, int) and partition >= 0 else None,
+        keys=None if key is None else [str(key).encode()],
+        sequences=[number] if isinstance(number, int) else None,
+        compression=named.get("compression"),
+    )
+
+
+def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
+    """Add the message of an envelope: what 2025-11 published."""
+    if frame.missing or frame.inner or not frame.values.get("envelope_topic"):
+        return
+    text: str = named["text"]
+    topic = printable(frame.values["envelope_topic"])
+    head = PUBLISHED.match(text) or IDEMPOTENT.match(text)
+    parts = head.groupdict() if head else {}
+    body = _raw(frame.values, "text", text)
+    out.add(
+        *(frame, PUBLISH, [body[len(head[0].encode()) :] if head else body]),
+        topic=parts.get("topic") or topic,
+        sequences=[int(parts["number"])] if "number" in parts else None,
+    )
+
+
+def add_delivered(frame: Frame, named: Mapping[str, Any], topic: Any, partition: Any, out: Messages) -> None:
+    """Add the message of a text that answers a CONSUME: how 2025-11 delivered."""
+    if frame.missing or frame.inner:
+        return
+    out.add(
+        *(frame, DELIVER, [_raw(frame.values, "text", named["text"])]),
+        topic=topic if isinstance(topic, str) else None,
+        partition=partition if isinstance(partition, int) else None,
+    )
+
+
+def _raw(values: Mapping[str, Any], name: str, shown: str) -> bytes:
+    """A text as its bytes on the wire; as it is shown, where it holds a secret."""
+    text = values.get(name)
+    return (shown if text is None else text).encode("utf-8", "surrogateescape")

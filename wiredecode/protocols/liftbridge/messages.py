@@ -1,0 +1,61 @@
+"""Rows of Liftbridge's messages: published ones, and those in the answers of replication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wiredecode import compiler
+from wiredecode.fields import printable
+from wiredecode.frame import OK, PARTIAL, Frame, Inner
+from wiredecode.protocols.liftbridge.inner import read
+from wiredecode.protocols.liftbridge.layers import Publish, ReplicationResponse
+
+if TYPE_CHECKING:
+    from wiredecode.message import Header, Messages
+
+
+def add_inner(frame: Frame, operation: str, subject: str, out: Messages) -> bool:
+    """Add what the payload of a NATS message holds; False: nothing that counts as messages."""
+    inner = frame.inner[0]
+    if inner.layer is Publish:
+        add_published(frame, operation, subject, inner, out)
+        return True
+    return inner.layer is ReplicationResponse and add_replicated(frame, operation, subject, inner, out)
+
+
+def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out: Messages) -> None:
+    """A message on its way to its stream. Its offset is what the publisher expects, not the one it has."""
+    fields = read(Publish, inner.data, None, cut=frame.status == PARTIAL).fields
+    body = fields.get("value", b"" if frame.status == OK else None)
+    timestamp, headers = fields.get("timestamp"), fields.get("headers")
+    out.add(
+        *(frame, operation, (body,)),
+        topic=printable(fields.get("stream") or subject),
+        partition=fields.get("partition"),
+        keys=(fields.get("key"),),
+        times_ns=None if timestamp is None else (timestamp,),
+        headers=None if headers is None else (headers_of(headers),),
+    )
+
+
+def add_replicated(frame: Frame, operation: str, subject: str, inner: Inner, out: Messages) -> bool:
+    """Stored messages on their way from the leader to a follower; stream and partition are told by the request."""
+    entries = list(compiler.careful(ReplicationResponse, inner.data, 0, len(inner.data)).values["entries"])
+    whole = [entry for entry in entries if "headers" in entry]
+    if not whole:
+        return False
+    out.add(
+        *(frame, operation, [entry["value"] for entry in whole]),
+        topic=frame.generated.get("stream", printable(subject)),
+        partition=frame.generated.get("partition"),
+        keys=[entry["key"] for entry in whole],
+        offsets=[entry["offset"] for entry in whole],
+        times_ns=[entry["timestamp"] for entry in whole],
+        headers=[headers_of(entry["headers"]) for entry in whole],
+    )
+    return True
+
+
+def headers_of(headers: list[Mapping[str, Any]]) -> list[Header]:
+    return [(printable(header.get("key", "")), header.get("value") or b"") for header in headers]

@@ -1,0 +1,71 @@
+"""Which frame a client published a message in, so that what servers hand on is known as a copy."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Int64s
+
+Key = tuple[str | None, int, int]
+"""Subject, size and CRC-32C of the payload."""
+PUT_OFF = 10
+"""Of runs, so many times what is remembered is put off before it is sorted out."""
+
+
+@dataclass(slots=True)
+class Originals:
+    """The last frame by key, of the ``most`` keys published last.
+
+    Runs are only noted: usually nobody asks before most of them are out of date.
+    """
+
+    most: int
+    known: OrderedDict[Key, int] = field(default_factory=OrderedDict)
+    runs: list[tuple[list[str], Int64s, Int64s, Int64s, Int64s]] = field(default_factory=list)
+    waiting: int = 0
+
+    def get(self, key: Key) -> int | None:
+        self.settle()
+        return self.known.get(key)
+
+    def add(self, key: Key, number: int) -> None:
+        self.settle()
+        self.known[key] = number
+        self.known.move_to_end(key)
+        if len(self.known) > self.most:
+            self.known.popitem(last=False)
+
+    def add_run(self, subjects: list[str], codes: Int64s, sizes: Int64s, checksums: Int64s, numbers: Int64s) -> None:
+        """Messages in columns; ``codes`` are places in ``subjects``."""
+        self.runs.append((subjects, codes, sizes, checksums, numbers))
+        self.waiting += len(codes)
+        if self.waiting > PUT_OFF * self.most:
+            self.settle()
+
+    def settle(self) -> None:
+        """Take over what was noted, the newest first, as far as it counts."""
+        if not self.runs:
+            return
+        fresh: dict[Key, int] = {}
+        for subjects, *columns in reversed(self.runs):
+            last = [column[::-1][: self.most].tolist() for column in columns]
+            rest = [column[::-1][self.most :] for column in columns]
+            while last[0]:
+                for code, size, checksum, number in zip(*last, strict=True):
+                    fresh.setdefault((subjects[code], size, checksum), number)
+                if len(fresh) >= self.most:
+                    break
+                last = [column[: self.most].tolist() for column in rest]
+                rest = [column[self.most :] for column in rest]
+            if len(fresh) >= self.most:
+                break
+        self.runs, self.waiting = [], 0
+        newest = list(fresh.items())[: self.most]
+        for key, number in reversed(newest):
+            self.known[key] = number
+            self.known.move_to_end(key)
+        while len(self.known) > self.most:
+            self.known.popitem(last=False)

@@ -1,0 +1,43 @@
+"""Rows of NATS messages: one per message, and of Liftbridge's replication one per stored message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import printable, redacted
+from wiredecode.message import DELIVER, PUBLISH, Header, Messages
+from wiredecode.protocols.nats import names
+
+if TYPE_CHECKING:
+    from wiredecode.frame import Frame
+
+PUBLISHING = ("PUB", "HPUB")
+
+
+def add_messages(frame: Frame, out: Messages) -> None:
+    """See :meth:`Conversation.messages`."""
+    values = frame.values
+    name, subject = values.get("operation"), values.get("subject")
+    if name not in names.COUNTED or subject is None:
+        return
+    operation = PUBLISH if name in PUBLISHING else DELIVER
+    if frame.inner:
+        from wiredecode.protocols.liftbridge.messages import add_inner
+
+        if add_inner(frame, operation, subject, out):
+            return
+    headers: list[Header] | None = None
+    if "version" in values:
+        headers = [header_of(header, out.secrets) for header in values.get("headers", ())]
+    body = values.get("data")
+    if not out.secrets and names.is_secret_subject(subject):
+        body = None
+    out.add(frame, operation, (body,), topic=printable(subject), headers=None if headers is None else (headers,))
+
+
+def header_of(header: Any, secrets: bool) -> Header:
+    """Name and value; what carries credentials is hidden, as in records."""
+    key, value = header.get("key", ""), header.get("value", "").encode("utf-8", "surrogateescape")
+    if not secrets and names.is_secret_header(key):
+        value = redacted(value).encode()
+    return printable(key), value

@@ -1,0 +1,129 @@
+"""The messages of Publish and Deliver as rows: what of a frame was captured, sub-batches unpacked."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from wiredecode.compression import decompress
+from wiredecode.frame import Frame
+from wiredecode.message import DELIVER, PUBLISH, Messages, nanoseconds
+from wiredecode.protocols.rabbitmq_stream.chunk import (
+    CHUNK_MAGIC,
+    MAX_DECOMPRESSED_BYTES,
+    Chunk,
+    chunk_start,
+    split_records,
+)
+from wiredecode.protocols.rabbitmq_stream.names import CODECS
+
+SIZE, NUMBER, COUNT = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">I")
+SUB_BATCH = struct.Struct(">BHII")
+"""Codec, messages, their size, and the compressed size."""
+PUBLISH_HEADER = 13
+FILTER_NULL = 0xFFFF
+
+
+@dataclass(slots=True)
+class Entries:
+    """Messages of one frame, in columns; ``numbers`` are publishing ids or offsets."""
+
+    bodies: list[bytes] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)
+    compressions: list[str | None] = field(default_factory=list)
+
+    def entry(self, data: bytes, position: int, number: int) -> tuple[int, int]:
+        """Read a message or sub-batch; return the position behind it and how many messages it announces."""
+        if data[position] >= 0x80:
+            return self._sub_batch(data, position, number)
+        start = position + SIZE.size
+        stop = start + SIZE.unpack_from(data, position)[0]
+        if stop > len(data):
+            raise struct.error
+        self.bodies.append(data[start:stop])
+        self.numbers.append(number)
+        self.compressions.append(None)
+        return stop, 1
+
+    def _sub_batch(self, data: bytes, position: int, number: int) -> tuple[int, int]:
+        code, count, size, compressed = SUB_BATCH.unpack_from(data, position)
+        start = position + SUB_BATCH.size
+        stop = start + compressed
+        if stop > len(data):
+            raise struct.error
+        codec = CODECS.get(code)
+        if codec is not None:
+            inflated = decompress(codec, data[start:stop], min(size, MAX_DECOMPRESSED_BYTES))
+            bodies, _ = split_records(inflated.data, count)
+            self.bodies += bodies
+            self.numbers += [number] * len(bodies)
+            self.compressions += [codec] * len(bodies)
+        return stop, count
+
+    def add(self, frame: Frame, out: Messages, operation: str, time_ns: int | None = None) -> None:
+        """Hand the messages on, stretch by stretch of equal compression."""
+        numbers = self.numbers
+        topic = frame.generated.get("stream")
+        low = 0
+        for high in range(1, len(numbers) + 1):
+            if high < len(numbers) and self.compressions[high] == self.compressions[low]:
+                continue
+            out.add(
+                frame,
+                operation,
+                self.bodies[low:high],
+                topic=topic,
+                sequences=numbers[low:high] if operation == PUBLISH else None,
+                offsets=numbers[low:high] if operation == DELIVER else None,
+                times_ns=None if time_ns is None else [time_ns] * (high - low),
+                compression=self.compressions[low],
+            )
+            low = high
+
+
+def add_messages(frame: Frame, out: Messages) -> None:
+    """See :meth:`Conversation.messages`. The messages of a sub-batch share its publishing id."""
+    if frame.type == "Publish":
+        published(frame).add(frame, out, PUBLISH)
+    elif frame.type == "Deliver" and "version" in frame.values:
+        data = frame.data
+        start = chunk_start(frame.values["version"])
+        if len(data) >= start + Chunk.HEADER_LENGTH and data[start] == CHUNK_MAGIC and data[start + 1] == 0:
+            time_ns = nanoseconds(Chunk.HEADER.unpack_from(data, start)[4])
+            delivered(data, start).add(frame, out, DELIVER, time_ns)
+
+
+def published(frame: Frame) -> Entries:
+    entries, data, position = Entries(), frame.data, PUBLISH_HEADER
+    if len(data) < position:
+        return entries
+    filtered = frame.values.get("version") == 2
+    try:
+        for _ in range(COUNT.unpack_from(data, position - COUNT.size)[0]):
+            number = NUMBER.unpack_from(data, position)[0]
+            position += NUMBER.size
+            if filtered:
+                size = int.from_bytes(data[position : position + 2], "big")
+                position += 2 + (0 if size == FILTER_NULL else size)
+            position, _ = entries.entry(data, position, number)
+    except (struct.error, IndexError):
+        pass  # the rest was not captured, or does not fit: the frame says so
+    return entries
+
+
+def delivered(data: bytes, start: int) -> Entries:
+    entries = Entries()
+    header = Chunk.HEADER.unpack_from(data, start)
+    position = start + Chunk.HEADER_LENGTH
+    data = data[: position + header[8]]
+    offset = header[6]
+    try:
+        for _ in range(header[2]):
+            before = len(entries.numbers)
+            position, count = entries.entry(data, position, offset)
+            found = len(entries.numbers) - before
+            entries.numbers[before:] = range(offset, offset + found)
+            offset += count
+    except (struct.error, IndexError):
+        pass  # as in published()
+    return entries

@@ -1,0 +1,264 @@
+"""Frames as record batches: the record of docs/records.md, typed (docs/tables.md, "Frames").
+
+Built from the records that conversations make (``frame.layers``), dissected with a style whose ``show`` returns bytes
+as they are, or renders them where the schema says so. A value that its column cannot hold stands in the ``other`` of
+its layer, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from wiredecode.export.records import BYTES
+from wiredecode.frame import Frame
+from wiredecode.layer import Style
+from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
+
+Tell = Callable[[int, str, Any], None]
+"""Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
+
+Show = Callable[[bytes], str]
+
+COLUMNS: dict[str, Callable[[Frame], Any]] = {
+    "frame": lambda frame: frame.number,
+    "time": lambda frame: frame.time_ns,
+    "connection": lambda frame: frame.connection.number,
+    "src": lambda frame: frame.connection.endpoints[frame.side],
+    "dst": lambda frame: frame.connection.endpoints[1 - frame.side],
+    "sender": lambda frame: frame.sender,
+    "packets": lambda frame: frame.packets,
+    "offset": lambda frame: frame.offset,
+    "length": lambda frame: frame.length,
+    "protocol": lambda frame: frame.protocol,
+    "dialect": lambda frame: frame.dialect,
+    "type": lambda frame: frame.type,
+    "code": lambda frame: frame.code,
+    "status": lambda frame: frame.status,
+    "layers": lambda frame: frame.layers or {},
+    "request": lambda frame: frame.request,
+    "response": lambda frame: frame.response,
+    "latency_ns": lambda frame: frame.latency_ns,
+    "findings": lambda frame: [finding.record() for finding in frame.findings],
+}
+
+
+def _as_it_is(data: bytes) -> Any:
+    return data
+
+
+def style_for(bytes_choice: str = RAW, *, show_secrets: bool = False) -> Style:
+    """The style with which frames are dissected for a table. ``bytes_choice``: ``raw``, or a key of ``BYTES``."""
+    return Style(_as_it_is if bytes_choice == RAW else BYTES[bytes_choice], show_secrets)
+
+
+class FrameTable:
+    """Makes record batches of ``schema``: :func:`~wiredecode.tables.schema.frames_schema`, or some of its columns.
+
+    ``bytes_choice`` says how bytes are shown where text has them: in columns of JSON text, for example.
+    """
+
+    def __init__(self, schema: pa.Schema, bytes_choice: str = RAW) -> None:
+        self.schema = schema
+        self._builder = Builder(BYTES["hex" if bytes_choice == RAW else bytes_choice])
+
+    def batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
+        """One row per frame."""
+        columns = []
+        for field in self.schema:
+            values = list(map(COLUMNS[field.name], frames))
+            if field.name == "layers":
+                columns.append(self._builder.layers(field, values))
+            elif field.name == "time":
+                columns.append(pa.array(values, pa.int64()).cast(field.type))
+            else:
+                columns.append(self._builder.array(field, values, _ignore))
+        return pa.record_batch(columns, schema=self.schema)
+
+
+def _ignore(row: int, path: str, value: Any) -> None:
+    """For columns whose values always fit."""
+
+
+class Builder:
+    """JSON-ready values into arrays. ``show`` renders bytes in text."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._nulls: dict[pa.DataType, pa.Array] = {}
+
+    def layers(self, field: pa.Field, records: list[dict[str, Any]]) -> pa.Array:
+        """The column ``layers``: the ``other`` of each layer takes what has no place in it."""
+        given = _scatter(records)
+        unknown: dict[int, dict[str, Any]] = {}
+        names = {member.name for member in field.type}
+        for name in given.keys() - names:
+            for row, value in enumerate(given[name]):
+                if value is not None:
+                    unknown.setdefault(row, {})[name] = value
+        columns = []
+        for member in field.type:
+            if member.name == OTHER:
+                columns.append(self._json([unknown.get(row) for row in range(len(records))]))
+            elif member.name in given:
+                columns.append(self._layer(member, given[member.name]))
+            else:
+                columns.append(self._null(len(records), member.type))
+        return pa.StructArray.from_arrays(columns, fields=list(field.type))
+
+    def _layer(self, field: pa.Field, records: list[Any]) -> pa.Array:
+        rest: dict[int, dict[str, Any]] = {}
+
+        def tell(row: int, path: str, value: Any) -> None:
+            rest.setdefault(row, {})[path.removeprefix(".")] = value
+
+        def others() -> pa.Array:
+            return self._json([rest.get(row) for row in range(len(records))]) if rest else None
+
+        return self._struct(field.type, records, tell, others)
+
+    def array(self, field: pa.Field, values: list[Any], tell: Tell) -> pa.Array:
+        """A column of ``values``, null where one is None; values that do not fit are told, and null."""
+        kind = field.type
+        if is_json(field):
+            return self._json(values)
+        if pa.types.is_struct(kind):
+            return self._struct(kind, _only(dict, values, tell), tell)
+        if pa.types.is_list(kind):
+            return self._list(kind, _only(list, values, tell), tell)
+        if pa.types.is_timestamp(kind):
+            return _times(kind, values, tell)
+        if pa.types.is_string(kind):
+            return pa.array(self._texts(field, values, tell), kind)
+        if pa.types.is_binary(kind):
+            return pa.array(_only(bytes, values, tell), kind)
+        if pa.types.is_boolean(kind):
+            return pa.array(_only(bool, values, tell), kind)
+        return _integers(kind, values, tell)
+
+    def _struct(
+        self, kind: pa.StructType, values: list[Any], tell: Tell, others: Callable[[], pa.Array] | None = None
+    ) -> pa.Array:
+        """``others`` makes the member OTHER, once all is told."""
+        size, given = len(values), _scatter(values)
+        columns = {}
+        for field in kind:
+            column = given.pop(field.name, None)
+            if column is not None:
+                columns[field.name] = self.array(field, column, _below(tell, f".{field.name}"))
+        for name, column in given.items():  # no member is called so
+            for row, value in enumerate(column):
+                if value is not None:
+                    tell(row, f".{name}", value)
+        if others is not None and (made := others()) is not None:
+            columns[OTHER] = made
+        arrays = [columns.get(field.name) for field in kind]
+        whole = [
+            self._null(size, field.type) if array is None else array for field, array in zip(kind, arrays, strict=True)
+        ]
+        return pa.StructArray.from_arrays(whole, fields=list(kind), mask=_mask(values))
+
+    def _list(self, kind: pa.ListType, values: list[Any], tell: Tell) -> pa.Array:
+        offsets = [0, *accumulate([len(value) if value else 0 for value in values])]
+
+        def tell_element(element: int, path: str, value: Any) -> None:
+            row = bisect_right(offsets, element) - 1
+            tell(row, f"[{element - offsets[row]}]{path}", value)
+
+        elements = self.array(kind.value_field, list(chain.from_iterable(filter(None, values))), tell_element)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements, type=kind, mask=_mask(values))
+
+    def _texts(self, field: pa.Field, values: list[Any], tell: Tell) -> list[str | None]:
+        kinds = set(map(type, values))
+        if kinds <= {str, type(None)}:
+            return values
+        if bytes in kinds:  # records show it as text, or as bytes where it is none
+            values = [self._show(value) if type(value) is bytes else value for value in values]
+        if is_enumeration(field):  # a number without a name stands for itself
+            values = [str(value) if isinstance(value, int) else value for value in values]
+        return _only(str, values, tell)
+
+    def _json(self, values: list[Any]) -> pa.Array:
+        show = self._show
+        texts = [None if value is None else orjson.dumps(value, default=show).decode() for value in values]
+        return pa.array(texts, pa.string())
+
+    def _null(self, size: int, kind: pa.DataType) -> pa.Array:
+        """Nulls; those of the last size are kept, for making a wide structure of them takes its time."""
+        known = self._nulls.get(kind)
+        if known is None or len(known) < size:
+            known = self._nulls[kind] = pa.nulls(size, kind)
+        return known if len(known) == size else known.slice(0, size)
+
+
+def _scatter(records: Iterable[dict[str, Any] | None]) -> dict[str, list[Any]]:
+    """Records as columns, one per key that occurs."""
+    rows = list(records)
+    columns: dict[str, list[Any]] = {}
+    for row, record in enumerate(rows):
+        if record:
+            for key, value in record.items():
+                column = columns.get(key)
+                if column is None:
+                    column = columns[key] = [None] * len(rows)
+                column[row] = value
+    return columns
+
+
+def _below(tell: Tell, prefix: str) -> Tell:
+    return lambda row, path, value: tell(row, prefix + path, value)
+
+
+def _mask(values: list[Any]) -> pa.Array | None:
+    """Where a structure or list is null."""
+    return pa.array([value is None for value in values], pa.bool_()) if None in values else None
+
+
+def _only(wanted: type, values: list[Any], tell: Tell) -> list[Any]:
+    """The values, those of another type told and left out."""
+    if all(issubclass(kind, wanted) for kind in set(map(type, values)) - {type(None)}):
+        return values
+    return _fitting(values, tell, lambda value: isinstance(value, wanted))
+
+
+def _fitting(values: list[Any], tell: Tell, fits: Callable[[Any], bool]) -> list[Any]:
+    kept = []
+    for row, value in enumerate(values):
+        fitting = value is None or fits(value)
+        kept.append(value if fitting else None)
+        if not fitting:
+            tell(row, "", value)
+    return kept
+
+
+def _integers(kind: pa.DataType, values: list[Any], tell: Tell) -> pa.Array:
+    if bool not in set(map(type, values)):  # a truth value is no number
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass
+    holds = INTEGERS[kind]
+    whole = _fitting(values, tell, lambda value: isinstance(value, int) and type(value) is not bool and value in holds)
+    return pa.array(whole, kind)
+
+
+def _times(kind: pa.TimestampType, values: list[Any], tell: Tell) -> pa.Array:
+    """Records have RFC 3339 text; what that cannot spell is a number there, and no time that readers could show."""
+    texts = _only(str, values, tell)
+    try:
+        return pa.array(texts, pa.string()).cast(kind)
+    except pa.ArrowInvalid:
+        return pa.array(_fitting(texts, tell, _is_time), pa.string()).cast(kind)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        pa.scalar(text).cast(pa.timestamp("ms", "UTC"))
+    except pa.ArrowInvalid:
+        return False
+    return True

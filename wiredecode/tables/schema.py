@@ -1,0 +1,358 @@
+"""The schemas of the tables, derived from the declarations and from nothing else (docs/tables.md).
+
+Metadata of a field says what its type does not: :data:`JSON_TEXT` marks columns of JSON text, :data:`ENUMERATION` the
+names of an enumeration, whose numbers stand beside them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import pyarrow as pa
+
+from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
+from wiredecode.jsonfields import Others
+from wiredecode.layer import Layer
+from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.registry import protocols
+from wiredecode.tables.hints import hints
+
+VERSION = 1
+"""Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
+JSON_TEXT = {b"wiredecode.json": b"1"}
+ENUMERATION = {b"wiredecode.enum": b"1"}
+OTHER = "other"
+"""Member of every layer: what no other member holds, as a JSON object from path to value."""
+RAW = "raw"
+"""``bytes_choice`` that leaves bytes as bytes."""
+MAX_DEPTH = 16
+"""Nesting of structures that is followed; what is deeper is JSON text."""
+
+TIME = pa.timestamp("ns", "UTC")
+TYPES = {
+    "bool": pa.bool_(),
+    **{kind: getattr(pa, kind)() for kind in ("int8", "int16", "int32", "int64", "string", "binary")},
+    **{kind: getattr(pa, kind)() for kind in ("uint8", "uint16", "uint32", "uint64")},
+    "fixed_size_binary[16]": pa.string(),  # UUIDs, as records show them
+    "timestamp[s, UTC]": pa.timestamp("ms", "UTC"),
+    "timestamp[ms, UTC]": pa.timestamp("ms", "UTC"),
+    "timestamp[ns, UTC]": TIME,
+}
+INTEGERS = {
+    kind: range(-(1 << bits - 1), 1 << bits - 1) if signed else range(1 << bits)
+    for bits in (8, 16, 32, 64)
+    for kind, signed in ((TYPES[f"int{bits}"], True), (TYPES[f"uint{bits}"], False))
+}
+"""Values of each type of integer, the narrowest first."""
+VERSION_SUFFIX = re.compile(r"(?<=[a-z])V[0-9]+\Z")
+
+
+class UnknownColumn(ValueError):
+    """A column that the table does not have; the message names it and the nearest one."""
+
+
+# The tables.
+
+
+def frames_schema(bytes_choice: str = RAW) -> pa.Schema:
+    """Frames of all protocols: ``layers`` has a member per layer name, each with the fields of all message types."""
+    return _frames(_layers(tuple(protocols()), None, bytes_choice == RAW))
+
+
+def type_schema(protocol: str, type: str | None = None, bytes_choice: str = RAW) -> pa.Schema:  # noqa: A002
+    """Frames of one protocol, and of one message type: ``layers`` without what those cannot have.
+
+    ``protocol`` and ``type`` are as in frames: the protocol may be one that others carry. Of a type that no message
+    type is called, and of a protocol that is not known, it is the schema with all of their fields.
+    """
+    hosts = [one for one in protocols() if protocol == one.name or protocol in _filter_names(one)]
+    if not hosts:
+        return frames_schema(bytes_choice)
+    named = any(_is_type(layer, protocol, type) for host in hosts for layer in host.layers())
+    return _frames(_layers(tuple(hosts), (protocol, type) if named else None, bytes_choice == RAW))
+
+
+def packets_schema() -> pa.Schema:
+    """Packets: what link, IP and TCP headers tell."""
+    return _schema(
+        "packets",
+        [
+            ("packet", pa.int64()),
+            ("time", TIME),
+            ("interface", pa.int32()),
+            ("linktype", pa.int32()),
+            ("captured", pa.int64()),
+            ("length", pa.int64()),
+            ("ip_version", pa.uint8()),
+            ("src", pa.string()),
+            ("dst", pa.string()),
+            ("transport", pa.string()),
+            ("seq", pa.uint32()),
+            ("ack", pa.uint32()),
+            ("flags", pa.string()),
+            ("flags_code", pa.uint8()),
+            ("payload", pa.int64()),
+            ("payload_captured", pa.int64()),
+            ("not_decoded", pa.string()),
+        ],
+    )
+
+
+def messages_schema(bytes_choice: str = RAW) -> pa.Schema:
+    """Published and delivered messages."""
+    data = _bytes(bytes_choice == RAW)
+    header = pa.struct([pa.field("name", pa.string()), pa.field("value", data)])
+    return _schema(
+        "messages",
+        [
+            ("frame", pa.int64()),
+            ("index", pa.int32()),
+            ("time", TIME),
+            ("connection", pa.int64()),
+            ("src", pa.string()),
+            ("dst", pa.string()),
+            ("sender", pa.string()),
+            ("protocol", pa.string()),
+            ("type", pa.string()),
+            ("operation", pa.string()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("key", data),
+            ("offset", pa.uint64()),
+            ("sequence", pa.uint64()),
+            ("timestamp", TIME),
+            ("headers", pa.list_(header)),
+            ("compression", pa.string()),
+            ("size", pa.int64()),
+            ("body", data),
+        ],
+    )
+
+
+def _frames(layers: pa.StructType) -> pa.Schema:
+    finding = pa.struct(
+        [
+            *(pa.field(name, pa.string()) for name in ("severity", "group", "code", "message", "field")),
+            pa.field("range", pa.list_(pa.int32())),
+        ]
+    )
+    return _schema(
+        "frames",
+        [
+            ("frame", pa.int64()),
+            ("time", TIME),
+            ("connection", pa.int64()),
+            ("src", pa.string()),
+            ("dst", pa.string()),
+            ("sender", pa.string()),
+            ("packets", pa.list_(pa.int64())),
+            ("offset", pa.int64()),
+            ("length", pa.int64()),
+            ("protocol", pa.string()),
+            ("dialect", pa.string()),
+            ("type", pa.string()),
+            ("code", pa.int64()),
+            ("status", pa.string()),
+            ("layers", layers),
+            ("request", pa.int64()),
+            ("response", pa.int64()),
+            ("latency_ns", pa.int64()),
+            ("findings", pa.list_(finding)),
+        ],
+    )
+
+
+def _schema(table: str, columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
+    metadata = {"wiredecode.table": table, "wiredecode.schema": str(VERSION)}
+    return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
+
+
+# Choosing columns.
+
+
+def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """The columns named, in the order of the schema; ``layers.nats.subject`` names a member of a structure.
+
+    Raises :class:`UnknownColumn`.
+    """
+    if columns is None:
+        return schema
+    names = _names(schema)
+    for column in columns:
+        if column not in names:
+            near = difflib.get_close_matches(column, names, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UnknownColumn(f"there is no column {column}{hint}")
+    return pa.schema(_chosen(schema, "", frozenset(columns)), metadata=schema.metadata)
+
+
+def _names(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for field in fields:
+        found.append(prefix + field.name)
+        if pa.types.is_struct(field.type):
+            found += _names(field.type, f"{prefix}{field.name}.")
+    return found
+
+
+def _chosen(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) -> list[pa.Field]:
+    found = []
+    for field in fields:
+        name = prefix + field.name
+        if name in columns:
+            found.append(field)
+        elif pa.types.is_struct(field.type) and (inner := _chosen(field.type, f"{name}.", columns)):
+            found.append(field.with_type(pa.struct(inner)))
+    return found
+
+
+# Layers.
+
+
+@cache
+def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, raw: bool) -> pa.StructType:
+    """The type of ``layers``; ``only`` leaves of one layer the message types of one name."""
+    members: dict[str, list[pa.Field]] = {}
+    for host in hosts:
+        found: dict[str, list[pa.Field]] = {}
+        for layer in dict.fromkeys(host.layers()):
+            fields = found.setdefault(layer.filter_name, [])
+            if only is None or layer.filter_name != only[0] or _is_type(layer, *only):
+                fields += layer_fields(layer, raw)
+        merged = {name: merged_fields(fields) for name, fields in found.items()}
+        for path, hint in sorted(hints(host).items(), key=lambda item: item[0].count(".")):  # what holds it first
+            name, *rest = path.split(".")
+            if name in merged:
+                merged[name] = _hinted(merged[name], rest, hint, raw)
+        for name, fields in merged.items():
+            members[name] = merged_fields([*members.get(name, []), *fields])
+    structs = [pa.field(name, pa.struct([*fields, json_field(OTHER)])) for name, fields in members.items()]
+    return pa.struct([*structs, json_field(OTHER)])
+
+
+def _filter_names(protocol: Protocol) -> set[str]:
+    return {layer.filter_name for layer in protocol.layers()}
+
+
+def _is_type(layer: type[Layer], name: str, kind: str | None) -> bool:
+    """Whether the message type is called so; a class may add the version of the message to its name."""
+    called = getattr(layer, "type_name", VERSION_SUFFIX.sub("", layer.__name__))
+    return layer.filter_name == name and kind is not None and called.lower() == kind.lower()
+
+
+def arrow_type(layer: type[Layer], bytes_choice: str = RAW) -> pa.StructType:
+    """The type of a layer's record."""
+    return pa.struct(merged_fields(layer_fields(layer, bytes_choice == RAW)))
+
+
+def layer_fields(layer: type[Layer], raw: bool, depth: int = 0) -> list[pa.Field]:
+    """The columns of a layer's fields, in the order of the declaration."""
+    return [field for kind in layer.fields_desc for field in _fields(plain(kind), raw, depth)]
+
+
+def _fields(kind: Kind, raw: bool, depth: int) -> list[pa.Field]:
+    """A field as columns: the number of an enumeration is one of its own."""
+    if kind.hidden or isinstance(kind, Others):  # other members stand in OTHER
+        return []
+    if kind.secret:
+        return [pa.field(kind.name, pa.string())]
+    if kind.name == "unknown_fields":
+        return [json_field(kind.name)]
+    if isinstance(kind, Struct):
+        return [_struct(kind, kind.name, raw, depth)]
+    if isinstance(kind, Array):
+        element = _fields(kind.element, raw, depth)[0].with_name("item")
+        return [pa.field(kind.name, pa.list_(element))]
+    if isinstance(kind, Number) and kind.code_name:
+        return [pa.field(kind.name, pa.string(), metadata=ENUMERATION), pa.field(kind.code_name, TYPES[kind.column])]
+    if isinstance(kind, Binary) and type(kind).present is not Binary.present:  # records show it in another way
+        return [pa.field(kind.name, pa.string())]
+    return [hinted_field(kind.name, kind.column, raw)]
+
+
+def _struct(kind: Struct, name: str, raw: bool, depth: int) -> pa.Field:
+    inner = merged_fields(layer_fields(kind.layer, raw, depth + 1)) if depth < MAX_DEPTH else []
+    return pa.field(name, pa.struct(inner)) if inner else json_field(name)
+
+
+def _bytes(raw: bool) -> pa.DataType:
+    return pa.binary() if raw else pa.string()
+
+
+def json_field(name: str) -> pa.Field:
+    """A column of JSON text."""
+    return pa.field(name, pa.string(), metadata=JSON_TEXT)
+
+
+def is_json(field: pa.Field) -> bool:
+    return bool(field.metadata) and b"wiredecode.json" in field.metadata
+
+
+def is_enumeration(field: pa.Field) -> bool:
+    return bool(field.metadata) and b"wiredecode.enum" in field.metadata
+
+
+def hinted_field(name: str, hint: str, raw: bool) -> pa.Field:
+    """A column of the type that is spelled so; what cannot be spelled is JSON text."""
+    if hint == "binary":
+        return pa.field(name, _bytes(raw))
+    if hint.startswith("list<"):
+        return pa.field(name, pa.list_(hinted_field("item", hint[5:-1], raw)))
+    return pa.field(name, TYPES[hint]) if hint in TYPES else json_field(name)
+
+
+def _hinted(fields: list[pa.Field], path: list[str], hint: str, raw: bool) -> list[pa.Field]:
+    """The columns with the one at ``path`` added or replaced; unchanged where what should hold it is not there."""
+    name, *rest = path
+    at = next((index for index, field in enumerate(fields) if field.name == name), len(fields))
+    if not rest:
+        item = pa.field("item", pa.struct([]))
+        found = pa.field(name, pa.list_(item)) if hint == "list<struct>" else hinted_field(name, hint, raw)
+        return fields[:at] + ([] if hint == "-" else [found]) + fields[at + 1 :]
+    if at == len(fields):
+        return fields
+    return [*fields[:at], _inside(fields[at], rest, hint, raw), *fields[at + 1 :]]
+
+
+def _inside(field: pa.Field, path: list[str], hint: str, raw: bool) -> pa.Field:
+    if pa.types.is_list(field.type):
+        return field.with_type(pa.list_(_inside(field.type.value_field, path, hint, raw)))
+    if pa.types.is_struct(field.type):
+        return field.with_type(pa.struct(_hinted(list(field.type), path, hint, raw)))
+    return field
+
+
+# Fields of one name in several message types.
+
+
+def merged_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    """Each name once, in the order of first mention; two of one name as :func:`merged`."""
+    found: dict[str, pa.Field] = {}
+    for field in fields:
+        known = found.get(field.name)
+        found[field.name] = field if known is None else merged(known, field)
+    return list(found.values())
+
+
+def merged(one: pa.Field, two: pa.Field) -> pa.Field:
+    """The column that holds both: members of structures together, elements of lists merged, integers widened.
+
+    Everything else that differs becomes JSON text.
+    """
+    if is_json(one) or is_json(two):
+        return json_field(one.name)
+    if pa.types.is_struct(one.type) and pa.types.is_struct(two.type):
+        return one.with_type(pa.struct(merged_fields([*one.type, *two.type])))
+    if pa.types.is_list(one.type) and pa.types.is_list(two.type):
+        return one.with_type(pa.list_(merged(one.type.value_field, two.type.value_field)))
+    if one.type == two.type:
+        return two if is_enumeration(two) else one
+    if one.type in INTEGERS and two.type in INTEGERS:
+        values = (INTEGERS[one.type], INTEGERS[two.type])
+        for kind, holds in INTEGERS.items():
+            if all(each[0] in holds and each[-1] in holds for each in values):
+                return one.with_type(kind)
+    return json_field(one.name)
