@@ -81,6 +81,46 @@ def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
     return list(found.values())
 
 
+FRAME_ENTRIES = [
+    FieldEntry(name, type_, meaning)
+    for name, type_, meaning in (
+        ("frame", "protocol", "every frame; as a value its captured bytes"),
+        ("frame.number", "uint64", "number of the frame, as in every output"),
+        ("frame.time", "time", "time of the packet that completed it"),
+        ("frame.time_relative", "duration", "the same, since the first packet"),
+        ("frame.length", "uint64", "size on the wire, in bytes"),
+        ("frame.missing", "uint64", "bytes of it that were not captured"),
+        ("frame.offset", "uint64", "where it begins in the byte stream of its direction"),
+        ("frame.packets", "array of uint64s", "packets that carried it"),
+        ("frame.status", "string", "ok, partial, malformed, undecoded"),
+        ("frame.protocol", "string", "protocol of the message, as in records"),
+        ("frame.dialect", "string", "dialect of the protocol"),
+        ("frame.type", "string", "name of the message"),
+        ("frame.code", "int64", "number of the message type on the wire"),
+        ("frame.sender", "string", "client or server"),
+        ("frame.request", "uint64", "on responses: number of the request"),
+        ("frame.response", "uint64", "on requests: number of the response"),
+        ("latency", "duration", "on responses: time since the request"),
+        ("tcp", "protocol", "every frame"),
+        ("tcp.stream", "uint64", "number of the TCP connection, from 1"),
+        ("tcp.port", "array of uint16s", "both ports"),
+        ("tcp.srcport", "uint16", "port of the sender"),
+        ("tcp.dstport", "uint16", "port of the receiver"),
+        ("ip", "protocol", "every frame"),
+        ("ip.addr", "array of addresses", "both addresses, IPv4 or IPv6"),
+        ("ip.src", "address", "address of the sender"),
+        ("ip.dst", "address", "address of the receiver"),
+        ("finding", "structure", "something worth telling about the frame"),
+        ("finding.severity", "string", "error, warning, note"),
+        ("finding.group", "string", "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."),
+        ("finding.code", "string", "what was found, as one word"),
+        ("finding.message", "string", "what was found, in words"),
+        ("finding.field", "string", "field that it is about"),
+    )
+]
+"""What every frame has, whatever its protocol: names for filters; records spell them without the first word."""
+
+
 def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
     """Fields that protocols add to what is on the wire."""
     return [

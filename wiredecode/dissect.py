@@ -26,6 +26,7 @@ from wiredecode.streams import Stream
 
 if TYPE_CHECKING:
     from wiredecode.bulk.run import Run
+    from wiredecode.filter import Filter
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
 
@@ -83,8 +84,9 @@ class Dialogue:
         decode_as: Mapping[int, DecodeAs],
         out: list[Frame | Run],
         runs: bool,
+        facts: bool,
     ) -> None:
-        self.connection, self.out, self.runs = connection, out, runs
+        self.connection, self.out, self.runs, self.facts = connection, out, runs, facts
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.streams: tuple[Stream, Stream] | None = None
         self.conversation: Conversation | None = None
@@ -158,6 +160,7 @@ class Dialogue:
             frame.ready = known.ready
         if self.runs:
             first.bulk = second.bulk = known.protocol.bulk()
+            first.facts = second.facts = self.facts
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
@@ -183,7 +186,8 @@ class Dissector:
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
     their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames. ``messages`` collects the published and
     delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come out as runs,
-    see :meth:`mixed`. ``known`` replaces the protocols that are tried.
+    see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the protocols that
+    are tried. ``select``: what will be shown; records are not made of frames that it excludes.
     """
 
     def __init__(
@@ -195,8 +199,11 @@ class Dissector:
         link_responses: bool = True,
         messages: Messages | None = None,
         runs: bool = False,
+        facts: bool = False,
         known: tuple[Protocol, ...] | None = None,
+        select: Filter | None = None,
     ) -> None:
+        self.select = select
         self.network = Network(limits or Limits())
         self.style, self.link_responses, self.messages = style, link_responses, messages
         self.totals = Totals()
@@ -212,7 +219,7 @@ class Dissector:
         self._dialogues: dict[int, Dialogue] = {}
         self._ended: list[int] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
-        self._runs = runs
+        self._runs, self._facts = runs, facts
         self._pending: list[Frame | Run] = []
         self._lookahead: deque[Frame] = deque()
         self._lookahead_bytes = 0
@@ -297,9 +304,9 @@ class Dissector:
                 continue
             dialogue = self._dialogues.get(connection.number)
             if dialogue is None:
-                dialogue = Dialogue(
-                    connection, self._candidates.order(connection), self._decode_as, self._pending, self._runs
-                )
+                candidates = self._candidates.order(connection)
+                how = self._decode_as, self._pending, self._runs, self._facts
+                dialogue = Dialogue(connection, candidates, *how)
                 self._dialogues[connection.number] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)
@@ -389,6 +396,8 @@ class Dissector:
                 yield frame
             return
         run.sender = conversation.sender(run)
+        if self._facts:
+            run.facts = conversation.facts(run)
         counts = self.totals.frames
         for key, count in run.counted():
             counts[key] = counts.get(key, 0) + count
@@ -421,20 +430,40 @@ class Dissector:
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         """Number and decode a frame, and count it."""
         frame.number = self._number = number
-        if readable:
+        if self.select is not None:
+            self._decode_selected(frame, conversation, self.select, readable)
+        elif readable:
             conversation.decode(frame, self.style)
             if self.messages is not None:
                 conversation.messages(frame, self.messages)
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if self.style is not None else None
-        if self._notes:
+        if self._notes and self.select is None:
             self._attach_notes(frame)
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", frame.status)
         counts[key] = counts.get(key, 0) + 1
         for finding in frame.findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
+
+    def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter, readable: bool) -> None:
+        """The same where frames will be left out: as little as later frames and the totals need."""
+        style, noted = self.style, bool(self._notes)
+        if not readable:
+            frame.sender = conversation.sender(frame)
+            frame.layers = {} if style is not None else None
+        elif select.arrival(frame) is False:
+            if not conversation.skip(frame, forever=select.excludes(frame.connection)):
+                conversation.decode(frame, None)
+        elif style is None or not conversation.records_later:
+            conversation.decode(frame, style)
+        else:
+            conversation.decode(frame, None)
+            if not select.unwanted(frame):
+                conversation.record(frame, style)
+        if noted:
+            self._attach_notes(frame)
 
     def _attach_notes(self, frame: Frame) -> None:
         """Tell what reassembly met in the first frame of the direction that was complete after it."""

@@ -39,6 +39,11 @@ Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any]
 
 ``show`` renders bytes. The keys are JSON-ready and join the record of the structure that holds the field."""
 
+InnerText = Callable[[bytes, Callable[[bytes], str], str], str]
+"""The same as JSON text: ``(value, show, what show gave of the value)`` -> further keys, each with a comma before it.
+
+The third is the hex of the value where ``show`` is ``bytes.hex``, else the JSON text of what it gave."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z: what RFC 3339 can spell."""
@@ -91,12 +96,17 @@ def redacted(raw: bytes) -> str:
     return f"<redacted {len(raw)} bytes>"
 
 
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
+
+
 def rfc3339_ms(milliseconds: int) -> str | int:
     """RFC 3339 text of a time in ms since the Unix epoch; the number itself beyond years 1970 to 9999."""
     if not 0 <= milliseconds <= MILLISECONDS_MAX:
         return milliseconds
-    moment = EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
+    seconds, fraction = divmod(milliseconds, 1000)
+    return f"{_second(seconds)}{fraction:03d}Z"
 
 
 class Kind(Field[Any, Any]):
@@ -295,11 +305,6 @@ class Boolean(UInt8):
         return str(self.present(x, str)).lower()
 
 
-@lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
-    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
-
-
 def rfc3339_ns(nanoseconds: int) -> str | int:
     """RFC 3339 text of a time in ns since the Unix epoch; the number itself beyond years 1970 to 9999."""
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
@@ -479,12 +484,14 @@ class Text(Sized):
 
 
 class Binary(Sized):
-    """Bytes with their length in front; ``inner`` decodes what they carry."""
+    """Bytes with their length in front; ``inner`` decodes what they carry, ``inner_text`` the same as JSON text."""
 
-    def __init__(self, name: str, doc: str = "", *, inner: Inner | None = None, **kw: Any) -> None:
+    def __init__(
+        self, name: str, doc: str = "", *, inner: Inner | None = None, inner_text: InnerText | None = None, **kw: Any
+    ) -> None:
         kw.setdefault("length", UInt32)
         super().__init__(name, doc, **kw)
-        self.inner = inner
+        self.inner, self.inner_text = inner, inner_text
 
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else show(value)
@@ -585,7 +592,8 @@ class Array(Kind):
 
     ``count`` is the kind of a number in front, the name of an earlier field, or None: elements up to the end. ``size``
     names an earlier field that bounds the array in bytes. ``bulk`` marks arrays of messages, which readers that only
-    look at a frame count and do not read.
+    look at a frame count and do not read. ``numbered`` is a generated field of every element and the earlier field that
+    it counts from: :mod:`wiredecode.jsontext` adds it, in other records the conversation does.
     """
 
     islist = 1
@@ -600,6 +608,7 @@ class Array(Kind):
         count: type[Number] | str | None = UInt32,
         size: str | None = None,
         bulk: bool = False,
+        numbered: tuple[str, str] | None = None,
         **kw: Any,
     ) -> None:
         kw.setdefault("default", [])
@@ -608,7 +617,7 @@ class Array(Kind):
         self.element.name = name  # what an error inside an element is called
         self.holds_packets = int(isinstance(self.element, Struct))
         self.count = count(name) if isinstance(count, type) else count
-        self.size, self.bulk = size, bulk
+        self.size, self.bulk, self.numbered = size, bulk, numbered
         if self.element.minimum() < 1:
             raise TypeError(f"{name}: an element that may be empty cannot be counted safely")
 

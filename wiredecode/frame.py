@@ -106,6 +106,8 @@ class Frame:
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
     """The record of its layers, if records were asked for."""
+    text: str | None = None
+    """Instead of it: the same as JSON text, without the generated fields and the two closing braces after them."""
 
     @property
     def data(self) -> bytes:
@@ -135,3 +137,34 @@ class Frame:
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
         self.generated = {**self.generated, name: value}
+
+    # For people: of frames that wiredecode.read gives.
+
+    def __repr__(self) -> str:
+        from wiredecode.view.single import frame_line
+
+        return f"<Frame {frame_line(self)}>"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
+        from wiredecode.view.single import frame_fields
+
+        return frame_fields(self)
+
+    def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
+        """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
+        from wiredecode.view.single import frame_record
+
+        return frame_record(self, bytes, ranges=ranges)
+
+    def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
+        """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
+        from wiredecode.view.single import frame_text
+
+        return frame_text(self, width, full=full, hexdump=hexdump)
+
+    def _repr_html_(self) -> str:
+        from wiredecode.view.single import frame_html
+
+        return frame_html(self)

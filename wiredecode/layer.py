@@ -22,10 +22,14 @@ RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "pres
 
 @dataclass(frozen=True)
 class Style:
-    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable."""
+    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
+
+    ``text`` asks for the JSON text of a record (``frame.text``) instead, where there is a fast way to it.
+    """
 
     show: Callable[[bytes], str] = bytes.hex
     secrets: bool = False
+    text: bool = False
 
 
 class Layer(Packet):

@@ -91,13 +91,15 @@ class Span:
 
 
 class Stream:
-    """Cuts one direction into frames and appends them to ``frames``, in stream order; and the runs that ``bulk`` finds."""
+    """Cuts one direction into frames, and runs where ``bulk`` finds some; they go to ``frames``, in stream order."""
 
     def __init__(self, direction: Direction, protocol: Protocol, frames: list[Any], in_step: bool) -> None:
         self.direction, self.protocol, self.frames = direction, protocol, frames
         self.in_step = in_step
         self.bulk: Bulk | None = None
         """How to find runs, if they are wanted."""
+        self.facts = False
+        """Only runs that summaries can tell about."""
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
@@ -227,6 +229,8 @@ class Stream:
         """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
         if not len(cut.kinds):
             return data
+        if self.facts and self.bulk is not None:
+            cut.kinds[self.bulk.without_facts(cut.kinds)] = 0
         plain = cut.kinds != 0
         if self.findings:
             plain[0] = False  # the first frame will tell them

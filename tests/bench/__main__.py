@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.bench import growth, report
 from tests.bench.growth import Plan
-from tests.bench.inputs import NAMES, Input, generate
+from tests.bench.inputs import NAMES, REAL, Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, can_export, measure, tools
 
 REPORT = ROOT / "docs" / "benchmarks.md"
@@ -31,6 +31,7 @@ BEGIN, END = "<!-- measured: python -m tests.bench --write -->", "<!-- end of wh
 EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 FULL = Plan(megabytes=300, rounds=3, limit=50_000, linear=(75, 150, 300), memory=(300, 3000), keep=True)
 QUICK = Plan(megabytes=30, rounds=1, limit=5_000, linear=(10, 20, 40), memory=(30, 300), keep=True)
+QUICK_CASES = [name for name in NAMES if not name.startswith(REAL) or name == f"{REAL}mixed"]
 SMOKE = Plan(megabytes=0.2, rounds=1, limit=300, linear=(), memory=(), keep=False)
 SMOKE_CASE = "rabbitmq-publish"
 """The only one that a smoke run gives to the tools; all cases are examined."""
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str
         told, right = compare(options.case, plan, folder)
         lines += told
     further: dict[str, Callable[[], list[str]]] = {
-        "stages": lambda: growth.stages([name for name in options.case if name in NAMES], plan, folder),
+        "stages": lambda: growth.stages(options.case, plan, folder),
         "linear": lambda: growth.linearity(plan, folder),
         "memory": lambda: growth.memory(plan, folder),
         "jobs": lambda: growth.jobs(plan, folder),
@@ -117,19 +118,21 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--case", choices=NAMES, nargs="+", default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
+    add("--case", choices=NAMES, nargs="+", metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
     add("--part", choices=PARTS, nargs="+", default=PARTS, metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
     add("--size", type=float, metavar="MB", help=f"of each capture (default {FULL.megabytes:g})")
     add("--rounds", type=int, help=f"default {FULL.rounds}")
     add("--limit", type=int, metavar="PACKETS", help=f"for the slow tools, 0: all (default {FULL.limit})")
     add("--linear", type=float, nargs="+", metavar="MB", help="sizes at which time is measured")
     add("--memory", type=float, nargs="+", metavar="MB", help="sizes at which memory is measured")
-    add("--quick", action="store_true", help=f"{QUICK.megabytes:g} MB, one round")
+    add("--quick", action="store_true", help=f"{QUICK.megabytes:g} MB, one round, one real capture")
     add("--smoke", action="store_true", help="tiny captures, all examined")
     add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "wiredecode-bench", help="where captures stay")
     add("--discard", action="store_true", help="remove each capture once it was measured")
     add("--write", action="store_true", help=f"put the report into {REPORT.relative_to(ROOT)}")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.case = options.case or (QUICK_CASES if options.quick else NAMES)
+    return options
 
 
 def planned(options: argparse.Namespace) -> Plan:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 POOL = 4_096
 CITIES = ("Lisbon", "Oslo", "Nairobi", "Osaka", "Quito", "Turin", "Perth", "Cork", "Graz", "Hanoi")
+WORDS = ("please", "leave", "parcel", "with", "neighbour", "call", "before", "noon", "door", "code", "blue", "gate")
 STATES = ("created", "paid", "packed", "shipped", "delivered", "returned")
 
 
@@ -17,21 +18,22 @@ def _parts(rng: random.Random, size: int) -> tuple[bytes, bytes]:
         f'"state":"{rng.choice(STATES)}","city":"{rng.choice(CITIES)}"',
         f'"amount":{rng.randrange(100_000) / 100:.2f},"items":{rng.randrange(1, 40)}',
         f'"customer":"{rng.randrange(1 << 32):08x}","lat":{rng.uniform(-90, 90):.5f}',
+        f'"note":"{" ".join(rng.choices(WORDS, k=12))}"',
         f'"trace":"{rng.randrange(1 << 64):016x}{rng.randrange(1 << 64):016x}"',
     )
-    rest = ("," + ",".join(rng.sample(fields, 4))).encode()
-    return b'{"id":', rest[: size - 18] + b"}"
+    rest = ("," + ",".join(rng.sample(fields, len(fields)))).encode()
+    return b'{"id":', rest[: size - 17] + b"}"
 
 
 @functools.cache
 def _pool(least: int, most: int) -> tuple[tuple[bytes, bytes], ...]:
     """Made once: every conversation takes them in an order of its own."""
     rng = random.Random(least * 1000 + most)
-    return tuple(_parts(rng, rng.randint(max(least, 18), most)) for _ in range(POOL))
+    return tuple(_parts(rng, rng.randint(max(least, 17), most)) for _ in range(POOL))
 
 
 def bodies(rng: random.Random, least: int, most: int) -> Iterator[bytes]:
-    """Bodies of ``least`` to ``most`` bytes (at least 18) for ever, each with a number of its own."""
+    """Bodies of ``least`` to ``most`` bytes (at least 17) for ever, each with a number of its own."""
     pool = list(_pool(least, most))
     number = 1_000_000_000
     while True:

@@ -137,8 +137,9 @@ def measure(file: Path, chosen: Iterable[Tool], rounds: int, limit: int, folder:
     for number in range(rounds):
         for tool, runs in results.items():
             if not runs.failed:
-                print(f"{file.name}: round {number + 1}/{rounds}: {tool.name}", file=sys.stderr, flush=True)
                 run_once(tool.arguments(file, out, limit), out, runs)
+                told = runs.failed or f"{runs.seconds[-1]:.2f} s"
+                print(f"{file.name}: round {number + 1}/{rounds}: {tool.name}: {told}", file=sys.stderr, flush=True)
     for left in folder.glob(f"{out.name}*"):
         left.unlink()
     return results

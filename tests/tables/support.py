@@ -19,9 +19,7 @@ def rendered(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The record of each row, as JSON output has it; nulls, which are absent fields or null on the wire, left out."""
     rows = []
     for values in zip(*(_integers(column).to_pylist() for column in batch.columns), strict=True):
-        row = {
-            field.name: _rendered(field, value) for field, value in zip(batch.schema, values, strict=True)
-        }
+        row = {field.name: _rendered(field, value) for field, value in zip(batch.schema, values, strict=True)}
         rows.append(_without_nulls(_with_others(row)))
     return rows
 
@@ -78,7 +76,7 @@ def _with_others(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put(holder: Any, path: str, value: Any) -> None:
-    *steps, last = [name if name else int(index) for name, index in STEP.findall(path)]
+    *steps, last = [name or int(index) for name, index in STEP.findall(path)]
     for step in steps:
         holder = holder[step]
     holder[last] = value

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.frame import OK, Frame
 from wiredecode.net.types import Connection
+
+if TYPE_CHECKING:
+    from wiredecode.layer import Layer
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -31,6 +34,19 @@ class Cut:
     starts: Int64s
     kinds: UInt8s
     parts: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class RunFacts:
+    """What one-line summaries tell of some frames of a run, all of one layer."""
+
+    layer: type[Layer]
+    rows: Int64s
+    """Which frames: their index in the run."""
+    columns: dict[str, list[Any]]
+    """Values of ``layer.facts`` that the frames have; a count for an array."""
+    generated: list[Mapping[str, Any]]
+    """What other frames tell about each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +77,8 @@ class Run:
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
+    facts: list[RunFacts] = field(default_factory=list)
+    """For summaries, where they were asked for: every frame is in one of them."""
     protocol: str = ""
     types: tuple[str, ...] = ()
     """Type by kind."""
@@ -117,8 +135,16 @@ class Bulk(ABC):
 
     types: ClassVar[tuple[str, ...]] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
+    with_facts: ClassVar[tuple[int, ...]] = ()
+    """Kinds that :meth:`Conversation.facts` knows: when facts are asked for, no others come in runs."""
     protocols: ClassVar[tuple[str, ...]] = ()
     """Protocol of each kind, where it is not the one that was cut."""
+
+    def without_facts(self, kinds: UInt8s) -> npt.NDArray[np.bool_]:
+        """Which of ``kinds`` lines cannot tell enough about."""
+        known = np.zeros(256, np.bool_)
+        known[[*self.with_facts]] = True
+        return ~known[kinds]
 
     @abstractmethod
     def cut(self, data: bytes) -> Cut:

@@ -33,6 +33,8 @@ class CaptureFile:
         self.batch_bytes = batch_bytes
         self._batch_packets = batch_packets
         self._max_record = max_record
+        self.compiled = False
+        """Whether compiled loops may be used: importing their compiler pays for large files only."""
         self._raw: RawSource | None = None
         self.info = FileInfo(self.name, index)
 
@@ -77,7 +79,7 @@ class CaptureFile:
 
     def _recognise(self, head: bytes) -> Format:
         if head[:_MAGIC_BYTES] in pcap.MAGICS:
-            return pcap.Pcap(head[:_MAGIC_BYTES], self.info, self._max_record)
+            return pcap.Pcap(head[:_MAGIC_BYTES], self.info, self._max_record, self.compiled)
         if head.startswith(pcapng.MAGIC):
             self.info.format = "pcapng"
             return pcapng.PcapNg(self.info, self._max_record)

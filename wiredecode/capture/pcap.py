@@ -41,10 +41,10 @@ _FCS_SHIFT = 28  # upper four bits: length of the frame check sequence in units 
 class Pcap:
     """Index the records of a pcap file; see ``columns.Format``."""
 
-    def __init__(self, magic: bytes, info: FileInfo, max_record: int) -> None:
+    def __init__(self, magic: bytes, info: FileInfo, max_record: int, compiled: bool) -> None:
         self._order, (info.format, self._unit_ns, self._header) = MAGICS[magic]
         self._info = info
-        self._max_record = max_record
+        self._max_record, self._compiled = max_record, compiled
         self._length = Struct(self._order + "I")
         self._linktype: int | None = None
 
@@ -57,16 +57,10 @@ class Pcap:
                 return Parsed(None, position, FILE_HEADER_BYTES)
             self._linktype = self._read_file_header(buffer, position)
             position += FILE_HEADER_BYTES
-        header, length_at = self._header, self._length.unpack_from
-        end = len(buffer)
-        last = end - header
-        found: list[int] = []
-        append = found.append
-        for _ in range(limit):
-            if position > last:
-                break
-            append(position)
-            position += header + length_at(buffer, position + 8)[0]
+        header, end = self._header, len(buffer)
+        found = self._records(buffer, position, limit)
+        if found:
+            position = found[-1] + header + self._length.unpack_from(buffer, found[-1] + 8)[0]
         need = header
         damage = None
         if position > end:  # the last record is not there yet in full
@@ -81,6 +75,23 @@ class Pcap:
             damage = self._absurd(int(columns.captured[bad]), position)
             columns = self._columns(buffer, found[:bad])
         return Parsed(columns, position, need, damage)
+
+    def _records(self, buffer: bytes, position: int, limit: int) -> list[int]:
+        """Where records start; the last one may end behind the buffer."""
+        header, length_at = self._header, self._length.unpack_from
+        if self._compiled:
+            from wiredecode.capture.index import record_starts
+
+            return record_starts(buffer, position, header, little=self._order == "<", limit=limit)
+        last = len(buffer) - header
+        found: list[int] = []
+        append = found.append
+        for _ in range(limit):
+            if position > last:
+                break
+            append(position)
+            position += header + length_at(buffer, position + 8)[0]
+        return found
 
     def _read_file_header(self, buffer: bytes, position: int) -> int:
         snaplen, network = Struct(self._order + "II").unpack_from(buffer, position + 16)

@@ -51,6 +51,11 @@ class Capture:
         self.errors: list[CaptureError] = []
         """What could not be read, in the order of the files; complete after iterating."""
 
+    def compile(self) -> None:
+        """Use compiled loops from now on: for large captures, see :mod:`wiredecode.bulk.kernel`."""
+        for file in self._files:
+            file.compiled = True
+
     @property
     def bytes_read(self) -> int:
         """Bytes read so far, as they are stored (compressed)."""

@@ -63,7 +63,7 @@ def common(
 
 
 def _register() -> None:
-    from wiredecode.cli import export, fields, pcap, protocols
+    from wiredecode.cli import export, fields, pcap, protocols, sql
 
     app.command(
         "pcap", short_help="Decode captures: trees, lines or JSON records.", no_args_is_help=True, epilog=pcap.EXAMPLES
@@ -74,6 +74,7 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=export.EXAMPLES,
     )(export.export)
+    app.command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
     app.command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 

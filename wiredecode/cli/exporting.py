@@ -194,7 +194,7 @@ class Export:
         so_far = f"{why}, after {self.done:,} {self.unit}"
         if self.job.out == STANDARD_OUTPUT:
             return f"{so_far}; what was written is not complete"
-        before = ", what was there before is untouched" if os.path.lexists(self.job.out) else ""
+        before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
         return f"{so_far}; {escape(self.job.out)} was not written{before}"
 
     def tell(self, code: int) -> None:
@@ -336,14 +336,14 @@ class Tables(Export):
         for batch in self.reader:
             if session.stopped:  # the reader goes on to the end, for the sake of the totals
                 continue
-            start, end = (moment and moment.since(session.first_ns) for moment in (self.job.start, self.job.end))
-            rows = within(batch, start, end)
+            rows = within(batch, *session.span())
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
                 self.writer.write(self.projection.apply(rows))
             self.done += len(rows)
-            session.stopped = session.stopped or self.done == self.job.count
+            if self.done == self.job.count:
+                session.stopped = True
 
     def end(self) -> None:
         assert self.writer is not None

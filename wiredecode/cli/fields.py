@@ -35,11 +35,11 @@ def fields(
 
     In records the name is the path below "layers"; elements of arrays are not told apart.
     """
-    from wiredecode.catalogue import amqp_entries, catalogue, generated_entries
+    from wiredecode.catalogue import FRAME_ENTRIES, amqp_entries, catalogue, generated_entries
     from wiredecode.protocols.registry import protocols
 
     everything = (layer for protocol in protocols() for layer in protocol.layers())
-    all_entries = [*catalogue(everything), *generated_entries(protocols()), *amqp_entries()]
+    all_entries = [*catalogue(everything), *generated_entries(protocols()), *amqp_entries(), *FRAME_ENTRIES]
     entries = [entry for entry in all_entries if entry.name.startswith(prefix)]
     output = Output(sys.stdout)
     if json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from wiredecode.filter import Filter
     from wiredecode.identify import DecodeAs
     from wiredecode.net.limits import Limits
 
@@ -57,6 +58,30 @@ ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show password
 Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
+
+
+def complete_filter(incomplete: str) -> list[str]:
+    """Names that the last word of a filter may become, for the shell."""
+    import re
+
+    from wiredecode.filter.names import Names
+
+    found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
+    word = found[0] if found else ""
+    before = incomplete[: len(incomplete) - len(word)]
+    return [before + name for name in Names().all() if name.startswith(word)]
+
+
+DisplayFilter = Annotated[
+    str | None,
+    typer.Option(
+        "-Y",
+        "--display-filter",
+        metavar="FILTER",
+        autocompletion=complete_filter,
+        help="Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'; names: wiredecode fields.",
+    ),
+]
 From = Annotated[
     str | None,
     typer.Option(
@@ -148,6 +173,20 @@ def decode_as(choices: list[str] | None) -> dict[int, DecodeAs]:
             raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
         said[int(port)] = DecodeAs(protocol, dialect or None)
     return said
+
+
+def display_filter(text: str | None, *, secrets: bool = False) -> Filter | None:
+    """Read a ``-Y``; a wrong one is explained, with the place, and ends the command."""
+    if text is None:
+        return None
+    from wiredecode.cli.output import say
+    from wiredecode.filter import FilterError, compile_filter
+
+    try:
+        return compile_filter(text, secrets=secrets)
+    except FilterError as error:
+        say(f"wiredecode: -Y: {error.explained()}")
+        raise typer.Exit(2) from None
 
 
 def limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None = None) -> Limits:

@@ -22,6 +22,7 @@ Examples:
   wiredecode pcap a.pcap -c 20                     the first 20 frames as trees
   wiredecode pcap a.pcap --summary | grep Publish  one line per frame
   wiredecode pcap a.pcap.* --json > a.ndjson       records; rotated files join
+  wiredecode pcap a.pcap -Y 'latency > 5ms or finding.severity == "error"'
   wiredecode pcap a.pcap --from 10 --to 12.5       two and a half seconds
   wiredecode pcap a.pcap -d 15552=rabbitmq_stream  say what a port speaks
   tcpdump -U -w - port 5552 | wiredecode pcap - --summary
@@ -34,6 +35,7 @@ def pcap(
     json: Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")] = False,
     hexdump: Annotated[bool, typer.Option("--hex", help="Trees with a hex dump.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Trees with all bytes and all elements of arrays.")] = False,
+    display_filter: options.DisplayFilter = None,
     count: options.Count = None,
     decode_as: options.DecodeAsOption = None,
     bytes_: options.Bytes = options.BytesChoice.hex,
@@ -61,12 +63,14 @@ def pcap(
     from wiredecode.dissect import Dissector
     from wiredecode.layer import Style
 
-    style = None if summary else Style(_show_bytes(json, bytes_.value), show_secrets)
+    style = None if summary else Style(_show_bytes(json, bytes_.value), show_secrets, text=json)
+    display = options.display_filter(display_filter, secrets=show_secrets)
     dissector = Dissector(
         decode_as=options.decode_as(decode_as),
         limits=options.limits(hole_timeout, max_buffer, limit),
-        style=style,
-        link_responses=not summary,
+        style=style if display is None else display.style(style),
+        link_responses=not summary or (display is not None and display.needs_responses),
+        select=display,
     )
     session = Session(
         files,
@@ -75,6 +79,7 @@ def pcap(
         count=count,
         start=options.moment(from_, "--from"),
         end=options.moment(to, "--to"),
+        display=display,
         quiet=quiet,
         verbose=verbose,
     )
@@ -127,13 +132,13 @@ def _lines(session: Session, color: bool) -> Callable[[Iterable[Frame]], None]:
 
 def record_lines(session: Session, ranges: bool) -> Callable[[Iterable[Frame]], None]:
     """Write NDJSON, one record per frame."""
-    from wiredecode.export.records import dumps, record
+    from wiredecode.export.records import RecordLines
 
-    write = session.output.write
+    write, line = session.output.write, RecordLines(ranges=ranges).line
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:
-            write(dumps(record(frame, ranges=ranges)))
+            write(line(frame))
 
     return show
 

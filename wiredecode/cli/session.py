@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from wiredecode.dissect import Dissector, Totals
+    from wiredecode.filter import Filter
     from wiredecode.frame import Frame
 
 
@@ -52,13 +53,14 @@ class Session:
         count: int | None = None,
         start: Moment | None = None,
         end: Moment | None = None,
+        display: Filter | None = None,
         quiet: bool = False,
         verbose: bool = False,
     ) -> None:
         self.capture = open_capture(files)
         self.dissector, self.output = dissector, output
         self.counting: Counting | None = dissector
-        self.count, self.start, self.end = count, start, end
+        self.count, self.start, self.end, self.display = count, start, end, display
         self.quiet, self.verbose = quiet, verbose
         self.first_ns = 0
         """Time of the first packet."""
@@ -103,22 +105,26 @@ class Session:
         assert self.dissector is not None
         frames = self.dissector.frames(self.batches())
         if self.count is None and self.start is None and self.end is None:
-            return frames
+            return frames if self.display is None else filter(self.display.matches, frames)
         return self._selected(frames)
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        shown = 0
+        shown, matches = 0, None if self.display is None else self.display.matches
         for frame in frames:
-            if self.stopped or not self._within(frame.time_ns):
+            if self.stopped or not self._within(frame.time_ns) or (matches is not None and not matches(frame)):
                 continue
             yield frame
             shown += 1
             self.stopped = shown == self.count
 
     def _within(self, time_ns: int) -> bool:
-        early = self.start is not None and time_ns < self.start.since(self.first_ns)
-        late = self.end is not None and time_ns > self.end.since(self.first_ns)
-        return not early and not late
+        start, end = self.span()
+        return (start is None or time_ns >= start) and (end is None or time_ns <= end)
+
+    def span(self) -> tuple[int | None, int | None]:
+        """The times asked for, in nanoseconds since the epoch; known when the first packets have been read."""
+        start = None if self.start is None else self.start.since(self.first_ns)
+        return start, None if self.end is None else self.end.since(self.first_ns)
 
     def batches(self) -> Iterator[PacketBatch]:
         """The packets, until enough has been shown; what was shown is written out before more is waited for."""
@@ -126,6 +132,8 @@ class Session:
         for batch in self.capture:
             if first and len(batch):
                 first, self.first_ns = False, int(batch.time_ns[0])
+                if self.display is not None:
+                    self.display.clock.first_ns = self.first_ns
             if self.end is not None and len(batch):
                 self.stopped = int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
             if not self.stopped:

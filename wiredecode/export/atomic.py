@@ -1,7 +1,7 @@
 """Outputs that appear under their name only when they are complete.
 
-Everything is written beside the target under a hidden name that ends in ``.part``, brought to the disk, and renamed. What
-a killed process leaves behind is such a part, never a file that looks whole.
+Everything is written beside the target under a hidden name that ends in ``.part``, brought to the disk, and renamed.
+What a killed process leaves behind is such a part, never a file that looks whole.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -112,7 +113,5 @@ def sync_folder(folder: Path) -> None:
 
 def close_quietly(stream: BinaryIO) -> None:
     """Close what is given up: what could not be written any more does not matter."""
-    try:
+    with suppress(OSError):
         stream.close()
-    except OSError:
-        pass

@@ -1,7 +1,7 @@
 """One file per value of some columns, in folders as Hive names them: ``protocol=nats/type=MSG/part-0.parquet``.
 
-The columns stand in the names of the folders, not in the files: readers of datasets (pyarrow, polars, DuckDB, Spark) put
-them back. Rows keep their order within a file.
+The columns stand in the names of the folders, not in the files: readers of datasets (pyarrow, polars, DuckDB, Spark)
+put them back. Rows keep their order within a file.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ import orjson
 from wiredecode import compiler
 from wiredecode.dissect import Totals
 from wiredecode.frame import Frame
+from wiredecode.jsontext import dumped, generated
+from wiredecode.protocols.reading import as_record
 
 BYTES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
@@ -56,7 +58,7 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
         "type": frame.type,
         "code": frame.code,
         "status": frame.status,
-        "layers": frame.layers,
+        "layers": frame.layers if frame.text is None else as_record(frame),
         "request": frame.request,
         "response": frame.response,
         "latency_ns": frame.latency_ns,
@@ -79,6 +81,87 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
 def dumps(row: dict[str, Any]) -> bytes:
     """One line of NDJSON."""
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class RecordLines:
+    """The lines of NDJSON of one capture: what ``dumps(record(frame))`` gives, made of texts that mostly are known.
+
+    Frames may have been dissected with ``Style(text=True)``, which spares the record.
+    """
+
+    MAX_KNOWN = 4096
+    """Connections and types whose texts are remembered; then all are forgotten and made anew."""
+    LAST = ',"request":null,"response":null,"latency_ns":null,"findings":[]}\n'
+
+    def __init__(self, *, ranges: bool = False) -> None:
+        self.ranges = ranges
+        self._time_ns, self._time = -1, ""
+        self._second, self._second_text = -1, ""
+        self._ends: dict[tuple[int, int, str | None], str] = {}
+        self._kinds: dict[tuple[Any, ...], str] = {}
+
+    def line(self, frame: Frame) -> bytes:
+        """One line of NDJSON."""
+        if frame.time_ns != self._time_ns:
+            self._know_time(frame.time_ns)
+        ends = self._ends.get((frame.connection.number, frame.side, frame.sender)) or self._know_ends(frame)
+        kind = self._kinds.get((frame.type, frame.code, frame.status, frame.dialect, frame.protocol))
+        if kind is None:
+            kind = self._know_kind(frame)
+        carriers = frame.packets
+        packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
+        text, request, latency = frame.text, frame.request, frame.latency_ns
+        if frame.findings or frame.response is not None or self.ranges or (request is None) != (latency is None):
+            last = self._last(frame)
+        elif request is None:
+            last = self.LAST
+        else:
+            last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
+        if text is None:
+            layers = orjson.dumps(frame.layers)
+            first = f'{{"frame":{frame.number}{self._time}{ends}{packets}],"offset":{frame.offset},"length":{frame.length}{kind}'
+            return b"".join((first.encode(), layers, last.encode()))
+        more = generated(frame.generated) if frame.generated else ""
+        return (
+            f'{{"frame":{frame.number}{self._time}{ends}{packets}],"offset":{frame.offset},"length":{frame.length}'
+            f"{kind}{text}{more}}}}}{last}"
+        ).encode()
+
+    def _know_time(self, time_ns: int) -> None:
+        seconds, fraction = divmod(time_ns, 1_000_000_000)
+        if seconds != self._second:
+            self._second, self._second_text = seconds, _second(seconds)
+        self._time_ns = time_ns
+        self._time = f',"time":"{self._second_text}{fraction:09d}Z","time_ns":{time_ns}'
+
+    def _know_ends(self, frame: Frame) -> str:
+        if len(self._ends) >= self.MAX_KNOWN:
+            self._ends.clear()
+        connection, side = frame.connection, frame.side
+        ends = {
+            "connection": connection.number,
+            "src": connection.endpoints[side],
+            "dst": connection.endpoints[1 - side],
+            "sender": frame.sender,
+        }
+        text = self._ends[connection.number, side, frame.sender] = f',{dumped(ends)[1:-1]},"packets":['
+        return text
+
+    def _know_kind(self, frame: Frame) -> str:
+        if len(self._kinds) >= self.MAX_KNOWN:
+            self._kinds.clear()
+        names = ("protocol", "dialect", "type", "code", "status")
+        text = f',{dumped({name: getattr(frame, name) for name in names})[1:-1]},"layers":'
+        self._kinds[frame.type, frame.code, frame.status, frame.dialect, frame.protocol] = text
+        return text
+
+    def _last(self, frame: Frame) -> str:
+        findings = dumped([finding.record() for finding in frame.findings]) if frame.findings else "[]"
+        request, response, latency = (
+            "null" if number is None else number for number in (frame.request, frame.response, frame.latency_ns)
+        )
+        ranges = f',"ranges":{dumped(field_ranges(frame))}' if self.ranges else ""
+        return f',"request":{request},"response":{response},"latency_ns":{latency},"findings":{findings}{ranges}}}\n'
 
 
 def totals_record(totals: Totals) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from wiredecode.export.records import rfc3339
 
 if TYPE_CHECKING:
-    Show = Callable[[bytes], str]
+    Show = Callable[[bytes], Any]
 
 MAX_INTEGER = (1 << 64) - 1
 """The largest integer that JSON output holds as a number."""
@@ -26,7 +26,7 @@ Fix = Callable[[Any], Any]
 def rows(batch: pa.RecordBatch, show: Show = bytes.hex) -> list[dict[str, Any]]:
     """One dictionary per row. Times become RFC 3339, maps lists of key and value, bytes what ``show`` says.
 
-    Names of columns must be unique.
+    Members of structures that are null are left out: most of a frame's layers are. Names of columns must be unique.
     """
     columns = [values(column, show) for column in batch.columns]
     names = batch.schema.names
@@ -94,7 +94,7 @@ def _fix(kind: pa.DataType, show: Show) -> Fix | None:
         return show
     if pa.types.is_struct(kind):
         fixes = {field.name: fix for field in kind if (fix := _fix(field.type, show)) is not None}
-        return _members(fixes) if fixes else None
+        return _members(fixes)
     if pa.types.is_map(kind):
         key, item = _fix(kind.key_type, show), _fix(kind.item_type, show)
         return lambda pairs: [{"key": _apply(key, name), "value": _apply(item, value)} for name, value in pairs]
@@ -115,9 +115,8 @@ def _time(per_second: int) -> Fix:
 
 def _members(fixes: dict[str, Fix]) -> Fix:
     def fix(value: dict[str, Any]) -> dict[str, Any]:
-        for name, change in fixes.items():
-            value[name] = _apply(change, value[name])
-        return value
+        there = {name: member for name, member in value.items() if member is not None}
+        return {name: fixes[name](member) if name in fixes else member for name, member in there.items()}
 
     return fix
 

@@ -132,7 +132,7 @@ def _parser() -> Lark:
 
 
 def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
-    start = error.pos_in_stream or 0
+    start = getattr(error, "pos_in_stream", None) or 0
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         expected = _expected(error.accepts or error.expected)
         return FilterError(f"'{error.token}' does not fit here{expected}", text, start, error.token.end_pos)
@@ -176,7 +176,7 @@ def unescape(text: str, literal: str, start: str | int) -> str:
     return ESCAPE.sub(one, literal)
 
 
-class Builder(Transformer_NonRecursive):  # type: ignore[misc]
+class Builder(Transformer_NonRecursive[Token, Node]):
     """From lark's tree to ours."""
 
     def __init__(self, text: str) -> None:
@@ -218,8 +218,10 @@ class Builder(Transformer_NonRecursive):  # type: ignore[misc]
 
     def compared(self, children: list[Any], quantifier: Token | None = None) -> Node:
         left, operator, right = children
-        start = left.start if quantifier is None else quantifier.start_pos
-        return self.made(Relation(start, right.stop, operator, left, right, quantifier and str(quantifier)), left, right)
+        start = left.start if quantifier is None else quantifier.start_pos or 0
+        return self.made(
+            Relation(start, right.stop, operator, left, right, quantifier and str(quantifier)), left, right
+        )
 
     def quantified(self, children: list[Any]) -> Node:
         return self.compared(children[1:], children[0])
@@ -231,7 +233,7 @@ class Builder(Transformer_NonRecursive):  # type: ignore[misc]
         left, *others = children
         negated = isinstance(others[0], Token)
         members = tuple(others[negated:])
-        start = left.start if quantifier is None else quantifier.start_pos
+        start = left.start if quantifier is None else quantifier.start_pos or 0
         node = Membership(start, members[-1][1].stop, left, members, quantifier and str(quantifier), negated)
         return self.made(node, left, *(each for pair in members for each in pair))
 

@@ -39,12 +39,14 @@ class Level(IntEnum):
     ARRIVAL = 2
     """What framing tells before the frame is decoded: number, times, length, packets."""
     HEADER = 3
-    """What decoding without a record tells: type, status, findings."""
+    """What decoding without a record tells: type, status, latency."""
     FIELDS = 4
     """Fields that come with it."""
     RECORD = 5
     """All fields."""
-    LINKED = 6
+    FOUND = 6
+    """What else making the record finds wrong, and what reassembly told."""
+    LINKED = 7
     """The number of the response, which comes later."""
 
 

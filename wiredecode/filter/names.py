@@ -1,4 +1,4 @@
-"""Every name that filters know: those of frames, connections and findings here, those of protocols off the catalogue."""
+"""Every name that filters know: of frames, connections and findings, and of protocols, off the catalogue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from wiredecode.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
 from wiredecode.filter.model import Field, Level, Type, Values
-from wiredecode.filter.values import DIRECT, Records, anywhere, as_any, field_reader, gather
+from wiredecode.filter.values import DIRECT, Records, anywhere, as_any, field_reader
 from wiredecode.frame import Frame
 from wiredecode.protocols import registry
 
@@ -114,12 +114,12 @@ def _several() -> dict[str, Getter]:
         return lambda frame: [value for finding in frame.findings if (value := get(finding)) is not None]
 
     findings: dict[str, Getter] = {
-        f"finding.{name}": (Level.HEADER, told(name), None, None)
+        f"finding.{name}": (Level.FOUND, told(name), None, None)
         for name in ("severity", "group", "code", "message", "field")
     }
     return {
         **findings,
-        "finding": (Level.HEADER, lambda frame: list(frame.findings), None, None),
+        "finding": (Level.FOUND, lambda frame: list(frame.findings), None, None),
         "frame": (Level.ARRIVAL, lambda frame: [frame.data], None, None),
         "frame.packets": (Level.ARRIVAL, attrgetter("packets"), None, None),
         "tcp": (Level.CONNECTION, lambda frame: [frame.connection], None, None),
@@ -134,7 +134,12 @@ def type_of(word: str) -> Type:
     if word == "protocol":
         return Type.PROTOCOL
     word = word.removeprefix("array of ")
-    found = TYPES.get(word.removesuffix("s")) or TYPES.get(word) or TYPES.get(word.split(" ")[0])
+    found = (
+        TYPES.get(word.removesuffix("es"))
+        or TYPES.get(word.removesuffix("s"))
+        or TYPES.get(word)
+        or TYPES.get(word.split(" ")[0])
+    )
     if found is not None:
         return found
     return Type.NUMBER if "int" in word else Type.ANY
@@ -143,8 +148,8 @@ def type_of(word: str) -> Type:
 class Names:
     """What names mean; protocols are imported when a name asks for them, since each takes its time."""
 
-    def __init__(self) -> None:
-        self.records, self.clock = Records(), Clock()
+    def __init__(self, *, secrets: bool = False) -> None:
+        self.records, self.clock = Records(secrets=secrets), Clock()
         self._frames = frame_fields(self.clock)
 
     def find(self, name: str) -> Field | None:
@@ -185,19 +190,12 @@ class Names:
             assert found is not None
             return found
         type_, names = merged(entries)
-        generated = entries[0].type == "generated" and name.count(".") > 1
         secret = any(entry.secret for entry in entries)
         get, level = field_reader(name, type_, self.records)
         codes = field_reader(f"{name}_code", Type.NUMBER, self.records)[0] if type_ is Type.ENUM else None
-        complete = generated or level is Level.RECORD
-        if generated:
-            get, level = self._in_record(name), Level.RECORD
+        complete = level is Level.RECORD
         column = f"layers.{name}"
         return Field(name, type_, level, get, codes, names, secret, complete, column=column)
-
-    def _in_record(self, name: str) -> Callable[[Frame], Values]:
-        prefix, *steps = name.split(".")
-        return lambda frame: as_any(gather(self.records.of(frame).get(prefix), steps, 0))
 
     def _record_field(self, name: str, type_: Type) -> Field:
         get, level = field_reader(name, type_, self.records)
@@ -213,9 +211,7 @@ class Names:
             return None
         type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
         records = self.records
-        return Field(
-            name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", steps)))
-        )
+        return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", steps))))
 
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from wiredecode import compiler
-from wiredecode.fields import Array, Kind, Number, Struct, plain
+from wiredecode.fields import Array, Kind, Number, Struct, plain, redacted
 from wiredecode.filter.model import Level, Type, Values
 from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style, present_field
+from wiredecode.layer import Layer, Style
 
-RAW = Style(show=bytes)
+KEEP: Callable[[bytes], Any] = bytes
+"""Shows bytes as what they are."""
+RAW = Style(show=KEEP)
 """Records for filters: bytes stay bytes, secrets stay hidden."""
 DIRECT = frozenset({"rabbitmq_stream", "proxy"})
 """Layers whose record follows from their declaration and ``frame.generated`` alone, so that it can be had later."""
@@ -24,31 +27,36 @@ Reader = Callable[[Frame], Values]
 class Records:
     """The records of frames that were decoded without one; the last is kept, since filters ask several times."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, secrets: bool = False) -> None:
+        self.style = replace(RAW, secrets=True) if secrets else RAW
         self._frame: Frame | None = None
         self._layers: dict[str, Any] = {}
 
     def of(self, frame: Frame) -> dict[str, Any]:
-        """The record of the frame's layers."""
-        if frame.layers is not None:
+        """The record of the frame's layers, with bytes as bytes."""
+        if frame.layers is not None and frame.layer is not None and frame.layer.filter_name not in DIRECT:
             return frame.layers
         if frame is not self._frame:
-            self._layers, self._frame = layers_of(frame), frame
+            self._layers, self._frame = layers_of(frame, self.style), frame
         return self._layers
 
 
-def layers_of(frame: Frame) -> dict[str, Any]:
+def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
     """What the record of a frame says that was decoded without: all that is declared, and generated at the top."""
     if frame.layer is None:
         return {}
     try:
         if frame.missing:
             raise compiler.Cut
-        record, _ = compiler.record(frame.layer, frame.buffer, frame.start, frame.stop, RAW)
+        record, _ = compiler.record(frame.layer, frame.buffer, frame.start, frame.stop, style)
     except compiler.FAILED:
         values = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
-        record = frame.layer.present(values, RAW)
+        record = frame.layer.present(values, style)
     record.update(frame.generated)
+    if "chunk" in record and frame.layer.filter_name == "rabbitmq_stream":
+        from wiredecode.protocols.rabbitmq_stream.chunk import number_offsets
+
+        number_offsets(record["chunk"])
     return {frame.layer.filter_name: record}
 
 
@@ -63,25 +71,27 @@ def field_reader(path: str, type_: Type, records: Records) -> tuple[Reader, Leve
 
     if layer not in DIRECT:
         return from_record, Level.RECORD
-    plans: dict[type[Layer] | None, Reader] = {}
+    plans: dict[type[Layer], Reader] = {}
 
     def read(frame: Frame) -> Values:
-        if frame.layers is not None:
-            return from_record(frame)
+        if frame.layer is None or frame.layer.filter_name != layer:
+            return []
         plan = plans.get(frame.layer)
         if plan is None:
-            plan = plans[frame.layer] = _plan(frame.layer, layer, steps, convert, from_record)
+            plan = plans[frame.layer] = _plan(frame.layer, steps, convert, from_record, records.style.secrets)
         return plan(frame)
 
     return read, Level.FIELDS
 
 
 def _plan(
-    of: type[Layer] | None, layer: str, steps: list[str], convert: Callable[[Values], Values] | None, full: Reader
+    of: type[Layer],
+    steps: list[str],
+    convert: Callable[[Values], Values] | None,
+    full: Reader,
+    secrets: bool,
 ) -> Reader:
     """How to read a field of the frames of one message type, without a record."""
-    if of is None or of.filter_name != layer:
-        return lambda frame: []
     found = _declared(of, steps)
     generated = steps[0] if len(steps) == 1 else ""
     if found is None:
@@ -89,17 +99,31 @@ def _plan(
     if found is ...:
         return full
     kind, coded = found
-    if len(steps) > 1 or _renders(kind):
-        return full if len(steps) > 1 else lambda frame: _presented(frame, kind, steps[0], coded, convert)
+    show = _shower(kind, coded, secrets)
     name = kind.name
 
-    def simple(frame: Frame) -> Values:
-        if name in frame.generated:
-            return [frame.generated[name]]
-        values = frame.values
-        return [values[name]] if name in values else []
+    def shallow(frame: Frame) -> Values:
+        if steps[0] in frame.generated:
+            return _generated(frame, steps[0])
+        if name not in frame.values:
+            return []
+        value = frame.values[name]
+        if show is None:
+            return [value]
+        shown = show(value)
+        values = shown if isinstance(shown, list) else [shown]
+        return convert(values) if convert is not None else values
 
-    return simple
+    return shallow
+
+
+def _shower(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] | None:
+    """What makes of a decoded value the one that records show; None: they show it as it is."""
+    if kind.secret and not secrets:
+        return lambda value: value if value is None else redacted(value)
+    if coded or (isinstance(kind, Number) and type(kind).present is Number.present and not kind.names):
+        return None
+    return lambda value: kind.present(value, KEEP)
 
 
 def _generated(frame: Frame, name: str) -> Values:
@@ -107,17 +131,6 @@ def _generated(frame: Frame, name: str) -> Values:
         return []
     value = frame.generated[name]
     return list(value) if isinstance(value, list) else [value]
-
-
-def _presented(
-    frame: Frame, kind: Kind, name: str, coded: bool, convert: Callable[[Values], Values] | None
-) -> Values:
-    if kind.name not in frame.values:
-        return []
-    value = frame.values[kind.name]
-    shown = present_field(kind, value, RAW, {}).get(name)
-    found = list(shown) if isinstance(shown, list) else [shown]
-    return convert(found) if convert is not None else found
 
 
 def _declared(layer: type[Layer], steps: list[str]) -> Any:
@@ -133,11 +146,6 @@ def _declared(layer: type[Layer], steps: list[str]) -> Any:
             return ...
         return kind, coded
     return None if len(steps) == 1 else ...
-
-
-def _renders(kind: Kind) -> bool:
-    """Whether a record shows another value than the one decoded."""
-    return kind.secret or type(kind).present is not Kind.present
 
 
 def gather(value: Any, steps: list[str], index: int) -> Values:

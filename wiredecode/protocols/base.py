@@ -16,7 +16,7 @@ from wiredecode.frame import Frame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wiredecode.bulk.run import Bulk, Run
+    from wiredecode.bulk.run import Bulk, Run, RunFacts
     from wiredecode.layer import Layer, Style
     from wiredecode.message import Messages
     from wiredecode.net.types import Connection
@@ -132,12 +132,28 @@ class Conversation(ABC):
     Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.
     """
 
+    records_later: ClassVar[bool] = False
+    """Whether :meth:`record` can make the record of a frame that was decoded without a style."""
+
     @abstractmethod
     def decode(self, frame: Frame, style: Style | None) -> None:
         """Decode a frame in place, in the order of completion; with a ``style`` also its record."""
 
+    def record(self, frame: Frame, style: Style) -> None:
+        """Make the record of the frame just decoded: then it is as if it had been decoded with the ``style``."""
+        raise NotImplementedError
+
+    def skip(self, frame: Frame, *, forever: bool) -> bool:
+        """Asked in place of :meth:`decode` about a frame that nobody will see.
+
+        True: nothing that comes later depends on it; its protocol, sender, type and code are filled in. ``forever``:
+        no other frame of the connection will be seen either.
+        """
+        return False
+
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
+        return
 
     def take(self, run: Run, out: Messages | None) -> bool:
         """Decode a run (see :meth:`Protocol.bulk`) as :meth:`decode` would its frames, one after another.
@@ -146,6 +162,10 @@ class Conversation(ABC):
         their messages are in ``out``. False: nothing was done, they must be decoded one by one.
         """
         return False
+
+    def facts(self, run: Run) -> list[RunFacts]:
+        """What summaries tell of a run that was just taken; see :attr:`Bulk.with_facts`."""
+        return []
 
     def sender(self, frame: Frame | Run) -> str | None:
         """``"client"`` or ``"server"``; None while nothing tells."""

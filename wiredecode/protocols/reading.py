@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wiredecode import compiler
+import orjson
+
+from wiredecode import compiler, jsontext
 from wiredecode.fields import Short
 from wiredecode.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.layer import Layer, Style
+
+
+MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
+"""Frames of one type that are remembered, then all are forgotten; and the size of the largest."""
 
 
 class Plan:
     """How frames of one message type are read: its layer, and what its conversation does with it.
 
     ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
-    are nothing unusual, where that is so.
+    are nothing unusual, where that is so. ``as_text``: its conversation copes with ``frame.text`` (see
+    :func:`as_record`) where the style asks for it. ``repeats``: such frames are often said again word for word, so
+    that their texts are worth remembering.
     """
 
-    __slots__ = ("_head", "_record", "_rows", "_style", "_walk", "handler", "layer", "surplus_note", "type")
+    __slots__ = (
+        *("_head", "_known", "_record", "_rows", "_style", "_text", "_walk"),
+        *("as_text", "handler", "layer", "repeats", "surplus_note", "type"),
+    )
 
     def __init__(
         self,
@@ -26,16 +37,22 @@ class Plan:
         name: str | None,
         handler: Callable[[Any, Frame], Any] | None = None,
         surplus_note: str | None = None,
+        *,
+        as_text: bool = False,
+        repeats: bool = False,
     ) -> None:
         self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
+        self.as_text, self.repeats = as_text, repeats
+        self._known: dict[bytes, tuple[dict[str, Any], str]] | None = None
         self._walk: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._rows: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._head: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._style: Style | None = None
         self._record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
+        self._text: jsontext.Decoder | None = None
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
-        """Fill in ``frame.values``, with a style also ``frame.layers``, and what is wrong with its fields.
+        """Fill in ``frame.values``, with a style also its record, and what is wrong with its fields.
 
         ``rows``, without a style: bulk arrays as the rows of their elements; or the values of all fields, where the
         frame is damaged.
@@ -50,11 +67,11 @@ class Plan:
                 frame.values, reached = step(buffer, start, stop)
             else:
                 if self._style is not style:
-                    self._make_record(style)
-                assert self._head is not None and self._record is not None
-                frame.values, _ = self._head(buffer, start, stop)
-                record, reached = self._record(buffer, start, stop)
-                frame.layers = {self.layer.filter_name: record}
+                    self._set_style(style)
+                if self._known is not None and (known := self._known.get(buffer[start:stop])) is not None:
+                    frame.values, frame.text = known
+                    return
+                reached = self._read_record(frame, style) if self._text is None else self._read_text(frame, style)
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and frame.status not in (MALFORMED, PARTIAL):
@@ -70,9 +87,33 @@ class Plan:
         self._rows = compiler.decoder(self.layer, "rows")
         return self._rows
 
-    def _make_record(self, style: Style) -> None:
-        self._head = compiler.decoder(self.layer, "head")
-        self._style, self._record = style, compiler.decoder(self.layer, "record", style)
+    def _set_style(self, style: Style) -> None:
+        self._style, self._record = style, None
+        self._text = jsontext.decoder(self.layer, style) if style.text and self.as_text else None
+        self._known = {} if self._text is not None and self.repeats else None
+
+    def _read_text(self, frame: Frame, style: Style) -> int:
+        buffer, start, stop = frame.buffer, frame.start, frame.stop
+        assert self._text is not None
+        try:
+            frame.values, frame.text, reached = self._text(buffer, start, stop)
+        except compiler.FAILED:
+            return self._read_record(frame, style)
+        if self._known is not None and reached == stop and stop - start <= MAX_KNOWN_BYTES:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[buffer[start:stop]] = frame.values, frame.text
+        return reached
+
+    def _read_record(self, frame: Frame, style: Style) -> int:
+        if self._record is None:
+            self._head = compiler.decoder(self.layer, "head")
+            self._record = compiler.decoder(self.layer, "record", style)
+        assert self._head is not None
+        frame.values, _ = self._head(frame.buffer, frame.start, frame.stop)
+        record, reached = self._record(frame.buffer, frame.start, frame.stop)
+        frame.layers = {self.layer.filter_name: record}
+        return reached
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
         decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop)
@@ -89,6 +130,14 @@ class Plan:
             frame.find("warning", "malformed", "surplus-bytes", message, None, where)
         else:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
+
+
+def as_record(frame: Frame) -> dict[str, Any]:
+    """The record of the layers, also of a frame that was dissected as text."""
+    if frame.text is not None:
+        layers: dict[str, Any] = orjson.loads(f"{frame.text}{jsontext.generated(frame.generated)}}}}}")
+        return layers
+    return frame.layers or {}
 
 
 def tell_problem(frame: Frame, problem: Short | None) -> None:

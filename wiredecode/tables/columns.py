@@ -17,8 +17,10 @@ How a layer is read, field by field, for all frames in one step each:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +32,8 @@ from wiredecode.tables.columns_kinds import Column, Look, NumberColumn, Scope, s
 from wiredecode.tables.columns_presence import Holds, perhaps, presence
 from wiredecode.tables.columns_rows import Bools, Int64s, Rows, Source, spread
 from wiredecode.tables.columns_steps import FIXED, UNLESS, Step, element_starts
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -89,14 +93,26 @@ class Structure(Column):
                 arrays += values
         return arrays
 
-    def steps(self) -> list[Step] | None:
-        program: list[Step] = []
+    def step(self, rows: Rows, scope: Scope) -> None:
         for _, column in self.columns:
+            column.step(rows, scope)
+
+    def steps(self) -> list[Step] | None:
+        """Of two fields of the same form of which always one is there, one step stands for both."""
+        program: list[Step] = []
+        either: OptionalColumn | None = None
+        for _, column in self.columns:
+            if isinstance(column, OptionalColumn) and either is None:
+                either = column
+                continue
             steps = column.steps()
+            if either is not None:
+                steps = either.column.steps() if stands_for(column, either) else None
+                either = None
             if steps is None:
                 return None
             program += steps
-        return merged(program)
+        return None if either is not None else merged(program)
 
 
 def merged(program: list[Step]) -> list[Step]:
@@ -119,6 +135,9 @@ class StructColumn(Column):
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
         return [struct_array(self.structure, self.structure.read(rows, Scope()), len(rows))]
 
+    def step(self, rows: Rows, scope: Scope) -> None:
+        self.structure.step(rows, Scope())
+
     def steps(self) -> list[Step] | None:
         return self.structure.steps()
 
@@ -137,18 +156,33 @@ class OptionalColumn(Column):
         self.names = column.names
 
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        chosen, arrays = self.among(rows, scope, self.column.read)
+        return [spread(array, chosen, len(rows)) for array in arrays]
+
+    def step(self, rows: Rows, scope: Scope) -> None:
+        self.among(rows, scope, self.column.step)
+
+    def among(self, rows: Rows, scope: Scope, act: Callable[[Rows, Scope], T]) -> tuple[Int64s, T]:
+        """Read or step over the field in the rows that have it; which these are."""
         there = scope.there[self.kind.name] = self.holds(rows, scope) & rows.good
         chosen = np.flatnonzero(there)
         if len(chosen) == len(rows):
-            return self.column.read(rows, scope)
+            return chosen, act(rows, scope)
         some, inner = rows.at(chosen), scope.at(chosen)
-        arrays = self.column.read(some, inner)
+        result = act(some, inner)
         rows.moved(chosen, some)
         if self.kind.name in inner.values:
             value = inner.values[self.kind.name]
             scope.values[self.kind.name] = np.zeros(len(rows), value.dtype)
             scope.values[self.kind.name][chosen] = value
-        return [spread(array, chosen, len(rows)) for array in arrays]
+        return chosen, result
+
+
+def stands_for(column: Column, other: OptionalColumn) -> bool:
+    """Whether a field is there exactly where the other one is not, and of the same form."""
+    if not isinstance(column, OptionalColumn) or not isinstance(column.kind.when, Absent):
+        return False
+    return column.kind.when.field == other.kind.name and column.column.steps() == other.column.steps()
 
 
 class RefusedColumn(Column):
@@ -191,7 +225,7 @@ class ArrayColumn(Column):
         if self.kind.size:
             rows.e = np.minimum(ends, rows.p + scope.values[self.kind.size].astype(np.int64))
         limits = rows.e.copy()
-        starts, counts = element_starts(rows, counts, self.least, self.program, self.step)
+        starts, counts = element_starts(rows, counts, self.least, self.program, self.advance)
         rows.e = np.where(rows.good, ends, 0)
         return starts, np.repeat(limits, counts), counts
 
@@ -199,6 +233,7 @@ class ArrayColumn(Column):
         starts, limits, counts = self.starts(rows, scope)
         elements = Rows(rows.source, starts, limits, np.ones(len(starts), np.bool_))
         values = self.element.read(elements, Scope())[0]
+        elements.require(elements.p == following(starts, counts, rows.p))
         if not elements.good.all():
             fits = np.ones(len(rows), np.bool_)
             fits[np.repeat(np.arange(len(rows)), counts)[~elements.good]] = False
@@ -206,8 +241,18 @@ class ArrayColumn(Column):
         offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
         return [pa.ListArray.from_arrays(pa.array(offsets), values)]
 
-    def step(self, rows: Rows) -> None:
-        self.element.read(rows, Scope())
+    def step(self, rows: Rows, scope: Scope) -> None:
+        self.starts(rows, scope)
+
+    def advance(self, rows: Rows) -> None:
+        self.element.step(rows, Scope())
+
+
+def following(starts: Int64s, counts: Int64s, stops: Int64s) -> Int64s:
+    """Where each element has to end: where the next one starts, the last of a row where the array stops."""
+    ends = np.append(starts[1:], 0)
+    ends[np.cumsum(counts)[counts > 0] - 1] = stops[counts > 0]
+    return ends
 
 
 # From declarations to readers.

@@ -22,7 +22,10 @@ from wiredecode.layer import Style
 from wiredecode.tables.columns_rows import HEX, Bools, Int64s, Rows, hexadecimal, lengths, masked, spelled
 from wiredecode.tables.columns_steps import FIXED, Step, sized_step
 
-MEANING = ("read", "emit", "present", "shown", "spell", "decode", "sliced", "emit_value", "code_name", "hidden")
+MEANING = (
+    *("read", "emit", "present", "shown", "spell", "decode", "sliced", "emit_value", "code_name", "hidden"),
+    *("scan", "strict", "emit_token"),
+)
 """What makes a kind read, or show, its values as it does."""
 
 TEXT_TYPE = pa.string()
@@ -60,6 +63,10 @@ class Column(ABC):
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
         """The values of each of ``names``; ``rows`` moves behind the field."""
 
+    def step(self, rows: Rows, scope: Scope) -> None:
+        """Only move behind the field, where that takes less than reading it."""
+        self.read(rows, scope)
+
     def steps(self) -> list[Step] | None:
         """How to step over it, if that can be said without reading other fields."""
         return None
@@ -86,8 +93,11 @@ class NumberColumn(Column):
         return high << 16 | middle << 8 | low
 
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
-        values = scope.values[self.kind.name] = self.values(rows)
-        return self.shown(values, rows)
+        self.step(rows, scope)
+        return self.shown(scope.values[self.kind.name], rows)
+
+    def step(self, rows: Rows, scope: Scope) -> None:
+        scope.values[self.kind.name] = self.values(rows)
 
     def shown(self, values: npt.NDArray[Any], rows: Rows) -> list[pa.Array]:
         return [pa.array(values)]
@@ -195,14 +205,22 @@ class SizedColumn(Column):
             return scope.values[self.kind.length].astype(np.int64)
         return np.full(len(rows), self.kind.length, np.int64)
 
-    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+    def places(self, rows: Rows, scope: Scope) -> tuple[Int64s, Int64s, Bools]:
+        """Where the values start, their sizes, and which rows have one."""
         sizes = self.sizes(rows, scope)
         there = np.ones(len(rows), np.bool_) if self.kind.null is None else sizes != self.kind.null
         rows.require((sizes >= 0) | ~there)
-        starts = rows.advance(np.where(there, sizes, 0))
+        sizes = np.where(there, sizes, 0)
+        starts = rows.advance(sizes)
         there &= rows.good
-        raw = rows.source.slices(starts, np.where(there, sizes, 0))
-        return [masked(column, there) for column in self.shown(raw, rows)]
+        return starts, np.where(there, sizes, 0), there
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        starts, sizes, there = self.places(rows, scope)
+        return [masked(column, there) for column in self.shown(rows.source.slices(starts, sizes), rows)]
+
+    def step(self, rows: Rows, scope: Scope) -> None:
+        self.places(rows, scope)
 
     def shown(self, raw: pa.Array, rows: Rows) -> list[pa.Array]:
         if self.hides:
@@ -223,7 +241,8 @@ class TextColumn(SizedColumn):
         texts = self.decoded(raw, rows)
         return [hidden(np.asarray(pc.utf8_length(texts), np.int64))] if self.hides else [texts]
 
-    def decoded(self, raw: pa.Array, rows: Rows) -> pa.Array:
+    @staticmethod
+    def decoded(raw: pa.Array, rows: Rows) -> pa.Array:
         try:
             return raw.cast(TEXT_TYPE)
         except pa.ArrowInvalid:

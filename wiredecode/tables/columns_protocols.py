@@ -1,6 +1,6 @@
 """Kinds and conditions that only one protocol has, as columns. Importing this module adds them to the tables.
 
-Those of TANK are in :mod:`wiredecode.tables.columns_tank`."""
+Those of TANK are in :mod:`wiredecode.tables.columns_tank`, lines of text in :mod:`wiredecode.tables.columns_text`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from wiredecode.protocols.cursus import kinds as cursus_kinds
 from wiredecode.protocols.pravega import kinds as pravega
 from wiredecode.protocols.rabbitmq_stream import chunk as rabbitmq
 from wiredecode.tables import columns_tank as columns_tank
+from wiredecode.tables import columns_text as columns_text
 from wiredecode.tables.columns_kinds import (
     CARRIED,
     READERS,
@@ -37,6 +38,7 @@ from wiredecode.tables.columns_rows import Bools, Rows, hexadecimal, lengths
 # RabbitMQ Stream: the AMQP 1.0 sections of a message.
 
 DATA_SECTION = b"\x00\x53\x75\xa0"
+MOST = 256
 """A data section of less than 256 bytes; its size is in the next byte."""
 
 
@@ -54,7 +56,7 @@ class AmqpColumn(SizedColumn):
             return [*data, pa.nulls(len(raw), TEXT_TYPE)]
         simple = self.only_data(raw)
         if self.look.style.show == bytes.hex and simple.all():
-            content = hexadecimal(pc.binary_slice(raw, len(DATA_SECTION) + 1))
+            content = hexadecimal(pc.binary_slice(raw, len(DATA_SECTION) + 1, MOST))
             return [*data, pc.binary_join_element_wise('{"data":["', content, '"]}', "")]
         return [*data, pa.array([self.sections(value) for value in raw.to_pylist()], TEXT_TYPE)]
 
@@ -124,8 +126,9 @@ PRESENCES[cursus.PayloadTells] = payload_tells
 class JavaTextColumn(TextColumn):
     """Modified UTF-8 is not UTF-8, but for ASCII: other texts are not plain."""
 
-    def decoded(self, raw: pa.Array, rows: Rows) -> pa.Array:
-        texts = super().decoded(raw, rows)
+    @staticmethod
+    def decoded(raw: pa.Array, rows: Rows) -> pa.Array:
+        texts = TextColumn.decoded(raw, rows)
         rows.require(np.asarray(pc.string_is_ascii(texts), np.bool_))
         return texts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ Bools = npt.NDArray[np.bool_]
 
 HEX = np.frombuffer(b"".join(b"%02x" % octet for octet in range(256)), np.uint16)
 """Two digits for each byte."""
+WHITE = np.isin(np.arange(256), list(b" \t\r\n\v\f"))
+"""Which bytes separate words."""
 MAX_OFFSET = 2**31 - 1
 """Arrow's ``binary`` and ``string`` count their bytes in 32 bits."""
 
@@ -26,6 +29,17 @@ class Source:
     def __init__(self, buffer: bytes) -> None:
         self.buffer = buffer
         self.arrow = pa.py_buffer(buffer)
+
+    @cached_property
+    def newlines(self) -> Int64s:
+        """Where lines end, and as if there was one more at the end."""
+        return np.append(np.flatnonzero(np.frombuffer(self.buffer, np.uint8) == ord("\n")), len(self.buffer))
+
+    @cached_property
+    def blanks(self) -> Int64s:
+        """Where white space is, and as if there was one more at the end."""
+        octets = np.frombuffer(self.buffer, np.uint8)
+        return np.append(np.flatnonzero(WHITE[octets]), len(self.buffer))
 
     def gather(self, code: str, places: Int64s) -> npt.NDArray[Any]:
         """One number at each place; ``code`` is a numpy type with its byte order (``">u4"``). Native order comes back.
@@ -126,6 +140,8 @@ def masked(array: pa.Array, there: Bools) -> pa.Array:
 
 def spread(array: pa.Array, chosen: Int64s, size: int) -> pa.Array:
     """``size`` rows with the array's elements at the chosen ones, and null at the others."""
+    if len(chosen) == size:
+        return array
     places = np.zeros(size, np.int64)
     places[chosen] = np.arange(len(chosen))
     there = np.zeros(size, np.bool_)

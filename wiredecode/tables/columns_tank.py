@@ -140,27 +140,43 @@ class LimitedColumn(Column):
     def __init__(self, column: Column, limit: Callable[[Rows, Scope], Int64s]) -> None:
         self.column, self.limit, self.names = column, limit, column.names
 
-    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
-        limits, ends = self.limit(rows, scope), rows.e.copy()
+    def limits(self, rows: Rows, scope: Scope) -> Int64s:
+        limits = self.limit(rows, scope)
         rows.require((limits >= rows.p) & (limits <= rows.e))
-        rows.e = np.where(rows.good, limits, 0)
+        return np.where(rows.good, limits, 0)
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        limits, ends = self.limits(rows, scope), rows.e
+        rows.e = limits.copy()
         arrays = self.column.read(rows, scope)
         rows.e = np.where(rows.good, ends, 0)
         return arrays
+
+
+class FilledColumn(LimitedColumn):
+    """The part has to be used up."""
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        limits = self.limits(rows, scope)
+        arrays = super().read(rows, scope)
+        rows.require(rows.p == np.where(rows.good, limits, 0))
+        return arrays
+
+    def step(self, rows: Rows, scope: Scope) -> None:
+        rows.p = self.limits(rows, scope)
 
 
 def bounded(kind: kinds.Bounded, look: Look) -> Column | None:
     structure = structure_of(kind.layer, look)
     if structure is None:
         return None
-    return LimitedColumn(StructColumn(kind, structure), lambda rows, scope: rows.p + scope.values[kind.size])
+    return FilledColumn(StructColumn(kind, structure), lambda rows, scope: rows.p + scope.values[kind.size])
 
 
 class HeaderLengthColumn(NumberColumn):
-    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
-        arrays = super().read(rows, scope)
+    def step(self, rows: Rows, scope: Scope) -> None:
+        super().step(rows, scope)
         scope.values[HEADER_END] = rows.p + scope.values[self.kind.name].astype(np.int64)
-        return arrays
 
 
 def in_header(kind: kinds.HeaderArray, look: Look) -> Column | None:

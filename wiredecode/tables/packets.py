@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -13,14 +12,192 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s, PacketBatch
-from wiredecode.capture.errors import CaptureError
+from wiredecode.dissect import Totals
 from wiredecode.net import link
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import endpoint
-from wiredecode.net.ip import IpReader, Packet
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.ip import TCP, IpReader, Packet
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
-from wiredecode.net.names import ethertype_name, linktype_name, protocol_name
-from wiredecode.net.segments import IPV6_FLOW, Segments, from_rows
-from wiredecode.net.headers import HeaderReader
+from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
+from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.tables.schema import packets_schema
+
+Mask = npt.NDArray[np.bool_]
+
+FRAGMENT = "IP fragment"
+"""Why a fragment was not decoded by itself: the packet that completes its datagram has the facts."""
+UDP = 17
+ONE_BY_ONE = np.isin(np.arange(256), (0, 43, 44, TCP, 51, 60, 135, 139, 140))
+"""IP protocol numbers that need a look behind them to know why the packet was not decoded."""
+
+BITS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
+FLAGS = pa.array([" ".join(name for bit, name in enumerate(BITS) if mask >> bit & 1) for mask in range(256)])
+"""Text of each value of TCP's flags (RFC 9293 section 3.1, RFC 3168)."""
+
+
+class Facts:
+    """What is known of n packets, as columns; -1 where there is nothing to know."""
+
+    def __init__(self, size: int) -> None:
+        self.version, self.protocol = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
+        self.ports = np.full((2, size), -1, np.int64)
+        self.high, self.low = np.zeros((2, size), np.uint64), np.zeros((2, size), np.uint64)
+        """Addresses of source and destination as two halves; an IPv4 address is in the lower one."""
+        self.seq, self.ack, self.flags = (np.zeros(size, np.int64) for _ in range(3))
+        self.length, self.captured = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        """TCP payload bytes on the wire and in the capture."""
+        self.tcp = np.zeros(size, np.bool_)
+
+    def take_segments(self, segments: Segments) -> None:
+        """TCP segments; of one that was put together of fragments each fragment has a row, the first counts."""
+        np.add.at(self.length, segments.row, segments.length)
+        np.add.at(self.captured, segments.row, segments.captured)
+        _, first = np.unique(segments.row, return_index=True)
+        rows, ports = segments.row[first], segments.ports[first]
+        self.tcp[rows], self.protocol[rows] = True, TCP
+        self.version[rows] = np.where(ports & IPV6_FLOW, 6, 4)
+        self.ports[:, rows] = ports >> 16 & 0xFFFF, ports & 0xFFFF
+        self.high[:, rows] = segments.source_high[first], segments.target_high[first]
+        self.low[:, rows] = segments.source_low[first], segments.target_low[first]
+        self.seq[rows], self.ack[rows] = segments.seq[first], segments.ack[first]
+        self.flags[rows] = segments.flags[first]
+
+    def take_ip(self, octets: Octets, rows: Int64s, at: Int64s, available: Int64s, version: int) -> Int64s:
+        """Other packets whose IP header starts ``at``, ``available`` bytes before the end; which of them are plain.
+
+        Plain: neither a fragment nor anything else whose transport must be looked for.
+        """
+        whole = (available >= (20 if version == 4 else 40)) & (octets.u8(at) >> 4 == version)
+        rows, at, available = rows[whole], at[whole], available[whole]
+        self.version[rows] = version
+        if version == 4:
+            protocol, header = octets.u8(at + 9), (octets.u8(at) & 15) * 4
+            plain = (octets.u16(at + 6) & 0x3FFF == 0) & (header >= 20) & (available >= header)
+            total = octets.u16(at + 2)
+            plain &= (total >= header) | (total == 0)
+            self.low[:, rows] = octets.u32(at + 12), octets.u32(at + 16)
+        else:
+            protocol, header = octets.u8(at + 6), np.full(len(at), 40, np.int64)
+            plain = np.ones(len(at), np.bool_)
+            self.high[:, rows] = octets.u64(at + 8), octets.u64(at + 24)
+            self.low[:, rows] = octets.u64(at + 16), octets.u64(at + 32)
+        self.protocol[rows] = protocol
+        udp = plain & (protocol == UDP) & (available >= header + 4)
+        ports = octets.u32((at + header)[udp])
+        self.ports[:, rows[udp]] = ports >> 16, ports & 0xFFFF
+        found: Int64s = rows[plain & ~ONE_BY_ONE[protocol]]
+        return found
+
+    def addresses(self, end: int) -> pa.Array:
+        """``address:port`` of the sources (0) or destinations (1), or the address alone."""
+        columns = self.high[end].tolist(), self.low[end].tolist(), self.ports[end].tolist(), self.version.tolist()
+        return pa.array([_address(*row) for row in zip(*columns, strict=True)], pa.string())
+
+
+@lru_cache(maxsize=1 << 16)
+def _address(high: int, low: int, port: int, version: int) -> str | None:
+    if version < 0:
+        return None
+    if port >= 0:
+        return endpoint(high, low, port, version == 6)
+    if version == 6:
+        return socket.inet_ntop(socket.AF_INET6, (high << 64 | low).to_bytes(16))
+    return socket.inet_ntop(socket.AF_INET, low.to_bytes(4))
+
+
+class PacketTable:
+    """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.schema = packets_schema()
+        self.totals = Totals()
+        self._limits = limits or Limits()
+        self._reader = HeaderReader(self._limits, self.totals.not_decoded, self.totals.limits)
+        self._clock = Clock(int(self._limits.hole_seconds * 1e9))
+        self._why: Counter[str] = Counter()
+        self._ip = IpReader(self._limits, self._why, Counter())
+        """Looks once more at packets whose reason the other counted and did not tell."""
+
+    def batch(self, packets: PacketBatch) -> pa.RecordBatch:
+        """One row per packet."""
+        if not len(packets):
+            return pa.RecordBatch.from_pylist([], schema=self.schema)
+        clock = self._clock.advance(packets.time_ns)
+        facts = Facts(len(packets))
+        facts.take_segments(self._reader.read(packets, clock))
+        reasons = self._reasons(packets, facts, clock)
+        self.totals.packets += len(packets)
+        self.totals.tcp_packets = self._reader.tcp_packets
+        return self._batch(packets, facts, reasons)
+
+    def finish(self) -> None:
+        """The capture is over: count the fragments whose rest never came."""
+        self._reader.finish()
+        self.totals.tcp_packets = self._reader.tcp_packets
+
+    def _reasons(self, packets: PacketBatch, facts: Facts, clock: Int64s) -> list[str | None]:
+        """Why each packet was not decoded; also fills in what is known of those."""
+        octets = Octets(packets.buffer)
+        offset, ethertype = link.network_layer(packets, octets, self._limits.vlan_tags)
+        reasons: list[str | None] = [None] * len(packets)
+        left = ~facts.tcp
+        for version, kind in ((4, link.IPV4), (6, link.IPV6)):
+            rows = np.flatnonzero(left & (ethertype == kind))
+            stop = packets.start[rows] + packets.captured[rows]
+            for row in facts.take_ip(octets, rows, offset[rows], stop - offset[rows], version).tolist():
+                reasons[row] = protocol_name(int(facts.protocol[row]))
+                left[row] = False
+        for row in np.flatnonzero(left).tolist():
+            kind = int(ethertype[row])
+            if kind in (link.IPV4, link.IPV6):
+                reasons[row] = self._look_again(packets, row, int(offset[row]), kind, int(clock[row]))
+            else:
+                unknown = kind == link.UNKNOWN_LINKTYPE
+                reasons[row] = linktype_name(int(packets.linktype[row])) if unknown else ethertype_name(kind)
+        return reasons
+
+    def _look_again(self, packets: PacketBatch, row: int, offset: int, kind: int, clock: int) -> str:
+        start, stop = int(packets.start[row]), int(packets.start[row] + packets.captured[row])
+        wire = int(packets.original[row]) - (offset - start)
+        number, time_ns = int(packets.number[row]), int(packets.time_ns[row])
+        self._why.clear()
+        self._ip.read(Packet(packets.buffer[offset:stop], wire, offset, row, number, time_ns, clock), kind)
+        self._ip.take()
+        return next((reason for reason in self._why if reason != FRAGMENT_INCOMPLETE), FRAGMENT)
+
+    def _batch(self, packets: PacketBatch, facts: Facts, reasons: list[str | None]) -> pa.RecordBatch:
+        no_tcp, no_ip = ~facts.tcp, facts.version < 0
+        protocols = facts.protocol.tolist()
+        columns = {
+            "packet": packets.number,
+            "time": packets.time_ns.view("datetime64[ns]"),
+            "interface": packets.interface,
+            "linktype": packets.linktype,
+            "captured": packets.captured,
+            "length": packets.original,
+            "ip_version": _masked(facts.version, no_ip),
+            "src": facts.addresses(0),
+            "dst": facts.addresses(1),
+            "transport": ["TCP" if one == TCP else None if one < 0 else protocol_name(one) for one in protocols],
+            "seq": _masked(facts.seq, no_tcp),
+            "ack": _masked(facts.ack, no_tcp),
+            "flags": FLAGS.take(_masked(facts.flags, no_tcp)),
+            "flags_code": _masked(facts.flags, no_tcp),
+            "payload": _masked(facts.length, no_tcp),
+            "payload_captured": _masked(facts.captured, no_tcp),
+            "not_decoded": reasons,
+        }
+        arrays = [_as(columns[field.name], field.type) for field in self.schema]
+        return pa.record_batch(arrays, schema=self.schema)
+
+
+def _masked(values: Int64s, mask: Mask) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=mask)
+
+
+def _as(column: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column.cast(kind, safe=False) if column.type != kind else column
+    return pa.array(column, kind)

@@ -174,7 +174,7 @@ def _schema(table: str, columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
 
 
 def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The columns named, in the order of the schema; ``layers.nats.subject`` names a member of a structure.
+    """The columns named, in this order; ``layers.nats.subject`` names a member of a structure.
 
     Raises :class:`UnknownColumn`.
     """
@@ -186,7 +186,9 @@ def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
             near = difflib.get_close_matches(column, names, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UnknownColumn(f"there is no column {column}{hint}")
-    return pa.schema(_chosen(schema, "", frozenset(columns)), metadata=schema.metadata)
+    order = [column.split(".")[0] for column in columns]
+    fields = sorted(_chosen(schema, "", frozenset(columns)), key=lambda field: order.index(field.name))
+    return pa.schema(fields, metadata=schema.metadata)
 
 
 def _names(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from wiredecode import compiler
 from wiredecode.fields import Array, Kind, Number, Struct, plain
-from wiredecode.frame import OK, Finding, Frame
+from wiredecode.frame import OK, Finding, Frame, Inner
 from wiredecode.layer import Layer
 from wiredecode.view.escape import escape, shorten
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Run
 
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""
@@ -56,41 +62,82 @@ class SummaryLines:
             text += self._remarks(frame)
         return text + "\n"
 
+    def mixed(self, items: list[Frame | Run], first_ns: int) -> list[str]:
+        """The lines of frames and runs, in the order of their numbers, as :meth:`line` would make them."""
+        lines: list[tuple[int, str]] = []
+        runs: list[Run] = []
+        steps: list[tuple[int, list[int]]] = []
+        """From which number on the address columns are how wide."""
+        for number, item in sorted(((first_number(item), item) for item in items), key=itemgetter(0)):
+            if isinstance(item, Frame):
+                lines.append((number, self.line(item, first_ns)))
+            else:
+                self._way(item)
+                runs.append(item)
+            if not steps or steps[-1][1] is not self._widths:
+                steps.append((number, self._widths))
+        for run in runs:
+            low = 0
+            for (_, widths), (beyond, _) in zip(steps, [*steps[1:], (int(run.numbers[-1]) + 1, [])], strict=True):
+                high = int(np.searchsorted(run.numbers, beyond))
+                if high > low:
+                    lines += self._run(run, range(low, high), way_text(run, widths), first_ns)
+                    low = high
+        lines.sort()
+        return [line for _, line in lines]
+
+    def _run(self, run: Run, wanted: range, way: str, first_ns: int) -> Iterator[tuple[int, str]]:
+        seconds = ((run.time_ns - first_ns) / 1e9).tolist()
+        numbers, kinds = run.numbers.tolist(), run.kinds.tolist()
+        protocols = run.protocols or (run.protocol,) * len(run.types)
+        heads = [f"{way}{protocol}  {kind:<24}" for protocol, kind in zip(protocols, run.types, strict=True)]
+        for facts in run.facts:
+            texts = self._facts_of(facts.layer).column(facts.columns)
+            for row, text, generated in zip(facts.rows.tolist(), texts, facts.generated, strict=True):
+                if row in wanted:
+                    told = self._told(generated) if generated else ""
+                    line = "%7d %11.6f%s%s%s" % (numbers[row], seconds[row], heads[kinds[row]], text, told)  # noqa: UP031
+                    yield numbers[row], (line.rstrip() if line[-1] == " " else line) + "\n"
+
     def facts(self, frame: Frame) -> str:
         """Key facts as `` name=value``, what other frames tell included; escaped."""
         text = self._of(frame.layer, frame.values) if frame.layer is not None else ""
         for inner in frame.inner:
             if inner.layer.facts:
-                text += self._of(inner.layer, compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values)
-        for name, value in frame.generated.items():
+                text += self._of(inner.layer, values_of(inner))
+        return text + self._told(frame.generated) if frame.generated else text
+
+    def _told(self, generated: Mapping[str, Any]) -> str:
+        text = ""
+        for name, value in generated.items():
             if value is not None and value != "good":
                 text += f" {name}={fact(value) if value.__class__ is str else words(value)}"
         return text
 
-    def _of(self, layer: type[Layer], values: Mapping[str, Any]) -> str:
+    def _facts_of(self, layer: type[Layer]) -> Facts:
         facts = self._facts.get(layer)
         if facts is None:
             facts = self._facts[layer] = Facts(layer)
+        return facts
+
+    def _of(self, layer: type[Layer], values: Mapping[str, Any]) -> str:
+        facts = self._facts_of(layer)
         try:
             return facts.quick(values)
         except (KeyError, TypeError):
             return facts.careful(values)
 
-    def _way(self, frame: Frame) -> str:
+    def _way(self, frame: Frame | Run) -> str:
         """What the frames of one direction have in common: connection and addresses."""
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()
-        client = frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
         ends = frame.connection.endpoints
-        left, right = ends[client], ends[1 - client]
-        widths = [max(self._widths[0], len(left)), max(self._widths[1], len(right))]
+        left = left_end(frame)
+        widths = [max(self._widths[0], len(ends[left])), max(self._widths[1], len(ends[1 - left]))]
         if widths != self._widths:
             self._widths = widths
             self._ways.clear()
-        arrow = "→" if frame.side == client else "←"
-        number = f"#{frame.connection.number}"
-        way = f"  {number:<4} {left:>{widths[0]}} {arrow} {right:<{widths[1]}}  "
-        self._ways[frame.connection.number, frame.side, frame.sender] = way
+        way = self._ways[frame.connection.number, frame.side, frame.sender] = way_text(frame, widths)
         return way
 
     def _remarks(self, frame: Frame) -> str:
@@ -105,6 +152,30 @@ class SummaryLines:
 
     def _paint(self, severity: str, text: str) -> str:
         return f"{COLORS[severity]}{text}{RESET}" if self.color else text
+
+
+def first_number(item: Frame | Run) -> int:
+    return item.number if isinstance(item, Frame) else int(item.numbers[0])
+
+
+def left_end(frame: Frame | Run) -> int:
+    """Which endpoint stands on the left: the client, where it is known."""
+    return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
+
+
+def way_text(frame: Frame | Run, widths: list[int]) -> str:
+    left, ends = left_end(frame), frame.connection.endpoints
+    arrow = "→" if frame.side == left else "←"
+    number = f"#{frame.connection.number}"
+    return f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
+
+
+def values_of(inner: Inner) -> Mapping[str, Any]:
+    """The values of a layer inside a frame, of bulk arrays only the count, as far as they can be read."""
+    try:
+        return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
+    except compiler.FAILED:
+        return compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values
 
 
 def remark(finding: Finding) -> str:
@@ -143,6 +214,13 @@ class Facts:
             if value is not ...:
                 text += f" {name}={show(value)}"
         return text
+
+    def column(self, columns: Mapping[str, list[Any]]) -> Iterator[str]:
+        """The same for many frames; ``columns`` have their values by dotted path, absent fields are left out."""
+        plan = [(name, columns[".".join(path)], show) for name, path, show in self._plan if ".".join(path) in columns]
+        form = "".join(f" {name}=%s" for name, _, _ in plan)
+        shown = [values if show is str else map(show, values) for _, values, show in plan]
+        return map(form.__mod__, zip(*shown, strict=True))
 
 
 def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:

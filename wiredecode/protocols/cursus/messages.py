@@ -18,7 +18,9 @@ Row = tuple[Any, ...]
 
 PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
 IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")
-"""How publishes of 2025-11 begin, in an envelope; any other text there is a message as a whole."""
+"""How publishes of 2025-11 begin, in an envelope; any other text there was a message as a whole."""
+OLDEST = (None, "seed")
+"""Dialects of connections that may be of that time."""
 
 
 def add_batch(frame: Frame, found: list[Row] | None, compression: str | None, out: Messages) -> None:
@@ -38,7 +40,11 @@ def add_batch(frame: Frame, found: list[Row] | None, compression: str | None, ou
 
 
 def _add_columns(
-    frame: Frame, values: Mapping[str, Any], columns: Mapping[str, Sequence[Any]], compression: str | None, out: Messages
+    frame: Frame,
+    values: Mapping[str, Any],
+    columns: Mapping[str, Sequence[Any]],
+    compression: str | None,
+    out: Messages,
 ) -> None:
     offsets, bodies = columns.get("offset"), columns["data"]
     if "secret_data" in columns:
@@ -91,13 +97,13 @@ def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None
     if "message" not in named or frame.missing:
         return
     body = _raw(frame.values.get("tail", {}), "message", named["message"])
-    partition, key, number = (named.get(name) for name in ("partition", "key", "seq_num"))
+    key, number = named.get("key"), number_below(named.get("seq_num"), 1 << 64)
     out.add(
         *(frame, PUBLISH, [body]),
         topic=named.get("topic"),
-        partition=partition if isinstance(partition, int) and partition >= 0 else None,
+        partition=number_below(named.get("partition"), 1 << 31),
         keys=None if key is None else [str(key).encode()],
-        sequences=[number] if isinstance(number, int) else None,
+        sequences=None if number is None else [number],
         compression=named.get("compression"),
     )
 
@@ -109,12 +115,14 @@ def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     text: str = named["text"]
     topic = printable(frame.values["envelope_topic"])
     head = PUBLISHED.match(text) or IDEMPOTENT.match(text)
+    if head is None and frame.dialect not in OLDEST:
+        return
     parts = head.groupdict() if head else {}
-    body = _raw(frame.values, "text", text)
+    body, number = _raw(frame.values, "text", text), number_below(int(parts.get("number", -1)), 1 << 64)
     out.add(
         *(frame, PUBLISH, [body[len(head[0].encode()) :] if head else body]),
         topic=parts.get("topic") or topic,
-        sequences=[int(parts["number"])] if "number" in parts else None,
+        sequences=None if number is None else [number],
     )
 
 
@@ -125,8 +133,13 @@ def add_delivered(frame: Frame, named: Mapping[str, Any], topic: Any, partition:
     out.add(
         *(frame, DELIVER, [_raw(frame.values, "text", named["text"])]),
         topic=topic if isinstance(topic, str) else None,
-        partition=partition if isinstance(partition, int) else None,
+        partition=number_below(partition, 1 << 31),
     )
+
+
+def number_below(value: Any, limit: int) -> int | None:
+    """A number that a command names, if it is one that can be meant: -1 leaves the choice to the broker."""
+    return value if isinstance(value, int) and 0 <= value < limit else None
 
 
 def _raw(values: Mapping[str, Any], name: str, shown: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wiredecode import compiler
@@ -41,8 +41,8 @@ def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out:
 
 def add_replicated(frame: Frame, operation: str, subject: str, inner: Inner, out: Messages) -> bool:
     """Stored messages on their way from the leader to a follower; stream and partition are told by the request."""
-    entries = list(compiler.careful(ReplicationResponse, inner.data, 0, len(inner.data)).values["entries"])
-    whole = [entry for entry in entries if "headers" in entry]
+    values = compiler.careful(ReplicationResponse, inner.data, 0, len(inner.data)).values
+    whole = [entry for entry in values.get("entries", ()) if "value" in entry]
     if not whole:
         return False
     out.add(
@@ -52,10 +52,10 @@ def add_replicated(frame: Frame, operation: str, subject: str, inner: Inner, out
         keys=[entry["key"] for entry in whole],
         offsets=[entry["offset"] for entry in whole],
         times_ns=[entry["timestamp"] for entry in whole],
-        headers=[headers_of(entry["headers"]) for entry in whole],
+        headers=[headers_of(entry.get("headers", ())) for entry in whole],
     )
     return True
 
 
-def headers_of(headers: list[Mapping[str, Any]]) -> list[Header]:
+def headers_of(headers: Iterable[Mapping[str, Any]]) -> list[Header]:
     return [(printable(header.get("key", "")), header.get("value") or b"") for header in headers]

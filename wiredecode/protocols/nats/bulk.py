@@ -57,18 +57,22 @@ PRIVATE = (b"_", b"$SYS")
 class NatsBulk(Bulk):
     """Messages without a reply subject: all others are requests, or belong to them."""
 
+    with_facts = (PUB, MSG)
     types = ("", "PUB", "HPUB", "MSG", "HMSG", *["Publish"] * 2 * OPERATIONS, *["Ack"] * OPERATIONS)
     protocols = ("", *["nats"] * OPERATIONS, *["liftbridge"] * 3 * OPERATIONS)
 
     def cut(self, data: bytes) -> Cut:
-        if not COMPILED:
-            return cut_in_python(data)
-        most = len(data) // SMALLEST_FRAME
-        starts, kinds = np.empty(most + 1, np.int64), np.empty(most, np.uint8)
-        at = np.empty((most, COLUMNS), np.int64)
-        spans, found, heads = np.empty(10, np.int64), np.empty(PARTS, np.int64), np.empty((1, 4), np.int64)
-        n = kernels.cut_operations(view(data), starts, kinds, at, spans, found, heads)
-        return Cut(starts[: n + 1], kinds[:n], {AT: at[:n]})
+        return cut_by_kernel(data) if COMPILED else cut_in_python(data)
+
+
+def cut_by_kernel(data: bytes) -> Cut:
+    """All plain operations."""
+    most = len(data) // SMALLEST_FRAME
+    starts, kinds = np.empty(most + 1, np.int64), np.empty(most, np.uint8)
+    at = np.empty((most, COLUMNS), np.int64)
+    spans, found, heads = np.empty(10, np.int64), np.empty(PARTS, np.int64), np.empty((1, 4), np.int64)
+    n = kernels.cut_operations(view(data), starts, kinds, at, spans, found, heads)
+    return Cut(starts[: n + 1], kinds[:n], {AT: at[:n]})
 
 
 def cut_in_python(data: bytes) -> Cut:

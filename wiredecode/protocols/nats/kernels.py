@@ -33,6 +33,7 @@ def word(name: bytes) -> int:
 W_PUB, W_MSG, W_HPUB, W_HMSG = word(b"PUB "), word(b"MSG "), word(b"HPUB"), word(b"HMSG")
 W_RMSG, W_LMSG = word(b"RMSG"), word(b"LMSG")
 W_SUB, W_PING, W_PONG, W_OK, W_UNSU = word(b"SUB "), word(b"PING"), word(b"PONG"), word(b"+OK\r"), word(b"UNSU")
+W_INFO, W_ERR, W_CONN, W_NECT = word(b"INFO"), word(b"-ERR"), word(b"CONN"), word(b"NECT")
 W_ROUTE_SUB, W_ROUTE_UNSUB, W_LEAF_SUB, W_LEAF_UNSUB = word(b"RS+ "), word(b"RS- "), word(b"LS+ "), word(b"LS- ")
 W_MAGIC = word(b"\xb9\x0e\x43\xb4")
 W_SYSTEM = word(b"$SYS")
@@ -50,8 +51,10 @@ def word_at(b: UInt8s, p: int) -> int:
 @kernel
 def is_line(b: UInt8s, p: int, first: int) -> bool:
     """Whether an operation of one line, as all known programs write it, begins here."""
-    if first == W_PING or first == W_PONG or first == W_OK or first == W_SUB:
+    if first == W_PING or first == W_PONG or first == W_OK or first == W_SUB or first == W_INFO or first == W_ERR:
         return True
+    if first == W_CONN:
+        return p + 7 <= len(b) and word_at(b, p + 3) == W_NECT
     if first == W_UNSU:
         return p + 6 <= len(b) and b[p + 4] == 0x42 and b[p + 5] == BLANK
     return first == W_ROUTE_SUB or first == W_ROUTE_UNSUB or first == W_LEAF_SUB or first == W_LEAF_UNSUB

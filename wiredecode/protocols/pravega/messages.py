@@ -28,9 +28,8 @@ def add_messages(frame: Frame, events: Events | None, single: Single | None, out
     if base is None:
         out.add(frame, operation, bodies, topic=segment)
     elif events.key == "offset":
-        base -= HEADER.size
-        known = base >= 0 and base + len(source) < LIMIT
-        out.add(frame, operation, bodies, topic=segment, offsets=[base + at for at, _ in bounds] if known else None)
+        known, front = 0 <= base < LIMIT - len(source), base - HEADER.size
+        out.add(frame, operation, bodies, topic=segment, offsets=[front + at for at, _ in bounds] if known else None)
     else:
         known = base >= 0 and base + len(bodies) <= LIMIT
         out.add(frame, operation, bodies, topic=segment, sequences=range(base, base + len(bodies)) if known else None)

@@ -291,8 +291,9 @@ class Shipped:
             return
         found = len(walked.bounds)
         frame.generate("event_count", found)
-        first = last - found + 1 if count in (None, found) else None
-        self.events = Events(data, walked.bounds, base=first) if found else None
+        first = last - found + 1
+        known = count in (None, found) and first >= NO_VALUE
+        self.events = Events(data, walked.bounds, base=first if known else None) if found else None
 
     def _conditional(self, frame: Frame) -> None:
         """ConditionalAppend: one event, with its header or, long ago, as a blob that holds both."""

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.bulk.kernel import kernel, view
-from wiredecode.bulk.run import Bulk, Cut, Run, UInt8s
+from wiredecode.bulk.run import Bulk, Cut, Run, RunFacts, UInt8s
+from wiredecode.layer import Layer
 from wiredecode.message import DELIVER, PUBLISH, Coded, Column, Slices, from_milliseconds
+from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2, Publish, PublishConfirm
 
 if TYPE_CHECKING:
     from wiredecode.message import Messages
@@ -117,6 +119,7 @@ def locate(
 class RabbitMQBulk(Bulk):
     """Publish (1), PublishConfirm (2), Deliver (3: version 1, 4: version 2)."""
 
+    with_facts = (PUBLISH_KIND, CONFIRM_KIND, DELIVER_KIND, DELIVER_V2_KIND)
     types = ("", "Publish", "PublishConfirm", "Deliver", "Deliver")
 
     def cut(self, data: bytes) -> Cut:
@@ -194,3 +197,37 @@ def add_messages(run: Run, ids: UInt8s, streams: dict[int, str], out: Messages) 
     offsets = numbers + index.astype(np.uint64)
     columns: dict[str, Column] = {"offset": offsets, "timestamp": from_milliseconds(written)}
     out.add_run(run, rows, index=index, operation=DELIVER, topic=topic, body=body, **columns)
+
+
+def facts(conversation: RabbitMQConversation, run: Run) -> list[RunFacts]:
+    """See :meth:`Conversation.facts`."""
+    told = []
+    ids = np.frombuffer(run.buffer, np.uint8)[run.starts + 8]
+    for kind, (layer, number, bindings) in READ_AS.items():
+        rows = np.flatnonzero(run.kinds == kind)
+        if len(rows):
+            table = getattr(conversation, bindings).table
+            generated = [table[each].generated for each in ids[rows].tolist()]
+            columns = {number: ids[rows].tolist(), **counts_of(run, kind, rows)}
+            told.append(RunFacts(layer, rows, columns, generated))
+    return told
+
+
+def counts_of(run: Run, kind: int, rows: Int64s) -> dict[str, list[int]]:
+    counts = run.parts["count"][rows].tolist()
+    if kind == PUBLISH_KIND:
+        return {"messages": counts}
+    if kind == CONFIRM_KIND:
+        return {"publishing_ids": ((run.stops - run.starts)[rows] // 8 - 1).tolist()}
+    chunks = chunks_of(run)[rows].tolist()
+    ids = [int.from_bytes(run.buffer[chunk + 24 : chunk + 32], "big") for chunk in chunks]
+    return {"chunk.chunk_id": ids, "chunk.num_entries": counts, "chunk.num_records": counts}
+
+
+READ_AS: dict[int, tuple[type[Layer], str, str]] = {
+    PUBLISH_KIND: (Publish, "publisher_id", "publishers"),
+    CONFIRM_KIND: (PublishConfirm, "publisher_id", "publishers"),
+    DELIVER_KIND: (Deliver, "subscription_id", "subscriptions"),
+    DELIVER_V2_KIND: (DeliverV2, "subscription_id", "subscriptions"),
+}
+"""Layer of each kind, its field with an id, and what knows the streams of these ids."""

@@ -22,7 +22,7 @@ from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run
+    from wiredecode.bulk.run import Run, RunFacts
     from wiredecode.message import Messages
 
 NAME = "rabbitmq_stream"
@@ -135,6 +135,29 @@ class RabbitMQConversation(Conversation):
         if style is not None:
             self._finish_record(frame)
 
+    records_later = True
+
+    def record(self, frame: Frame, style: Style) -> None:
+        if frame.layer is None:
+            return
+        findings, status = frame.findings, frame.status
+        plan = RECORD_PLANS.get((frame.layer, frame.type))
+        if plan is None:
+            plan = RECORD_PLANS[frame.layer, frame.type] = Plan(frame.layer, frame.type)
+        plan.read(frame, style)
+        frame.findings, frame.status = findings, status  # told once
+        self._finish_record(frame)
+
+    def skip(self, frame: Frame, *, forever: bool) -> bool:
+        if self.client is None or not frame.offset or frame.missing:
+            return False
+        code = HEADER.unpack_from(frame.buffer, frame.start)[1]
+        if code not in names.KEYS or not (forever or code in PASSING):
+            return False
+        frame.protocol, frame.code, frame.type = NAME, code, names.KEYS[code]
+        frame.sender = "client" if frame.side == self.client else "server"
+        return True
+
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.rabbitmq_stream.messages import add_messages
 
@@ -145,11 +168,20 @@ class RabbitMQConversation(Conversation):
 
         return take(self, run, out)
 
+    def facts(self, run: Run) -> list[RunFacts]:
+        from wiredecode.protocols.rabbitmq_stream.bulk import facts
+
+        return facts(self, run)
+
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
         Plan(layer, "PROXY").read(frame, style)
 
     def _finish_record(self, frame: Frame) -> None:
+        if frame.text is not None:
+            if "chunk" in frame.values:
+                self._finish_text(frame)
+            return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
             return
@@ -157,14 +189,21 @@ class RabbitMQConversation(Conversation):
         entries = record.get("messages")
         if "chunk" in record:
             entries = record["chunk"].get("entries")
-            records = number_offsets(record["chunk"])
-            if frame.status == OK and records != record["chunk"]["num_records"]:
-                message = f"the entries hold {records} messages, the chunk says {record['chunk']['num_records']}"
-                frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
+            self._check_records(frame, record["chunk"], number_offsets(record["chunk"]))
         for index, entry in enumerate(entries or ()):
             if "sub_batch" in entry and "problem" in entry["sub_batch"]:
                 message = f"sub-batch {index}: {entry['sub_batch']['problem']}"
                 frame.find("warning", "malformed", "sub-batch", message, "sub_batch")
+
+    def _finish_text(self, frame: Frame) -> None:
+        """The same for texts: they have no sub-batches, and the generated fields follow when they are written."""
+        chunk = frame.values["chunk"]
+        self._check_records(frame, chunk, chunk["num_entries"] if chunk["chunk_type"] in names.CHUNK_TYPES else 0)
+
+    def _check_records(self, frame: Frame, chunk: Mapping[str, Any], records: int) -> None:
+        if frame.status == OK and records != chunk["num_records"]:
+            message = f"the entries hold {records} messages, the chunk says {chunk['num_records']}"
+            frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
 
     # Who is who.
 
@@ -405,6 +444,12 @@ class RabbitMQConversation(Conversation):
     }
 
 
+PASSING = frozenset({0x0002, 0x0003, 0x0004, 0x0008, 0x0009, 0x0017})
+"""Commands that later frames do not depend on: Publish, PublishConfirm, PublishError, Deliver, Credit, Heartbeat."""
+RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
+"""How the records of frames are made later."""
+CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}
+"""Publish, PublishConfirm, PublishError, Deliver and StoreOffset: each is new; other frames repeat word for word."""
 PLANS: dict[int, Plan] = {}
 """How to read each key and version (its low 16 bits) that was met."""
 
@@ -413,7 +458,9 @@ def make_plan(code: int, version: int) -> Plan:
     surplus = "some clients write an offset for every type" if code == 0x801A else None
     unknown = UnknownSasl if code & ~names.RESPONSE_BIT == 19 else Unknown
     layer = LAYERS.get((code, version), unknown)
-    return Plan(layer, names.KEYS.get(code), RabbitMQConversation.HANDLERS.get(code), surplus)
+    repeats = code not in CARRYING
+    handler = RabbitMQConversation.HANDLERS.get(code)
+    return Plan(layer, names.KEYS.get(code), handler, surplus, as_text=True, repeats=repeats)
 
 
 def tell_unknown(frame: Frame, code: int, version: int) -> None:

@@ -136,8 +136,8 @@ class Contents:
                 for each, message in enumerate(messages, number):
                     message["sequence_number"] = each & MASK64
         self.first = number if self.first is None else min(number, self.first)
-        self.last = last if self.last is None else max(last, self.last)
-        return last + 1
+        self.last = min(MASK64, last if self.last is None else max(last, self.last))
+        return last + 1 & MASK64
 
     def _unusual(self, bundle: dict[str, Any], raw: dict[str, Any] | None, messages: Any, path: str) -> Any:
         """Extra flags, compression, messages that do not fit; return the messages."""

@@ -1,0 +1,253 @@
+"""Messages of Cursus as rows: batches in all layouts, compressed or damaged, and messages as text in each dialect."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import pytest
+
+from tests.net.craft import batches
+from tests.protocols.message_rows import Row, agree, expected, mutated, rows
+from tests.protocols.test_cursus_surprises import C, S, cmd, framed
+from tests.support import Part, craft, dissect, every
+from wiredecode.capture import open_capture
+from wiredecode.frame import Frame
+from wiredecode.protocols.cursus import Cursus
+from wiredecode.protocols.cursus.batch import BATCHES, batch_layer, message_fields
+from wiredecode.protocols.cursus.body import MAX_DECOMPRESSED_BYTES
+
+FOLDER = Path(__file__).parent.parent.parent / "captures" / "cursus"
+CAPTURES = sorted(FOLDER.glob("*.pcap"))
+PORT = 9000
+END = 2**64 - 1
+PUBLISHING = ("PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT")
+
+
+def said(frame: Frame) -> Iterator[Row]:
+    """The messages of a frame by its record; of texts those that commands name."""
+    layers = frame.layers or {}
+    record = layers.get("cursus_batch") or layers.get("cursus", {})
+    compression = layers.get("cursus_compressed", {}).get("compression")
+    if frame.type in PUBLISHING and "message" in record and not frame.missing:
+        key, sequence = record.get("key"), record.get("seq_num")
+        chosen = isinstance(record.get("partition"), int) and record["partition"] >= 0
+        place = frame.number, "publish", record.get("topic"), record["partition"] if chosen else None
+        sequence = sequence if isinstance(sequence, int) else None
+        body = record["message"].encode()
+        yield Row(*place, None if key is None else key.encode(), None, sequence, None, compression, body)
+    elif frame.type in ("Batch", "INTERNAL_BATCH"):
+        yield from of_batch(frame, record, compression)
+
+
+def of_batch(frame: Frame, record: dict[str, Any], compression: str | None) -> Iterator[Row]:
+    dialect = frame.dialect if frame.dialect in BATCHES else "cur"
+    last = message_fields(dialect, False)[-1].name
+    messages = [each for each in record.get("messages", ()) if last in each]
+    placed = any(each.get("offset") for each in messages)
+    operation = "deliver" if frame.sender == "server" or (frame.sender is None and placed) else "publish"
+    for each in messages:
+        key = each["key"].encode() if "key" in each else None
+        offset = each.get("offset") if placed or operation == "deliver" else None
+        body = each["data"].encode() if each["data"].startswith("<") else bytes.fromhex(each["data"])
+        place = frame.number, operation, record["topic"], record["partition"]
+        yield Row(*place, key, offset, each["seq"], None, compression, body)
+
+
+def packets(*turns: tuple[int, bytes], size: int = 1460) -> list[bytes]:
+    return craft([Part(1, side, data) for side, data in turns], every(size), server_port=PORT)
+
+
+def talk(*turns: tuple[int, bytes]) -> list[Row]:
+    """The rows of a conversation; they must be what the records say."""
+    agree(packets(*turns), Cursus, said)
+    return rows(batches(packets(*turns)), Cursus())
+
+
+def texts(*turns: tuple[int, bytes]) -> list[Row]:
+    """The rows of a conversation in text, of which records say nothing but the text."""
+    return rows(batches(packets(*turns)), Cursus())
+
+
+def batch(dialect: str = "cur", *bodies: bytes, topic: str = "orders", **fields: Any) -> bytes:
+    layer = batch_layer(dialect)
+    element = layer.fields_desc[-1].element.layer
+    partition = "10" if dialect == "seed" else 10
+    return bytes(layer(topic=topic, partition=partition, messages=[element(data=body, **fields) for body in bodies]))
+
+
+def column(found: list[Row], name: str) -> list[Any]:
+    return [getattr(row, name) for row in found]
+
+
+# Captures.
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_the_rows_of_a_capture_are_what_its_records_say(path: Path) -> None:
+    assert rows(open_capture([path]), Cursus()) == expected(open_capture([path]), Cursus(), said)
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_there_are_as_many_as_client_and_broker_say(path: Path) -> None:
+    truth = json.loads(path.with_suffix(".truth.json").read_text())
+    told = [frame.get("decode", {}) for stream in truth["streams"] for frame in stream["frames"]]
+    if "frames_by_status" in truth:  # derived: only which frames are whole is told
+        return
+    published = sum(each.get("command") in PUBLISHING for each in told)
+    wanted = published + sum(each["count"] for each in told if each.get("kind") == "batch")
+    assert len(rows(open_capture([path]), Cursus())) == wanted
+
+
+@pytest.mark.parametrize("name", ["comp-gzip", "consume", "txn"])
+def test_damaged_frames_give_the_messages_that_are_whole(name: str) -> None:
+    run = dissect(open_capture([FOLDER / f"{name}.pcap"]), known=(Cursus(),))
+    assert sum(agree(mutated(run, seed, 10, PORT), Cursus, said) for seed in range(6)) > 0
+    assert agree(mutated(run, 1, 0, PORT), Cursus, said, snaplen=300) > 0
+
+
+# Batches.
+
+
+@pytest.mark.parametrize("dialect", BATCHES)
+def test_every_layout_of_a_batch(dialect: str) -> None:
+    found = talk((C, batch(dialect, b"a", b"", seq=END)), (C, batch(dialect, b"c")))
+    assert [(row.topic, row.partition, row.sequence, row.body) for row in found] == [
+        ("orders", 10, END, b"a"),
+        ("orders", 10, END, b""),
+        ("orders", 10, 0, b"c"),
+    ]
+    assert column(found, "operation") == ["publish"] * 3
+    assert column(found, "offset") == [None] * 3
+
+
+def test_what_a_broker_sends_has_offsets() -> None:
+    found = talk((C, cmd("CONSUME topic=orders partition=10 offset=0")), (S, batch("cur", b"a", offset=0, key="k")))
+    found += talk((C, cmd("LIST")), (S, batch("cur", b"b", offset=END)))
+    assert [(row.operation, row.offset, row.key) for row in found] == [("deliver", 0, b"k"), ("deliver", END, b"")]
+
+
+@pytest.mark.parametrize(("offset", "operation"), [(0, "publish"), (5, "deliver")])
+def test_offsets_tell_the_direction_where_nothing_else_does(offset: int, operation: str) -> None:
+    data = batch("cur", b"a", b"b", offset=offset)
+    late = craft([Part(1, 0, data * 3)], every(1460), server_port=PORT, handshake=False)
+    assert column(rows(batches(late), Cursus()), "operation") == [operation] * 6
+
+
+def test_an_empty_batch() -> None:
+    assert talk((C, batch("cur")), (C, batch("cur", b"a")))[0].frame == 2
+
+
+@pytest.mark.parametrize(("codec", "compress"), [("gzip", gzip.compress), ("snappy", cramjam.snappy.compress_raw)])
+def test_compressed_batches(codec: str, compress: Any) -> None:
+    found = talk((C, framed(bytes(compress(batch("cur", b"a" * 90, b"b")[4:])))))
+    assert [(row.compression, row.body) for row in found] == [(codec, b"a" * 90), (codec, b"b")]
+
+
+def test_compressed_batches_that_are_cut_or_too_large() -> None:
+    inner = batch("cur", bytes(MAX_DECOMPRESSED_BYTES))[4:]
+    assert talk((C, cmd("LIST")), (C, framed(gzip.compress(inner, 1)))) == []
+    assert talk((C, cmd("LIST")), (C, framed(gzip.compress(batch("cur", bytes(900))[4:])[:-9]))) == []
+
+
+def test_a_batch_forwarded_between_brokers() -> None:
+    payload = base64.b64encode(batch("cur", b"a", b"b", seq=3)[4:]).decode()
+    found = talk((C, cmd(f"INTERNAL_BATCH internal_token=s3 payload={payload}")))
+    assert [(row.topic, row.partition, row.sequence, row.body) for row in found] == [
+        ("orders", 10, 3, b"a"),
+        ("orders", 10, 3, b"b"),
+    ]
+    assert talk((C, cmd("INTERNAL_BATCH internal_token=s3 payload=???"))) == []
+
+
+def test_a_message_that_holds_a_token_is_hidden() -> None:
+    found = talk((C, batch("cur", b"hello auth_token=s3cret", b"plain")))
+    assert column(found, "body") == [b"<redacted 23 bytes>", b"plain"]
+
+
+def test_names_and_keys_that_are_no_text() -> None:
+    data = batch("cur", b"a", key="kkk").replace(b"kkk", b"k\xff\xfe").replace(b"orders", b"order\xff")
+    found = rows(batches(packets((C, data))), Cursus())
+    assert [(row.topic, row.key) for row in found] == [("order\\xff", b"k\xff\xfe")]
+
+
+def test_a_batch_with_a_length_too_many() -> None:
+    data = batch("cur", b"first", b"second!")
+    broken = data.replace(b"\0\0\0\7second!", b"\0\0\1\7second!")
+    assert column(talk((C, cmd("LIST")), (C, broken)), "body") == [b"first"]
+
+
+def test_a_hole_in_the_middle_of_a_batch() -> None:
+    bodies = [bytes([index]) * 300 for index in range(12)]
+    sent = packets((C, batch("cur", *bodies)), (C, batch("cur", b"z")), size=1000)
+    del sent[5]  # handshake, two segments, and then this one
+    source = list(batches(sent))
+    found = rows(source, Cursus())
+    assert found == expected(source, Cursus(), said)
+    assert column(found, "body") == [*bodies[:5], b"z"]
+
+
+# Text.
+
+
+def test_publishing_commands() -> None:
+    found = talk(
+        (C, cmd("PUBLISH topic=t partition=2 key=k producerId=p seqNum=18446744073709551615 message=a  b=c")),
+        (C, cmd("TXN_PUBLISH transactional_id=x topic=out seqNum=1 message=two")),
+        (C, cmd("APPEND_STREAM topic=s key=order-1 version=1 message={}")),
+        (C, framed(gzip.compress(b"\0\0PUBLISH topic=t message=packed"))),
+        (C, cmd("PUBLISH topic=t")),
+    )
+    assert [row[2:] for row in found] == [
+        ("t", 2, b"k", None, END, None, None, b"a  b=c"),
+        ("out", None, None, None, 1, None, None, b"two"),
+        ("s", None, b"order-1", None, None, None, None, b"{}"),
+        ("t", None, None, None, None, None, "gzip", b"packed"),
+    ]
+
+
+@pytest.mark.parametrize("number", ["-1", "abc", "18446744073709551616"])
+def test_partitions_and_numbers_that_are_none(number: str) -> None:
+    row = texts((C, cmd(f"TXN_PUBLISH topic=out partition={number} seqNum={number} message=a")))[0]
+    assert (row.partition, row.sequence) == (None, None)
+
+
+def test_bytes_that_are_no_text_stay_what_they_are() -> None:
+    assert texts((C, framed(b"\0\0PUBLISH topic=t message=a\xff\0b")))[0].body == b"a\xff\0b"
+
+
+def test_a_token_behind_message_is_hidden() -> None:
+    assert texts((C, cmd("PUBLISH topic=t message=x auth_token=s3 y")))[0].body == b"x auth_token=<redacted 2 bytes> y"
+
+
+def test_publishing_and_consuming_in_2025() -> None:
+    found = texts(
+        (C, framed(b"\0\5adminPUBLISH orders hello there")),
+        (C, framed(b"\0\5adminPUBLISH_IDEMPOTENT orders p1 7 0 once")),
+        (C, framed(b"\0\6ordersPUBLISH:1:other:a:b")),
+        (C, framed(b"\0\6ordersIDEMPOTENT:1:p1:8:0:c")),
+        (C, framed(b"\0\6ordersbare")),
+    )
+    assert [(row.topic, row.sequence, row.body) for row in found] == [
+        ("orders", None, b"hello there"),
+        ("orders", 7, b"once"),
+        ("other", None, b"a:b"),
+        ("orders", 8, b"c"),
+        ("orders", None, b"bare"),
+    ]
+    consume = framed(b"\0\6ordersCONSUME orders 1 0 g")
+    delivered = texts((C, consume), (S, framed("hello")), (S, framed("world")))
+    assert [row[1:4] + row[-1:] for row in delivered] == [
+        ("deliver", "orders", 1, b"hello"),
+        ("deliver", "orders", 1, b"world"),
+    ]
+
+
+def test_texts_that_are_no_messages() -> None:
+    assert texts((C, cmd("LIST x=1")), (C, cmd("CREATE topic=t")), (C, framed(b"\0\5adminDELATE topic=t"))) == []
+    assert texts((C, cmd("LIST")), (S, framed("a, b")), (C, cmd("HELP")), (S, framed("OK messages=3"))) == []

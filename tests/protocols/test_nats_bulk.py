@@ -1,0 +1,484 @@
+"""The bulk reader of NATS and Liftbridge against the row decoder: where it cuts, its rows, the state it leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import crc32c
+import numpy as np
+import pytest
+
+from tests.protocols.nats_vectors import VECTORS
+from tests.support import Part, dialogue, dissect
+from wiredecode.bulk.kernel import PURE, view
+from wiredecode.bulk.run import Cut, Run
+from wiredecode.capture import open_capture
+from wiredecode.frame import NOTHING, OK, Frame
+from wiredecode.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
+from wiredecode.net.types import Connection
+from wiredecode.protocols.liftbridge import kernels as envelopes
+from wiredecode.protocols.liftbridge.names import MAGIC
+from wiredecode.protocols.nats import Nats, bulk, kernels
+from wiredecode.protocols.nats.conversation import NatsConversation
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+FILES = sorted(path for folder in ("nats", "liftbridge") for path in (CAPTURES / folder).glob("*.pcap"))
+WHOLE = [path for path in FILES if not any(word in path.name for word in ("snap96", "drop1pct", "midconn"))]
+
+INFO = b'INFO {"server_id":"N","client_id":1,"max_payload":100000}\r\n'
+CONNECT = b'CONNECT {"verbose":false,"lang":"go"}\r\n'
+BLOCK = b"NATS/1.0\r\nNats-Msg-Id: 1\r\nEmpty:\r\n\r\n"
+
+
+def member(number: int, value: bytes) -> bytes:
+    assert len(value) < 128
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def envelope(message: bytes, *, kind: int = 0, sealed: bool = True) -> bytes:
+    if not sealed:
+        return MAGIC + bytes([0, 8, 0, kind]) + message
+    return MAGIC + bytes([0, 12, 1, kind]) + crc32c.crc32c(message).to_bytes(4, "big") + message
+
+
+PUBLISHED = member(2, b"key") + member(3, b"value") + b"\x20" + varint(1_700_000_000_000_000_000) + member(5, b"orders")
+PUBLISHED += b"\x30\x02" + member(9, member(1, b"n") + member(2, b"\xff\0")) + member(9, member(1, b"m"))
+
+
+def asking(number: int) -> bytes:
+    """An envelope with a message that wants an ack."""
+    wanted = member(10, b"acks.1") + member(11, b"id-%d" % number) + b"\x60\x01"
+    return envelope(b"\x08" + b"\xff" * 9 + b"\x01" + PUBLISHED + wanted)
+
+
+def acked(number: int, more: bytes = b"") -> bytes:
+    """The envelope with its ack."""
+    wanted = member(5, b"acks.1") + member(6, b"id-%d" % number)
+    return envelope(member(1, b"orders") + b"\x20\x05" + wanted + b"\x40" + varint(1 << 60) + more, kind=1)
+
+
+def pub(payload: bytes, subject: bytes = b"a.b", block: bytes = b"") -> bytes:
+    if block:
+        return b"HPUB %s %d %d\r\n%s%s\r\n" % (subject, len(block), len(block + payload), block, payload)
+    return b"PUB %s %d\r\n%s\r\n" % (subject, len(payload), payload)
+
+
+def msg(payload: bytes, subject: bytes = b"a.b", sid: bytes = b"1", block: bytes = b"") -> bytes:
+    if block:
+        return b"HMSG %s %s %d %d\r\n%s%s\r\n" % (subject, sid, len(block), len(block + payload), block, payload)
+    return b"MSG %s %s %d\r\n%s\r\n" % (subject, sid, len(payload), payload)
+
+
+PLAIN = {
+    "PUB": pub(b"body"),
+    "PUB without a body": pub(b""),
+    "PUB of line ends": pub(b"\r\nPUB x 1\r\n"),
+    "HPUB": pub(b"body", block=BLOCK),
+    "MSG": msg(b"body"),
+    "HMSG": msg(b"body", block=BLOCK),
+    "leading zeros": b"PUB a 0004\r\nbody\r\n",
+    "published": pub(envelope(PUBLISHED)),
+    "published without CRC": msg(envelope(PUBLISHED, sealed=False)),
+    "published, nothing left in": pub(envelope(b"", sealed=False)),
+    "published with NATS headers": msg(envelope(PUBLISHED), block=BLOCK),
+    "wants no ack": pub(envelope(member(3, b"v") + member(10, b"acks") + b"\x60\x02")),
+    "wants an ack": pub(asking(1)),
+    "ack": msg(acked(1), b"acks.1"),
+    "ack with NATS headers": msg(acked(1), b"acks.1", block=BLOCK),
+}
+"""What must be of a kind."""
+NOT_PLAIN = {
+    "reply": b"PUB a reply 4\r\nbody\r\n",
+    "inbox": pub(b"body", b"_INBOX.abc"),
+    "inbox inside": pub(b"body", b"raft.request._INBOX.abc"),
+    "system account": pub(b"body", b"$SYS.REQ.USER.AUTH"),
+    "lower case": b"pub a 4\r\nbody\r\n",
+    "two blanks": b"PUB  a 4\r\nbody\r\n",
+    "tab": b"PUB\ta 4\r\nbody\r\n",
+    "blank at the end": b"PUB a 4 \r\nbody\r\n",
+    "bare LF": b"PUB a 4\nbody\r\n",
+    "not ASCII": pub(b"body", "ä".encode()),
+    "wrong end": b"PUB a 4\r\nbodyXX",
+    "ten digits": b"PUB a 0000000004\r\nbody\r\n",
+    "status": pub(b"", block=b"NATS/1.0 503\r\n\r\n"),
+    "secret header": pub(b"", block=b"NATS/1.0\r\nAuthorization: x\r\n\r\n"),
+    "secret header by its end": msg(b"", block=b"NATS/1.0\r\nMy-Token: x\r\n\r\n"),
+    "other block": pub(b"", block=b"NATS/2.0\r\na: b\r\n\r\n"),
+    "header without colon": pub(b"", block=b"NATS/1.0\r\nabc\r\n\r\n"),
+    "block beyond the size": b"HPUB a 20 4\r\nbody\r\n",
+    "RMSG": b"RMSG $G a 4\r\nbody\r\n",
+    "SUB": b"SUB a 1\r\n",
+    "UNSUB": b"UNSUB 1\r\n",
+    "PING": b"PING\r\n",
+    "PONG with more": b"PONGO\r\n",
+    "+OK": b"+OK\r\n",
+    "-ERR": b"-ERR 'x'\r\n",
+    "bad CRC": pub(envelope(PUBLISHED)[:-1] + b"\0"),
+    "cut header": pub(MAGIC + b"\0\x08\0"),
+    "unknown version": pub(MAGIC + b"\x01\x08\0\0"),
+    "header extension": pub(MAGIC + b"\0\x09\0\0\0"),
+    "replication request": pub(envelope(member(1, b"a"), kind=2)),
+    "fields in another order": pub(envelope(member(3, b"v") + member(2, b"k"))),
+    "field twice": pub(envelope(member(3, b"v") + member(3, b"v"))),
+    "unknown field": pub(envelope(member(13, b"v"))),
+    "field beyond the end": pub(envelope(b"\x1a\x05v")),
+    "stream not UTF-8": pub(envelope(member(5, b"\xff"))),
+    "refused": msg(acked(1, b"\x50\x02")),
+    "header in another order": pub(envelope(member(9, member(2, b"v") + member(1, b"k")))),
+}
+"""What must be left to the row decoder."""
+
+
+def check_cut(data: bytes) -> Cut:
+    """Both ways of cutting agree with each other and with ``split``."""
+    ends = Nats().split(data).ends
+    cut, simple = bulk.cut_by_kernel(data), bulk.cut_in_python(data)
+    count = len(cut.kinds)
+    assert cut.starts.tolist() == [0, *ends[:count]]
+    assert simple.starts.tolist() == [0, *ends]
+    for index in np.flatnonzero(simple.kinds[:count]).tolist():
+        assert simple.kinds[index] == cut.kinds[index]
+        kind = simple.kinds[index]
+        columns = [column for column in range(kernels.COLUMNS) if kind >= kernels.MSG or column not in (2, 3)]
+        assert simple.parts[bulk.AT][index, columns].tolist() == cut.parts[bulk.AT][index, columns].tolist()
+    return cut
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_messages_are_recognised(name: str) -> None:
+    assert check_cut(PLAIN[name] + b"PING\r\n").kinds[0] != 0
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_what_is_not_plain_is_left_to_the_row_decoder(name: str) -> None:
+    assert check_cut(NOT_PLAIN[name] + PLAIN["PUB"]).kinds[:1].sum() == 0
+
+
+def test_vectors_are_cut_as_split_cuts_them() -> None:
+    for vector in VECTORS:
+        check_cut(vector.raw)
+        check_cut(vector.raw + PLAIN["MSG"])
+
+
+STREAM = b"".join([*PLAIN.values(), *NOT_PLAIN.values()][::3]) + PLAIN["HMSG"]
+
+
+def test_every_truncation_of_a_stream() -> None:
+    for stop in range(len(STREAM)):
+        check_cut(STREAM[:stop])
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    out = bytearray(data)
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(out))
+        if chance.random() < 0.5:
+            out[at] = chance.choice(b"\r\n 059_.$\xff\x00AM:") if chance.random() < 0.7 else chance.randrange(256)
+        else:
+            out[at : at + chance.randint(0, 4)] = chance.randbytes(chance.randint(0, 2))
+    return bytes(out)
+
+
+def test_mutations_are_cut_as_split_cuts_them() -> None:
+    chance = random.Random(4)
+    messages = [*PLAIN.values(), *NOT_PLAIN.values()]
+    for _ in range(300 if os.environ.get(PURE) else 1500):
+        chosen = b"".join(chance.choice(messages) for _ in range(3))
+        check_cut(mutated(chosen, chance))
+
+
+def test_the_checksum_of_every_length() -> None:
+    data = random.Random(1).randbytes(40)
+    for stop in range(len(data)):
+        expected = crc32c.crc32c(data[1:stop])
+        assert envelopes.checksum(view(data), min(1, stop), stop) == expected
+        for function in (envelopes.sliced_checksum, envelopes.sliced_checksum.py_func):  # type: ignore[attr-defined]
+            assert function(np.frombuffer(data, np.uint8), min(1, stop), stop) == expected
+
+
+# Taking: everything is decoded twice, one by one and with runs, and must come out the same.
+
+
+@dataclass
+class Outcome:
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    frames: dict[int, Frame] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    state: Any = None
+
+    @property
+    def taken(self) -> int:
+        return sum(map(len, self.runs))
+
+
+def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Outcome:
+    """Decode parts of connections in their order; ``least``: the shortest run, None: no runs."""
+    protocol, out, outcome = Nats(), Messages() if messages else None, Outcome()
+    talks: dict[int, NatsConversation] = {}
+    reached: dict[tuple[int, int], int] = {}
+    number = 0
+    for part in parts:
+        if part.connection not in talks:
+            connection = Connection(part.connection, ("a", "b"), (40000, 4222), initiator=0)
+            talks[part.connection] = conversation = protocol.conversation(connection, None)
+            conversation.hand_on = []
+        conversation = talks[part.connection]
+        base = reached.get((part.connection, part.side), 0)
+        number = play(conversation, protocol, part, base, least, number, out, outcome)
+        reached[part.connection, part.side] = base + len(part.data)
+    if out is not None:
+        outcome.rows = [row for piece in out.parts for row in rows_of(piece)]
+        assert out.count == len(outcome.rows)
+    outcome.state = state_of(protocol, talks)
+    return outcome
+
+
+def play(
+    conversation: NatsConversation,
+    protocol: Nats,
+    part: Part,
+    base: int,
+    least: int | None,
+    number: int,
+    out: Messages | None,
+    outcome: Outcome,
+) -> int:
+    cut = bulk.cut_by_kernel(part.data) if least is not None else None
+    ends = protocol.split(part.data).ends
+    starts, low = [0, *ends[:-1]], 0
+    while low < len(ends):
+        high = low + 1
+        if cut is not None and low < len(cut.kinds) and cut.kinds[low]:
+            while high < len(cut.kinds) and cut.kinds[high]:
+                high += 1
+            if high - low >= (least or 0):
+                run = run_of(conversation, part, base, cut, low, high, number)
+                if conversation.take(run, out):
+                    outcome.runs.append(run)
+                    number, low = number + high - low, high
+                    continue
+        for start, stop in zip(starts[low:high], ends[low:high], strict=True):
+            number += 1
+            where = (part.data, start, stop, base + start, stop - start, 0)
+            frame = Frame(conversation.connection, part.side, *where, [number], number, number, number)
+            frame.number = number
+            conversation.decode(frame, None)
+            if out is not None:
+                conversation.messages(frame, out)
+            outcome.frames[number] = frame
+            conversation.hand_on.clear()
+        low = high
+    return number
+
+
+def run_of(conversation: NatsConversation, part: Part, base: int, cut: Cut, low: int, high: int, number: int) -> Run:
+    numbers = np.arange(number + 1, number + 1 + high - low)
+    columns = {name: column[low:high] for name, column in cut.parts.items()}
+    where = (conversation.connection, part.side, part.data, base, cut.starts[low:high], cut.starts[low + 1 : high + 1])
+    return Run(*where, cut.kinds[low:high], columns, numbers, numbers, numbers, numbers, numbers, numbers, numbers)
+
+
+NAMES = ("topic", "partition", "key", "offset", "sequence", "timestamp", "headers", "body")
+
+
+def rows_of(piece: FrameMessages | RunMessages) -> Iterator[dict[str, Any]]:
+    """Plain rows."""
+    if isinstance(piece, RunMessages):
+        numbers = piece.run.numbers[piece.rows].tolist()
+        columns = {name: listed(piece.columns.get(name), len(numbers)) for name in ("index", "operation", *NAMES)}
+        for place, number in enumerate(numbers):
+            yield {"number": number} | {name: column[place] for name, column in columns.items()}
+        return
+    lists = (piece.keys, piece.offsets, piece.sequences, piece.times_ns, piece.headers, piece.bodies)
+    for index in range(len(piece.bodies)):
+        key, offset, sequence, time, headers, body = (None if column is None else column[index] for column in lists)
+        values = (piece.topic, piece.partition, key, offset, sequence, time, headers, body)
+        told = {"number": piece.frame.number, "index": index, "operation": piece.operation}
+        yield told | dict(zip(NAMES, values, strict=True))
+
+
+def listed(column: Any, count: int) -> list[Any]:
+    if isinstance(column, Slices):
+        spans = zip(column.starts.tolist(), column.stops.tolist(), strict=True)
+        return [None if start < 0 else column.buffer[start:stop] for start, stop in spans]
+    if isinstance(column, Coded):
+        return [column.values[code] for code in column.codes.tolist()]
+    if isinstance(column, Valid):
+        told = zip(column.values.tolist(), column.valid.tolist(), strict=True)
+        return [value if valid else None for value, valid in told]
+    if isinstance(column, HeaderLists):
+        pairs = list(zip(listed(column.keys, 0), listed(column.values, 0), strict=True))
+        lists = zip(column.stops.tolist(), column.stops.tolist()[1:], column.valid.tolist(), strict=False)
+        return [[(key.decode(), value) for key, value in pairs[a:b]] if valid else None for a, b, valid in lists]
+    return [column] * count
+
+
+def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
+    """All that conversations and memories know, to be compared."""
+    inner = protocol.memory.inner.get("liftbridge")
+    if inner is not None:
+        inner.originals.settle()
+    shared = (
+        None
+        if inner is None
+        else (
+            *(list(inner.originals.known.items()), list(inner.exchanges.items()), inner.forgets),
+            *(list(inner.namespaces), list(inner.raft.dials)),
+        )
+    )
+    each = {
+        number: (
+            *(talk.sides, talk.client, talk.link, talk.verbose, list(talk.subscriptions.items()), list(talk.ended)),
+            *(talk.connected, talk.max_payload, talk.whole),
+        )
+        for number, talk in talks.items()
+    }
+    return list(protocol.memory.requests.items()), shared, each
+
+
+def compare(parts: list[Part], *, least: int = 1) -> Outcome:
+    """With runs all comes out as without; the outcome with runs."""
+    slow, fast = drive(parts, least=None), drive(parts, least=least)
+    key = lambda row: (row["number"], row["index"])  # noqa: E731
+    assert sorted(fast.rows, key=key) == slow.rows
+    assert fast.state == slow.state
+    for number, frame in fast.frames.items():
+        assert said(frame) == said(slow.frames[number])
+    for run in fast.runs:
+        for number, kind in zip(run.numbers.tolist(), run.kinds.tolist(), strict=True):
+            frame = slow.frames[number]
+            assert (frame.status, frame.findings, frame.sender is None) == (OK, (), False)
+            assert (frame.type, frame.protocol) == (bulk.NatsBulk.types[kind], bulk.NatsBulk.protocols[kind])
+            linked = frame.expects_response or frame.request is not None
+            assert not linked or kind > kernels.ASKING * kernels.OPERATIONS
+    return fast
+
+
+def said(frame: Frame) -> Any:
+    links = (frame.request, frame.expects_response, frame.latency_ns)
+    told = dict(frame.generated) if frame.generated is not NOTHING else {}
+    return frame.type, frame.code, frame.status, frame.findings, frame.values, frame.sender, frame.dialect, links, told
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in WHOLE])
+def test_captures_with_runs_give_what_they_give_one_by_one(path: Path) -> None:
+    parts = dialogue(dissect(open_capture([path]), known=(Nats(),), style=None))
+    for part in parts:
+        check_cut(part.data)
+    taken = compare(parts).taken
+    assert taken or path.stem not in PLAIN_CAPTURES
+
+
+PLAIN_CAPTURES = {"03-pubsub", "06-headers", "08-pipelined-small", "10-split-writes", "30-lb-publish-ack"}
+
+
+def opened(*more: Part, sub: bytes = b"SUB > 1\r\nSUB x 2\r\n") -> list[Part]:
+    return [Part(1, 1, INFO), Part(1, 0, CONNECT + sub), *more]
+
+
+def test_all_kinds_of_messages_in_runs() -> None:
+    client = b"".join(raw for raw in PLAIN.values() if raw.startswith((b"PUB", b"HPUB")))
+    server = b"".join(raw for raw in PLAIN.values() if raw.startswith((b"MSG", b"HMSG")))
+    run = compare(opened(Part(1, 0, client * 2), Part(1, 1, server * 2), Part(1, 0, client), Part(1, 1, server)))
+    assert run.taken == 3 * len(PLAIN)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_conversations(seed: int) -> None:
+    chance = random.Random(seed)
+    client = [*[raw for raw in PLAIN.values() if raw.startswith((b"PUB", b"HPUB"))], b"PING\r\n", b"UNSUB 2 9\r\n"]
+    server = [*[raw for raw in PLAIN.values() if raw.startswith((b"MSG", b"HMSG"))], b"PONG\r\n", b"+OK\r\n"]
+    others = list(NOT_PLAIN.values())
+    parts = opened()
+    for turn in range(30):
+        side = chance.randrange(2)
+        chosen = [chance.choice(server if side else client) for _ in range(chance.randrange(1, 12))]
+        if chance.random() < 0.3:
+            chosen.append(chance.choice(others))
+        if chance.random() < 0.3:
+            chosen += [pub(asking(turn)), pub(b"%d" % turn, b"t.%d" % turn)]
+        parts.append(Part(1, side, b"".join(chosen)))
+    compare(parts, least=chance.choice((1, 2, 5)))
+
+
+REFUSED = {
+    "verbose": [Part(1, 1, INFO), Part(1, 0, CONNECT.replace(b"false", b"true")), Part(1, 0, PLAIN["PUB"] * 2)],
+    "before CONNECT": [Part(1, 1, INFO), Part(1, 0, PLAIN["PUB"] * 2)],
+    "too large": opened(Part(1, 0, pub(b"x" * 100_001))),
+    "not subscribed": opened(Part(1, 1, msg(b"x", sid=b"7"))),
+    "last delivery": opened(Part(1, 0, b"UNSUB 2 3\r\n"), Part(1, 1, msg(b"x", sid=b"2") * 4)),
+    "answer": opened(Part(1, 0, b"PUB q answers 1\r\nx\r\n"), Part(1, 1, msg(b"x", b"answers"))),
+    "raft": opened(Part(1, 0, pub(b"x", b"ns.raft.metadata.join"))),
+    "of a stream of its own": opened(Part(1, 0, pub(envelope(PUBLISHED), b"liftbridge-default.activity.x"))),
+    "another type expected": opened(Part(1, 0, pub(envelope(PUBLISHED), b"liftbridge-default.ack.x"))),
+    "ack of replication": opened(Part(1, 0, pub(acked(1), b"liftbridge-default.s.0.replicate"))),
+    "both directions in one": opened(Part(1, 0, PLAIN["PUB"] + PLAIN["MSG"])),
+    "on a route": [Part(1, 1, INFO), Part(1, 0, b'CONNECT {"cluster":"c"}\r\n'), Part(1, 0, PLAIN["PUB"] * 2)],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_runs_with_something_to_tell_are_not_taken(name: str) -> None:
+    assert compare(REFUSED[name]).taken == 0
+
+
+def test_bytes_before_a_run_were_lost() -> None:
+    parts = opened(Part(1, 0, PLAIN["PUB"]))
+    protocol = Nats()
+    conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
+    conversation.verbose = None
+    run = run_of(conversation, parts[-1], 10, bulk.cut_by_kernel(PLAIN["PUB"]), 0, 1, 0)
+    assert not conversation.take(run, None)
+    conversation.sides[0].reached = 10
+    assert conversation.take(run, None)
+    assert conversation.sides[0].reached == 10 + len(PLAIN["PUB"])
+
+
+def test_roles_are_learnt_from_the_first_of_a_run() -> None:
+    for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
+        protocol = Nats()
+        conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
+        assert conversation.take(run_of(conversation, Part(1, side, raw), 0, bulk.cut_by_kernel(raw), 0, 1, 0), None)
+        assert conversation.client == client
+
+
+def test_acks_are_only_taken_where_links_do_not_matter() -> None:
+    parts = opened(Part(1, 0, pub(asking(1)) * 2))
+    assert drive(parts, least=1, messages=False).taken == 0
+
+
+def test_more_is_published_than_is_remembered() -> None:
+    parts = opened()
+    for start in range(0, 24_000, 6_000):
+        numbers = range(start, start + 6_000)
+        bodies = [envelope(b"\x1a\x04%04x" % (number % 11_000), sealed=False) for number in numbers]
+        messages = [pub(body, b"s.%d" % (number % 7)) for number, body in zip(numbers, bodies, strict=True)]
+        parts.append(Part(1, 0, b"".join(messages)))
+    taken = drive(parts, least=1)
+    assert taken.taken == 24_000
+    assert taken.state == drive(parts, least=None, messages=False).state
+
+
+def test_without_a_compiler_all_is_the_same() -> None:
+    """The kernels as plain Python, in a process of their own."""
+    if os.environ.get(PURE):
+        pytest.skip("this is that process")
+    chosen = "recognised or left_to or mutations or all_kinds or random or not_taken or roles or 30-lb"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "-k", chosen]
+    done = subprocess.run(command, env=os.environ | {PURE: "1"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from tests.tables.freeze import FROZEN, lines
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Boolean,
+    Flags,
+    Is,
+    Optional,
+    Struct,
+    Text,
+    Timestamp,
+    UInt8,
+    UInt16,
+    UInt64,
+    Uuid,
+)
+from wiredecode.layer import Layer
+from wiredecode.protocols import registry
+from wiredecode.tables import MissingPyarrow, require_pyarrow, schema
+
+ADVICE = (
+    "A column was removed or has another type: that breaks who reads the tables. Undo it, or count VERSION of "
+    "wiredecode/tables/schema.py up, say so in CHANGELOG.md and docs/tables.md, and run: python -m tests.tables.freeze"
+)
+
+
+def test_no_frozen_column_is_gone_or_of_another_type() -> None:
+    assert set(FROZEN.read_text().splitlines()) - set(lines()) == set(), ADVICE
+
+
+def test_new_columns_are_written_down() -> None:
+    added = set(lines()) - set(FROZEN.read_text().splitlines())
+    assert added == set(), "new columns are welcome; write them down with: python -m tests.tables.freeze"
+
+
+def test_every_column_stands_once_and_may_be_null() -> None:
+    assert len(lines()) == len({line.rsplit(" ", 1)[0] for line in lines()})
+    assert all(field.nullable for field in schema.frames_schema())
+
+
+def test_metadata_names_table_and_version() -> None:
+    for table in (schema.frames_schema(), schema.messages_schema(), schema.packets_schema()):
+        assert table.metadata[b"wiredecode.schema"] == b"1"
+    assert schema.frames_schema().metadata[b"wiredecode.table"] == b"frames"
+
+
+class Pair(Layer):
+    fields_desc: ClassVar[list[Any]] = [UInt16("key", names={1: "one"}), Text("value")]
+
+
+class Everything(Layer):
+    filter_name = "everything"
+    fields_desc: ClassVar[list[Any]] = [
+        UInt64("number"),
+        UInt8("kind", names={1: "one"}),
+        Flags("flags", names={1: "first"}),
+        Boolean("truth"),
+        Timestamp("at"),
+        Uuid("id"),
+        Text("secret", secret=True),
+        Binary("hidden", secret=True),
+        Binary("data"),
+        Struct("pair", Pair),
+        Array("pairs", Pair),
+        Array("numbers", UInt16("number")),
+    ]
+
+
+def test_each_kind_of_field_has_its_type() -> None:
+    pair = pa.struct([("key", pa.string()), ("key_code", pa.uint16()), ("value", pa.string())])
+    assert schema.arrow_type(Everything) == pa.struct(
+        [
+            ("number", pa.uint64()),
+            ("kind", pa.string()),
+            ("kind_code", pa.uint8()),
+            ("flags", pa.list_(pa.string())),
+            ("truth", pa.bool_()),
+            ("at", pa.timestamp("ms", "UTC")),
+            ("id", pa.string()),
+            ("secret", pa.string()),
+            ("hidden", pa.string()),
+            ("data", pa.binary()),
+            ("pair", pair),
+            ("pairs", pa.list_(pair)),
+            ("numbers", pa.list_(pa.uint16())),
+        ]
+    )
+
+
+def test_bytes_shown_as_text_are_text_in_the_schema() -> None:
+    assert schema.arrow_type(Everything, "hex").field("data").type == pa.string()
+    assert pa.binary() not in {field.type for field in schema.messages_schema("base64")}
+    assert not any(line.endswith(" binary") for line in map(str, schema.frames_schema("hex").field("layers").type))
+
+
+JSON = schema.json_field("x")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "both"),
+    [
+        (pa.uint8(), pa.uint8(), pa.uint8()),
+        (pa.uint8(), pa.uint32(), pa.uint32()),
+        (pa.uint8(), pa.int8(), pa.int16()),
+        (pa.uint32(), pa.int32(), pa.int64()),
+        (pa.uint64(), pa.int8(), None),
+        (pa.string(), pa.uint8(), None),
+        (pa.bool_(), pa.uint8(), None),
+        (pa.binary(), pa.string(), None),
+        (pa.list_(pa.uint8()), pa.list_(pa.uint16()), pa.list_(pa.uint16())),
+        (pa.list_(pa.uint8()), pa.uint8(), None),
+        (pa.struct([("a", pa.int8())]), pa.struct([("b", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())])),
+        (pa.struct([("a", pa.int8())]), pa.string(), None),
+    ],
+    ids=str,
+)
+def test_two_fields_of_one_name_share_a_column(one: pa.DataType, two: pa.DataType, both: pa.DataType | None) -> None:
+    for first, second in ((one, two), (two, one)):
+        found = schema.merged(pa.field("x", first), pa.field("x", second))
+        assert schema.is_json(found) == (both is None)
+        if both is not None and not pa.types.is_struct(both):
+            assert found.type == both
+
+
+def test_json_text_stays_json_text_and_names_of_numbers_stay_names() -> None:
+    enumeration = pa.field("x", pa.string(), metadata=schema.ENUMERATION)
+    assert schema.is_json(schema.merged(pa.field("x", pa.string()), JSON))
+    assert schema.is_json(schema.merged(JSON, pa.field("x", pa.string())))
+    assert schema.is_enumeration(schema.merged(pa.field("x", pa.string()), enumeration))
+
+
+def test_a_structure_inside_itself_ends_as_json_text() -> None:
+    class Nested(Layer):
+        fields_desc: ClassVar[list[Any]] = [UInt8("more")]
+
+    Nested.fields_desc = [UInt8("more"), Optional(Struct("inner", Nested), Is("more", 1))]
+    kind, depth = schema.arrow_type(Nested), 0
+    while pa.types.is_struct(kind):
+        kind, depth = kind.field("inner").type, depth + 1
+    assert depth == schema.MAX_DEPTH + 1
+
+
+# One protocol, one type, some columns.
+
+
+def members(found: pa.Schema, *path: str) -> list[str]:
+    kind = found.field("layers").type
+    for name in path:
+        kind = kind.field(name).type
+    return [field.name for field in kind]
+
+
+def test_a_schema_of_one_protocol_has_its_layers_and_those_it_carries() -> None:
+    assert members(schema.type_schema("tank")) == ["tank", "other"]
+    assert {"nats", "liftbridge", "raft"} <= set(members(schema.type_schema("liftbridge")))
+    assert schema.type_schema("no such protocol") == schema.frames_schema()
+
+
+def test_a_schema_of_one_type_has_the_fields_of_all_its_versions() -> None:
+    whole, some = schema.type_schema("rabbitmq_stream"), schema.type_schema("rabbitmq_stream", "Publish")
+    assert {"publisher_id", "messages", "stream", "other"} <= set(members(some, "rabbitmq_stream"))
+    assert "virtual_host" in members(whole, "rabbitmq_stream")
+    assert "virtual_host" not in members(some, "rabbitmq_stream")
+    messages = some.field("layers").type.field("rabbitmq_stream").type.field("messages").type.value_type
+    assert {"filter_value", "amqp"} <= {field.name for field in messages}  # of version 2, and of the hints
+    assert schema.type_schema("cursus", "CREATE") == schema.type_schema("cursus")
+
+
+def test_columns_are_chosen_by_name_members_too_and_come_as_asked() -> None:
+    chosen = schema.select(schema.frames_schema(), ["type", "layers.nats.subject", "layers.tank", "frame"])
+    assert chosen.names == ["type", "layers", "frame"]
+    assert members(chosen) == ["tank", "nats"] or members(chosen) == ["nats", "tank"]
+    assert members(chosen, "nats") == ["subject"]
+    assert chosen.metadata == schema.frames_schema().metadata
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(schema.UnknownColumn, match=r"no column layers\.nats\.subjct; did you mean layers\.nats\.subj"):
+        schema.select(schema.frames_schema(), ["frame", "layers.nats.subjct"])
+
+
+# Other packages.
+
+
+@pytest.fixture
+def kv_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    about = tmp_path / "kv-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[wiredecode.protocols]\nkv = tests.toy.kv:KV\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.known.cache_clear()
+    yield
+    registry.known.cache_clear()
+    sys.path_importer_cache.pop(str(tmp_path), None)
+
+
+@pytest.mark.usefixtures("kv_installed")
+def test_a_protocol_of_another_package_has_its_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"key", "value", "code", "code_code", "other"} <= set(members(schema.frames_schema(), "kv"))
+    assert "kv" not in members(schema.type_schema("nats"))
+    from tests.toy.kv import KV
+
+    generated = {"kv.age": "s since it was set", "kv.hops": "brokers it passed"}
+    monkeypatch.setattr(KV, "generated", generated)
+    monkeypatch.setattr(KV, "column_types", {"kv.age": "uint32"})
+    schema._layers.cache_clear()
+    kv = schema.type_schema("kv").field("layers").type.field("kv").type
+    assert kv.field("age").type == pa.uint32()
+    assert schema.is_json(kv.field("hops"))  # nobody says what it is
+    schema._layers.cache_clear()
+
+
+def test_every_generated_field_of_this_package_has_a_type_of_its_own() -> None:
+    from wiredecode.tables.hints import hints
+
+    for protocol in registry.protocols():
+        told = hints(protocol)
+        for name in protocol.generated_fields():
+            assert told[name] != "json" or name in JSON_GENERATED, name
+
+
+JSON_GENERATED = {"pravega.whole", "raft.entries.raft_log", "raft.entries.configuration"}
+
+
+def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_pyarrow()
+    monkeypatch.setattr("wiredecode.tables.find_spec", lambda name: None)
+    with pytest.raises(MissingPyarrow, match=r"^tables need pyarrow.*pip install 'wiredecode\[arrow\]'$"):
+        require_pyarrow()

@@ -1,0 +1,275 @@
+"""Captures from Python: ``wiredecode.read`` (docs/python.md)."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from wiredecode.capture import CaptureError, open_capture
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.dissect import Totals
+    from wiredecode.frame import Frame
+    from wiredecode.identify import DecodeAs
+    from wiredecode.net.limits import Limits
+
+Path_ = str | os.PathLike[str] | BinaryIO
+Item = TypeVar("Item")
+
+FRAMES, MESSAGES, PACKETS = "frames", "messages", "packets"
+LEVELS = (FRAMES, MESSAGES, PACKETS)
+RAW = "raw"
+SHOWN = 10
+"""Frames of a capture that a notebook shows."""
+
+
+class DamagedCapture(UserWarning):
+    """Part of a capture could not be read; what came before it is in the result."""
+
+
+def read(
+    paths: Path_ | Iterable[Path_],
+    *,
+    level: str = FRAMES,
+    columns: Sequence[str] | None = None,
+    decode_as: Mapping[int, str] | None = None,
+    bytes: str = RAW,  # noqa: A002 - as --bytes
+    show_secrets: bool = False,
+    limits: Mapping[str, float] | None = None,
+    strict: bool = True,
+) -> Dissection:
+    """Dissect captures; nothing is opened before the result is used.
+
+    paths: a file name, several (one capture in time order), ``-`` for standard input, or binary file objects.
+    level: what iterating and tables give, ``frames``, ``messages`` or ``packets``. columns: of tables, such as
+    ``["time", "type", "layers.nats.subject"]``. decode_as: what is spoken on a port, ``{15552: "rabbitmq_stream"}`` or
+    ``"nats/3"`` with a dialect. bytes: how tables hold bytes: ``raw``, or text as ``hex``, ``base64``, ``text``,
+    ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
+    ``--limit`` has them. strict: damage raises CaptureError, after everything before it came out; otherwise it is a
+    DamagedCapture warning.
+
+    Raises ValueError for a wrong argument.
+    """
+    several = [paths] if isinstance(paths, str | os.PathLike) or hasattr(paths, "read") else list(paths)
+    if level not in LEVELS:
+        raise ValueError(f"no level is called {level!r}; there is {', '.join(LEVELS)}")
+    known = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
+    return Dissection(
+        paths=known,  # type: ignore[arg-type]
+        level=level,
+        columns=None if columns is None else list(columns),
+        decode_as=_decode_as(decode_as or {}),
+        bytes=bytes,
+        show_secrets=show_secrets,
+        limits=_limits(limits or {}),
+        strict=strict,
+    )
+
+
+@dataclass(repr=False, eq=False)
+class Dissection:
+    """Captures, dissected as often as asked: made by :func:`read`.
+
+    Iterating gives Frame objects one by one, in order, or dictionaries at the levels ``messages`` and ``packets``. It is
+    an Arrow stream too (``__arrow_c_stream__``): polars, pandas, DuckDB and pyarrow take it as it is.
+    """
+
+    paths: list[str | BinaryIO]
+    level: str
+    columns: list[str] | None
+    decode_as: dict[int, DecodeAs]
+    bytes: str
+    show_secrets: bool
+    limits: Limits
+    strict: bool
+    errors: list[CaptureError] = field(default_factory=list)
+    """What the last run could not read."""
+    _counted: Any = None
+    _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._started(self._frames() if self.level == FRAMES else self._rows())
+
+    def frames(self) -> Dissection:
+        """The same captures at the level of frames."""
+        return self._at(FRAMES)
+
+    def messages(self) -> Dissection:
+        """The same captures at the level of messages: a row per published or delivered message."""
+        return self._at(MESSAGES)
+
+    def packets(self) -> Dissection:
+        """The same captures at the level of packets."""
+        return self._at(PACKETS)
+
+    def _at(self, level: str) -> Dissection:
+        if level == self.level:
+            return self
+        return replace(self, level=level, columns=None, errors=[], _counted=None, _running=weakref.WeakSet())
+
+    # Frames and rows.
+
+    def _frames(self) -> Generator[Frame]:
+        from wiredecode.dissect import Dissector
+        from wiredecode.view.single import style
+
+        shown = style(show_secrets=self.show_secrets)
+        dissector = self._counted = Dissector(decode_as=self.decode_as, limits=self.limits, style=shown)
+        yield from self._whole(dissector.frames(open_capture(self.paths)))
+
+    def _rows(self) -> Generator[dict[str, Any]]:
+        from wiredecode.export.rows import rows
+
+        for batch in self.batches():
+            yield from rows(batch, lambda data: data)
+
+    def _whole(self, items: Iterable[Item]) -> Generator[Item]:
+        """The items; damage is raised or told after the last one."""
+        self.errors = []
+        try:
+            yield from items
+        except CaptureError as error:
+            self.errors = error.errors
+            if self.strict:
+                raise
+            warnings.warn(str(error), DamagedCapture, stacklevel=3)
+
+    def _started(self, running: Generator[Item]) -> Generator[Item]:
+        self._running.add(running)
+        return running
+
+    # Tables.
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of tables and batches (docs/tables.md); nothing is read for it."""
+        from wiredecode.export.selection import Projection
+
+        return Projection.of(self._reader([]).schema, self.columns).schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Arrow record batches of bounded size, in order. Needs pyarrow."""
+        return self._started(self._batches())
+
+    def _batches(self) -> Generator[pa.RecordBatch]:
+        from wiredecode.export.selection import Projection
+
+        reader = self._counted = self._reader(open_capture(self.paths))
+        projection = Projection.of(reader.schema, self.columns)
+        for batch in self._whole(reader):
+            yield projection.apply(batch)
+
+    def table(self) -> pa.Table:
+        """Everything as one Arrow table, in memory."""
+        return self.reader().read_all()
+
+    def reader(self) -> pa.RecordBatchReader:
+        """A pyarrow reader of the batches, which can be used once."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The Arrow PyCapsule interface; every call begins anew."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def _reader(self, packets: Any) -> Any:
+        from wiredecode.tables import require_pyarrow
+
+        require_pyarrow()
+        from wiredecode.tables.reader import TableReader
+
+        return TableReader(
+            packets,
+            self.level,
+            columns=self.columns,
+            decode_as=self.decode_as,
+            limits=self.limits,
+            bytes_choice=self.bytes,
+            show_secrets=self.show_secrets,
+        )
+
+    # Accounts.
+
+    @property
+    def totals(self) -> Totals:
+        """What became of every packet and byte, of the last run; before the first one, the captures are read for it."""
+        if self._counted is None:
+            for _ in self:
+                pass
+        found: Totals = self._counted.totals
+        return found
+
+    def close(self) -> None:
+        """End iterations that are under way, and close their files."""
+        for running in list(self._running):
+            running.close()
+
+    def __enter__(self) -> Dissection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # For people.
+
+    @property
+    def name(self) -> str:
+        """The files, in a few words."""
+        from wiredecode.view.escape import escape as printable
+
+        first = self.paths[0]
+        name = printable(Path(first).name if isinstance(first, str) else str(getattr(first, "name", "stream")))
+        return name if len(self.paths) == 1 else f"{name} and {len(self.paths) - 1} more"
+
+    def __repr__(self) -> str:
+        return f"<Dissection of {self.name}, {self.level}>"
+
+    def _repr_html_(self) -> str:
+        """The first frames, a line each that opens to a tree; of streams, which can be read once, the name only."""
+        head = f"<p>{escape(repr(self))}</p>"
+        if self.level != FRAMES or any(not isinstance(path, str) or path == "-" for path in self.paths):
+            return head
+        shown, running = [], replace(self, strict=False, _running=weakref.WeakSet())
+        with running, warnings.catch_warnings(action="ignore", category=DamagedCapture):
+            for frame in running:
+                shown.append(frame._repr_html_())
+                if len(shown) == SHOWN:
+                    break
+        return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
+
+
+def _decode_as(said: Mapping[int, str]) -> dict[int, DecodeAs]:
+    from wiredecode.identify import DecodeAs
+    from wiredecode.protocols.registry import by_name, protocols
+
+    found = {}
+    for port, name in said.items():
+        name, _, dialect = name.partition("/")
+        protocol = by_name(name)
+        if protocol is None:
+            raise ValueError(f"no protocol is called {name!r}; there is {', '.join(one.name for one in protocols())}")
+        if dialect and dialect not in protocol.dialects:
+            raise ValueError(f"{name} has no dialect {dialect!r}; there is {', '.join(protocol.dialects) or 'none'}")
+        found[port] = DecodeAs(protocol, dialect or None)
+    return found
+
+
+def _limits(chosen: Mapping[str, float]) -> Limits:
+    from dataclasses import asdict
+
+    from wiredecode.net.limits import Limits
+
+    known = asdict(Limits())
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"{name!r} is no limit; there is {', '.join(known)}")
+    return Limits(**{**known, **chosen})

@@ -1,0 +1,175 @@
+"""``wiredecode sql``: questions to captures in SQL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiredecode.cli import options
+from wiredecode.cli.output import Output, complain, wants_color
+from wiredecode.export import target
+from wiredecode.export.atomic import NewFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.export.query import Open
+
+EXAMPLES = """\b
+Examples:
+  wiredecode sql a.pcap "select type, count(*) from frames group by all"
+  wiredecode sql a.pcap "select topic, sum(size) from messages group by topic"
+  wiredecode sql a.pcap "select layers.nats.subject from frames limit 5"
+  wiredecode sql a.pcap "describe messages"           the columns of a table
+  wiredecode sql a.pcap* -o slow.csv \\
+      "select time, type, latency_ns from frames where latency_ns > 5e6"
+"""
+STANDARD_OUTPUT = "-"
+MAX_ROWS = 1_000
+"""Of a table on a terminal."""
+
+
+class SqlFormat(StrEnum):
+    table = "table"
+    csv = "csv"
+    json = "json"
+    ndjson = "ndjson"
+    parquet = "parquet"
+
+
+def sql(
+    files: options.Files,
+    query: Annotated[str, typer.Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
+    format_: Annotated[
+        SqlFormat | None, typer.Option("--format", help="[default: table on a terminal, else ndjson, or as OUT ends]")
+    ] = None,
+    out: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT", help="Write a file; - is standard output.")
+    ] = "-",
+    bytes_: options.Bytes = options.BytesChoice.hex,
+    decode_as: options.DecodeAsOption = None,
+    show_secrets: options.ShowSecrets = False,
+    hole_timeout: options.HoleSeconds = None,
+    max_buffer: options.MaxBuffer = None,
+    limit: options.LimitOption = None,
+    color: options.Color = options.ColorChoice.auto,
+    verbose: options.Verbose = False,
+) -> int:
+    """Ask captures in SQL: tables frames, messages and packets, as wiredecode export writes them.
+
+    Only the tables and columns that the query names are decoded. time is in microseconds, time_ns beside it exact.
+    """
+    import gc
+
+    gc.enable()
+    reading = {
+        "decode_as": options.decode_as(decode_as),
+        "limits": options.limits(hole_timeout, max_buffer, limit),
+        "show_secrets": show_secrets,
+    }
+    from wiredecode.tables import require_pyarrow
+
+    try:
+        require_pyarrow()
+    except ImportError as error:
+        raise options.UsageError(str(error)) from None
+    from wiredecode.export.query import Database, QueryError
+
+    form = _form(format_, out)
+    try:
+        with Database(_opener(files, reading), once="-" in files) as database:
+            schema, batches = database.answer(query)
+            if form is None:
+                _show(schema, batches, bytes_.value, color=wants_color(color.value, sys.stdout))
+            else:
+                _write(schema, batches, form, out, bytes_.value)
+            errors = database.errors
+    except QueryError as error:
+        from wiredecode.view.escape import escape
+
+        complain(escape(str(error)))
+        return 2
+    for damage in errors:
+        complain(str(damage))
+    return 2 if errors else 0
+
+
+def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
+    """The format of the answer; None is a table."""
+    if chosen == SqlFormat.table or (chosen is None and out == STANDARD_OUTPUT and sys.stdout.isatty()):
+        if out != STANDARD_OUTPUT:
+            raise options.UsageError("tables are for terminals; a file can be csv, json, ndjson or parquet")
+        return None
+    if out == STANDARD_OUTPUT and chosen == SqlFormat.parquet:
+        raise options.UsageError("parquet cannot go to standard output; name a file with -o")
+    try:
+        return target.form(out, chosen.value if chosen else "ndjson" if out == STANDARD_OUTPUT else None)
+    except target.Unclear as error:
+        raise options.UsageError(str(error)) from None
+
+
+def _opener(files: list[str], reading: dict[str, Any]) -> Open:
+    from wiredecode.capture import open_capture
+    from wiredecode.tables.reader import TableReader
+
+    return lambda level, columns: TableReader(open_capture(files), level, columns=columns, **reading)
+
+
+def _write(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.Form, out: str, form_of_bytes: str
+) -> None:
+    from wiredecode.export.records import BYTES
+    from wiredecode.export.writers import WRITERS, Settings
+
+    place = None if out == STANDARD_OUTPUT else NewFile(Path(out))
+    try:
+        raw = sys.stdout.buffer if place is None else place.stream
+        packed = target.packing(raw, form) if form.is_text else raw
+        writer = WRITERS[form.name](packed, schema, Settings(BYTES[form_of_bytes], form.compression))
+        for batch in batches:
+            writer.write(batch)
+        writer.close()
+        if packed is not raw:
+            packed.close()
+        raw.flush()
+        if place is not None:
+            place.commit()
+    finally:
+        if place is not None:
+            place.discard()
+
+
+def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, *, color: bool) -> None:
+    """The first rows as a table."""
+    from wiredecode.export.records import BYTES
+    from wiredecode.export.rows import values
+    from wiredecode.view.console import tree_console
+    from wiredecode.view.grid import Grid
+
+    grid = Grid(schema.names, [_is_number(field.type) for field in schema])
+    shown, more = 0, False
+    for batch in batches:
+        part = batch.slice(0, MAX_ROWS - shown)
+        more = len(part) < len(batch)
+        for row in zip(*(values(column, BYTES[form_of_bytes]) for column in part.columns), strict=True):
+            grid.add(row)
+        shown += len(part)
+        if more:
+            break
+    if schema.names:
+        output = Output()
+        tree_console(output, color=color, terminal=sys.stdout.isatty()).print(grid.table)
+        output.flush()
+    if more:
+        complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

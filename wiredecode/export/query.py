@@ -1,0 +1,218 @@
+"""SQL over captures: DuckDB pulls batches of the tables that a query names, and only those are decoded."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from wiredecode.capture import CaptureError
+
+if TYPE_CHECKING:
+    from wiredecode.tables.reader import TableReader
+
+    Open = Callable[[str, list[str] | None], TableReader]
+    """Opens the captures anew: takes level and columns."""
+
+LEVELS = ("frames", "messages", "packets")
+MEMORY = "256MiB"
+"""Of DuckDB; sorts and groups that need more go to temporary files."""
+BATCH_ROWS = 8_192
+"""Rows of a batch of the answer."""
+TIME, TIME_NS = "time", "time_ns"
+SCAN = "PYTHON_ARROW_SCAN"
+
+
+class QueryError(Exception):
+    """A query that cannot be answered; ``str()`` is one line."""
+
+
+class MissingDuckdb(QueryError):
+    """DuckDB is not installed."""
+
+
+class Table:
+    """A level as DuckDB sees it: every scan opens the captures anew.
+
+    Times are in microseconds, since DuckDB can hardly count with others; ``time_ns`` beside ``time`` is exact.
+    Columns that no query reads are not decoded: they are null.
+    """
+
+    def __init__(self, level: str, open_: Open) -> None:
+        self.level = level
+        self._open = open_
+        self.needed: set[str] | None = None
+        """Columns that the query reads; None: all."""
+        self.errors: list[CaptureError] = []
+        """What the scans could not read."""
+        self.failure: BaseException | None = None
+        """A scan ended with this; DuckDB would show its text only."""
+        self.schema = pa.schema(_fields(open_(level, None).schema))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._reader():
+                yield self._seen(batch)
+        except CaptureError as error:
+            self.errors += error.errors
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _reader(self) -> Iterable[pa.RecordBatch]:
+        if self.needed is None:
+            return self._open(self.level, None)
+        wanted = {TIME if name == TIME_NS else name for name in self.needed}
+        names = [name for name in self.schema.names if name in wanted]
+        return self._open(self.level, names or self.schema.names[:1])
+
+    def _seen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        there = set(batch.schema.names)
+        columns = []
+        for field in self.schema:
+            if field.name == TIME_NS and TIME in there:
+                columns.append(batch.column(TIME).cast(pa.int64()))
+            elif field.name in there:
+                columns.append(batch.column(field.name).cast(field.type, safe=False))
+            else:
+                columns.append(pa.nulls(len(batch), field.type))
+        return pa.record_batch(columns, schema=self.schema)
+
+
+def _fields(schema: pa.Schema) -> list[pa.Field]:
+    found = []
+    for field in schema:
+        exact = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
+        found.append(field.with_type(pa.timestamp("us", field.type.tz)) if exact else field)
+        if field.name == TIME:
+            found.append(pa.field(TIME_NS, pa.int64()))
+    return found
+
+
+class Database:
+    """The tables ``frames``, ``messages`` and ``packets``; a context manager. ``once``: the captures can be read once."""
+
+    def __init__(self, open_: Open, *, once: bool = False) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise MissingDuckdb("SQL needs DuckDB, which is not installed: pip install 'wiredecode[sql]'") from None
+        self._error: type[Exception] = duckdb.Error
+        self._once = once
+        self._open = ExitStack()
+        folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="wiredecode-sql-"))
+        self._connection: Any = self._open.enter_context(duckdb.connect())
+        for name, value in (("memory_limit", MEMORY), ("temp_directory", folder), ("TimeZone", "UTC")):
+            self._connection.execute(f"set {name} = '{value}'")
+        self.tables = [Table(level, open_) for level in LEVELS]
+        for table in self.tables:
+            self._connection.register(table.level, table)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def errors(self) -> list[CaptureError]:
+        """What could not be read, each once."""
+        found = {str(error): error for table in self.tables for error in table.errors}
+        return list(found.values())
+
+    def answer(self, query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The schema of the answer, and its batches as they are made. Raises QueryError, also while iterating."""
+        try:
+            self._plan(query)
+            relation = self._connection.sql(query)
+            if relation is None:
+                return pa.schema([]), iter(())
+            reader = relation.to_arrow_reader(BATCH_ROWS)
+        except self._error as error:
+            raise self._told(error) from None
+        schema = pa.schema(_shown(reader.schema))
+        return schema, self._batches(reader, schema)
+
+    def _batches(self, reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in reader:
+                columns = [_texts(column) for column in batch.columns]
+                yield pa.record_batch(columns, schema=schema)
+        except (self._error, pa.ArrowException, OSError) as error:
+            raise self._told(error) from None
+
+    def _plan(self, query: str) -> None:
+        """Find out which columns are read, from DuckDB's plan; this finds mistakes before anything is decoded."""
+        statements = self._connection.extract_statements(query)
+        if len(statements) != 1:
+            raise QueryError(
+                f"one query at a time; there are {len(statements)}" if statements else "the query is empty"
+            )
+        if statements[0].type.name != "SELECT":
+            return
+        scans = []
+        for _, plan in self._connection.execute(f"explain (format json) {query}").fetchall():
+            scans += list(_scans(json.loads(plan)))
+        if self._once and len(scans) > 1:
+            raise QueryError(f"standard input can be read once, and this query reads it {len(scans)} times")
+        needed = _columns(scans)
+        for table in self.tables:
+            table.needed = needed
+
+    def _told(self, error: Exception) -> QueryError:
+        for table in self.tables:
+            if table.failure is not None:
+                raise table.failure
+        text = str(error).split("\n\nLINE ")[0]
+        return QueryError(" ".join(text.split()))
+
+
+def _scans(plan: Any) -> Iterator[dict[str, Any]]:
+    """What the plan says about each scan of a table."""
+    for node in plan if isinstance(plan, list) else [plan]:
+        if node["name"] == SCAN:
+            yield node.get("extra_info", {})
+        yield from _scans(node.get("children", []))
+
+
+def _columns(scans: list[dict[str, Any]]) -> set[str] | None:
+    """The columns that any scan reads; None (all) where the plan says it in a way that is not known here."""
+    needed = set()
+    for scan in scans:
+        names = scan.get("Projections")
+        if names is None or "Filters" in scan:
+            return None
+        needed |= {name.split(".")[0].strip('"') for name in ([names] if isinstance(names, str) else names)}
+    return needed
+
+
+def _shown(schema: pa.Schema) -> list[pa.Field]:
+    """The columns of an answer: each name once, intervals as text."""
+    found: dict[str, pa.Field] = {}
+    for field in schema:
+        name, number = field.name, 1
+        while name in found:
+            number += 1
+            name = f"{field.name}_{number}"
+        found[name] = pa.field(name, pa.string() if pa.types.is_interval(field.type) else field.type)
+    return list(found.values())
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    if not pa.types.is_interval(column.type):
+        return column
+    return pa.array([None if value is None else _interval(*value) for value in column.to_pylist()], pa.string())
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """``1 month 2 days 0.25 s``."""
+    parts = [f"{number} {unit}{'' if abs(number) == 1 else 's'}" for number, unit in ((months, "month"), (days, "day"))]
+    seconds = f"{nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")
+    return " ".join([part for part in parts if not part.startswith("0 ")] + [f"{seconds} s"])

@@ -1,0 +1,148 @@
+"""Display filters: from a text such as ``rabbitmq_stream.type == "Publish" && frame.length > 100`` to a predicate.
+
+The language is Wireshark's (docs/filters.md). A filter is evaluated at the cheapest level first: what is known of the
+connection, what framing tells, what decoding without a record tells, fields, records. See :class:`Filter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.filter.errors import FilterError as FilterError
+from wiredecode.filter.model import Level
+
+if TYPE_CHECKING:
+    from pyarrow import Schema
+    from pyarrow.compute import Expression as ArrowExpression
+
+    from wiredecode.filter.logic import Expression, Known
+    from wiredecode.filter.names import Clock
+    from wiredecode.frame import Frame
+    from wiredecode.layer import Style
+    from wiredecode.net.types import Connection
+
+MAX_CONNECTIONS = 65_536
+"""Connections whose answer is remembered."""
+
+
+class Filter:
+    """A predicate over frames.
+
+    ``needs_records``: it asks for fields that are there only in frames dissected with a style (see :meth:`style`).
+    ``needs_responses``: it asks for numbers of responses: dissect with ``link_responses``. ``clock.first_ns`` is to be
+    set to the time of the first packet before the first frame is asked about.
+    """
+
+    def __init__(self, text: str, expression: Expression, clock: Clock) -> None:
+        from wiredecode.filter.logic import tests
+
+        self.text, self.expression, self.clock = text, expression, clock
+        found = list(tests(expression))
+        self.levels = sorted({test.level for test in found})
+        self.needs_records = any(test.complete for test in found)
+        self.needs_responses = Level.LINKED in self.levels
+        self._steps = self._make_steps()
+        self._known: dict[int, bool | None] = {}
+        self._connection = self._step(Level.CONNECTION)
+        self._arrival = self._step(Level.ARRIVAL)
+        self._before_record = self._step(Level.HEADER if self.needs_records else Level.RECORD)
+
+    def matches(self, frame: Frame) -> bool:
+        """Whether a decoded frame fits."""
+        answer = self.connection(frame)
+        if answer is not None:
+            return answer
+        for step in self._steps:
+            answer = step(frame)
+            if answer is not None:
+                return answer
+        raise AssertionError("the last step decides")
+
+    def connection(self, frame: Frame) -> bool | None:
+        """What addresses and ports alone decide for all frames of this direction; None: nothing."""
+        decide = self._connection
+        if decide is None or isinstance(decide, bool):
+            return decide
+        key = frame.connection.number << 1 | frame.side
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) >= MAX_CONNECTIONS:
+            self._known.clear()
+        answer = self._known[key] = decide(frame)
+        return answer
+
+    def excludes(self, connection: Connection) -> bool:
+        """Whether no frame of a connection can match; known when both of its sides have been asked about."""
+        key = connection.number << 1
+        return self._known.get(key) is False and self._known.get(key | 1) is False
+
+    def arrival(self, frame: Frame) -> bool | None:
+        """What can be said of a frame that was numbered, but not decoded."""
+        answer = self.connection(frame)
+        decide = self._arrival
+        return answer if answer is not None or not callable(decide) else decide(frame)
+
+    def unwanted(self, frame: Frame) -> bool:
+        """Whether a frame that was decoded, but has no record yet, will not match whatever comes."""
+        answer = self.connection(frame)
+        decide = self._before_record
+        if answer is None and callable(decide):
+            answer = decide(frame)
+        return answer is False
+
+    def style(self, style: Style | None) -> Style | None:
+        """The style to dissect with, where the output asks for ``style`` (None: for no records).
+
+        Where the filter reads fields out of records, bytes have to be left in them as they are; whoever writes the
+        records shows them then.
+        """
+        from dataclasses import replace
+
+        from wiredecode.filter.values import KEEP, RAW
+
+        if style is None or not self.needs_records:
+            return RAW if self.needs_records else style
+        return replace(style, show=KEEP, text=False)
+
+    def arrow(self, schema: Schema) -> ArrowExpression | None:
+        """The same predicate on a table with these columns; None: it has to be evaluated frame by frame."""
+        from wiredecode.filter.arrow import arrow_expression
+
+        return arrow_expression(self.expression, schema)
+
+    def _step(self, level: Level) -> Known | bool | None:
+        from wiredecode.filter.logic import decide
+
+        return decide(self.expression, level)
+
+    def _make_steps(self) -> list[Callable[[Frame], bool | None]]:
+        """One function per level that adds something, the last one decides."""
+        from wiredecode.filter.logic import decide
+
+        if isinstance(self.expression, bool):
+            answer = self.expression
+            return [lambda frame: answer]
+        steps: list[Any] = []
+        last = self.levels[-1]
+        for level in self.levels:
+            known = decide(self.expression, level)
+            if callable(known) and (level > Level.CONNECTION or level is last) and worth(level, last, steps):
+                steps.append(known)
+        return steps
+
+
+def worth(level: Level, last: Level, steps: list[Any]) -> bool:
+    """Whether a step of its own pays: before fields are read. Parts of one step stand in order of their cost anyway."""
+    return level is last or (level <= Level.HEADER < last and not steps)
+
+
+def compile_filter(text: str, *, secrets: bool = False) -> Filter:
+    """The predicate of a display filter. ``secrets``: fields with secrets may be compared.
+
+    Raises :class:`FilterError`, which knows the place in the text.
+    """
+    from wiredecode.filter.grammar import parse
+    from wiredecode.filter.meaning import meaning
+
+    return meaning(text, parse(text), secrets)

@@ -1,0 +1,334 @@
+"""Comparisons: what an operator does with the values of both sides."""
+
+from __future__ import annotations
+
+import operator as operators
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.filter.errors import FilterError, nearest
+from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
+from wiredecode.filter.logic import Column, Expression, Test, negation
+from wiredecode.filter.model import Constant, Level, Operand, Type, Values
+from wiredecode.filter.operands import Operands, to_bytes
+from wiredecode.filter.syntax import Membership, Relation
+
+if TYPE_CHECKING:
+    from wiredecode.frame import Frame
+
+MATCHED = 64 * 1024
+"""Characters or bytes of a value that a regular expression looks at."""
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
+SAME = {"==": (operators.eq, False), "!=": (operators.ne, True)}
+SAME |= {"===": (operators.eq, True), "!==": (operators.ne, False)}
+"""Of each equality: what it asks of one value, and whether of all values."""
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+ORDERED = (Type.NUMBER, Type.STRING, Type.BYTES, Type.TIME, Type.DURATION, Type.ADDRESS, Type.ENUM, Type.ANY)
+HOLDING = (Type.STRING, Type.BYTES, Type.PROTOCOL, Type.ENUM, Type.ANY)
+NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
+
+One = Callable[[Any], bool]
+"""Whether one value fits."""
+
+
+class Comparisons:
+    """Makes tests of the comparisons of one filter."""
+
+    def __init__(self, operands: Operands) -> None:
+        self.operands, self.fail = operands, operands.fail
+
+    # Relations.
+
+    def relation(self, node: Relation) -> Expression:
+        """``left operator right``."""
+        left, right = self.operands.make(node.left), self.operands.make(node.right)
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            left = self._self_typed(left, node)
+        operator = node.operator
+        if isinstance(left, Constant):
+            if operator in ("contains", "matches"):
+                raise self.fail(f"a field is needed before {operator}", left)
+            operator, left, right = FLIPPED.get(operator, operator), right, left
+        assert isinstance(left, Operand)
+        every = SAME[operator][1] if operator in SAME else False
+        every = every if node.quantifier is None else node.quantifier == "all"
+        if isinstance(right, Operand):
+            return self._fields(operator, left, right, every, node)
+        fits, get = self._one(operator, left, right)
+        return self._test(left, get, fits, every, self._column(operator, left, right))
+
+    def _self_typed(self, left: Constant, node: Relation) -> Operand:
+        for side in (node.left, node.right):
+            word = getattr(side, "text", "")
+            if type(side).__name__ == "Word":
+                self.operands.field(side)  # type: ignore[arg-type]
+                raise self.fail(f"no field is called {word!r}", side)
+        return self.operands.constant(left)
+
+    def membership(self, node: Membership) -> Expression:
+        """``left in {...}``."""
+        left = self.operands.operand(node.left)
+        every = node.quantifier == "all"
+        tests: list[tuple[One, Callable[[Frame], Values]]] = []
+        for first, last in node.members:
+            low, high = self.operands.make(first), self.operands.make(last)
+            if not isinstance(low, Constant) or not isinstance(high, Constant):
+                raise self.fail("only values stand in { }", first)
+            if first is last:
+                tests.append(self._one("==", left, low))
+                continue
+            (above, get), (below, _) = self._one(">=", left, low), self._one("<=", left, high)
+            tests.append((lambda value, a=above, b=below: a(value) and b(value), get))
+        gets = {id(get): get for _, get in tests}
+        if len(gets) == 1:
+            (get,) = gets.values()
+            parts = [one for one, _ in tests]
+            test = self._test(left, get, lambda value: any(one(value) for one in parts), every, None)
+        else:  # an enumeration by name and by number
+            kinds = {key: [one for one, each in tests if id(each) == key] for key in gets}
+            both = [(get, lambda value, own=kinds[key]: any(one(value) for one in own)) for key, get in gets.items()]
+            test = Test(lambda frame: _either(frame, both, every), left.level, left.complete)
+        return negation(test) if node.negated else test
+
+    def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
+        """What the operator asks of one value on the left, and what gives these values."""
+        if operator == "matches":
+            return self._matches(left, right), left.get
+        if operator == "contains":
+            return self._contains(left, right), left.get
+        compare = ORDER.get(operator) or SAME[operator][0]
+        if operator in ORDER and left.type not in ORDERED:
+            raise self.fail(f"{left.type.value} has no order", right)
+        if left.type is Type.ENUM:
+            return self._enumeration(operator, compare, left, right)
+        value = self._value(right, left)
+        if left.type is Type.ANY:
+            return _any(compare, value), left.get
+        if left.type is Type.ADDRESS:
+            return self._address(operator, compare, value, right), left.get
+        if operator in ("==", "==="):
+            return lambda each: each == value, left.get
+        return lambda each: compare(each, value), left.get
+
+    def _value(self, right: Constant, left: Operand) -> Any:
+        try:
+            return value_of(right, left.type)
+        except NoValue as error:
+            name = f"{left.field.name} is {left.type.value}" if left.field else f"the other side is {left.type.value}"
+            shown = f'"{right.text}"' if right.quoted else right.text
+            raise self.fail(f"{name}; {shown} is not {error}", right) from None
+        except UnicodeEncodeError:
+            raise self.fail("not text that can be encoded", right) from None
+
+    def _enumeration(
+        self, operator: str, compare: Callable[[Any, Any], bool], left: Operand, right: Constant
+    ) -> tuple[One, Callable[[Frame], Values]]:
+        """By number, or by name where it is none."""
+        field = left.field
+        assert field is not None
+        assert field.codes is not None
+        if not right.quoted and right.text[:1] in "-.0123456789":
+            number = self._value(right, Operand(Type.NUMBER, left.level, left.get, field))
+            return lambda each: compare(each, number), field.codes
+        if right.text not in field.names:
+            hint = nearest(right.text, field.names) or f"; it is one of {', '.join(list(field.names)[:8])} ..."
+            raise self.fail(f"{field.name} has no value {right.text!r}{hint}", right)
+        if operator in ORDER:
+            code = field.names[right.text]
+            return lambda each: compare(each, code), field.codes
+        name = right.text
+        return lambda each: compare(each, name), field.get
+
+    def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> One:
+        if is_network(value):
+            if operator in ORDER:
+                raise self.fail("a network has no order", right)
+            inside = operator in ("==", "===")
+            return lambda each: (each in value) is inside
+        if operator in ORDER:
+            return lambda each: each.version == value.version and compare(each, value)
+        return lambda each: compare(each, value)
+
+    def _contains(self, left: Operand, right: Constant) -> One:
+        if left.type not in HOLDING:
+            raise self.fail(f"contains is for text and bytes; this is {left.type.value}", right)
+        if left.type in (Type.STRING, Type.ENUM):
+            text = right.text
+            return lambda each: text in each
+        wanted = self._value(right, Operand(Type.BYTES, left.level, left.get, left.field)) if left.type in (
+            Type.BYTES, Type.PROTOCOL
+        ) else None  # fmt: skip
+        if wanted is not None:
+            return lambda each: wanted in each
+        either = Any_(right).meanings
+
+        def holds(each: Any) -> bool:
+            kind = str if isinstance(each, str) else bytes if isinstance(each, bytes) else None
+            return kind is not None and kind in either and either[kind] in each
+
+        return holds
+
+    def _matches(self, left: Operand, right: Constant) -> One:
+        if left.type not in HOLDING:
+            raise self.fail(f"matches is for text and bytes; this is {left.type.value}", right)
+        try:
+            text = re.compile(right.text, re.IGNORECASE)
+            raw = re.compile(right.text.encode(), re.IGNORECASE | re.DOTALL)
+        except (re.error, RecursionError, OverflowError, ValueError) as error:
+            place = getattr(error, "pos", None)
+            start = right.start if place is None else min(right.start + 1 + place, right.stop)
+            reason = getattr(error, "msg", None) or type(error).__name__
+            raise FilterError(f"not a regular expression: {reason}", self.operands.text, start, right.stop) from None
+
+        def fits(each: Any) -> bool:
+            if isinstance(each, str):
+                return text.search(each[:MATCHED]) is not None
+            return isinstance(each, bytes) and raw.search(each[:MATCHED]) is not None
+
+        return fits
+
+    # Two fields.
+
+    def _fields(self, operator: str, left: Operand, right: Operand, every: bool, node: Relation) -> Test:
+        if operator == "matches":
+            raise self.fail("a regular expression is written out", node.right)
+        compare = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else _within)
+        numbers = left.type in NUMBERS and right.type in NUMBERS and not left.type is right.type is Type.ENUM
+        if not numbers and left.type is not right.type and Type.ANY not in (left.type, right.type):
+            message = f"{left.type.value} cannot be compared with {right.type.value}"
+            raise self.fail(message, node.right)
+        if operator in ORDER and left.type not in ORDERED:
+            raise self.fail(f"{left.type.value} has no order", node.left)
+        if operator == "contains" and left.type not in HOLDING:
+            raise self.fail(f"contains is for text and bytes; this is {left.type.value}", node.left)
+        coded = numbers or operator in ORDER
+        first, second = (side.field.codes if coded and side.field and side.field.codes else side.get
+                         for side in (left, right))  # fmt: skip
+
+        def run(frame: Frame) -> bool:
+            others = [value for value in second(frame) if value is not None]
+            values = [value for value in first(frame) if value is not None]
+            if not others or not values:
+                return False
+            results = (_safely(compare, a, b) for a in values for b in others)
+            return all(results) if every else any(results)
+
+        return Test(run, max(left.level, right.level), left.complete or right.complete)
+
+    # Tests.
+
+    def _test(
+        self, left: Operand, get: Callable[[Frame], Values], fits: One, every: bool, column: Column | None
+    ) -> Expression:
+        one = left.one
+        if left.level is Level.CONSTANT:
+            return all(map(fits, get(None))) if every else any(map(fits, get(None)))  # type: ignore[arg-type]
+        if one is not None and get is left.get:
+            run = _single(one, fits)
+        elif every:
+            run = _all(get, fits)
+        else:
+            run = _some(get, fits)
+        return Test(run, left.level, left.complete, column)
+
+    def _column(self, operator: str, left: Operand, right: Constant) -> Column | None:
+        """The same on a column, for fields with one value per row."""
+        field = left.field
+        if field is None or field.column is None or left.type in (Type.ANY, Type.ADDRESS, Type.PROTOCOL):
+            return None
+        if operator == "matches" or (left.type is Type.ENUM and operator not in SAME):
+            return None
+        name = field.column
+        if left.type is Type.ENUM and right.text not in field.names:
+            return Column(f"{name}_code", operator, (self._value(right, Operand(Type.NUMBER, left.level, left.get)),))
+        value = right.text if left.type is Type.ENUM else self._value(right, left)
+        return Column(name, operator, (value,))
+
+    def present(self, operand: Operand, node: Any) -> Test:
+        """A field by itself: whether it is there. What is calculated: whether it is not zero."""
+        get, one = operand.get, operand.one
+        if operand.field is None and type(node).__name__ in ("Arithmetic", "Call"):
+            return Test(lambda frame: any(get(frame)), operand.level, operand.complete)
+        if one is not None:
+            return Test(lambda frame: one(frame) is not None, operand.level, operand.complete, _there(operand))
+        return Test(lambda frame: len(get(frame)) > 0, operand.level, operand.complete, _there(operand))
+
+
+def _between(above: One, below: One) -> One:
+    return lambda value: above(value) and below(value)
+
+
+def _there(operand: Operand) -> Column | None:
+    field = operand.field
+    return Column(field.column, "present") if field is not None and field.column and field.one else None
+
+
+def _single(one: Callable[[Frame], Any], fits: One) -> Callable[[Frame], bool]:
+    def run(frame: Frame) -> bool:
+        value = one(frame)
+        return value is not None and fits(value)
+
+    return run
+
+
+def _some(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:
+    def run(frame: Frame) -> bool:
+        for value in get(frame):  # noqa: SIM110 - half the time of any()
+            if value is not None and fits(value):
+                return True
+        return False
+
+    return run
+
+
+def _all(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:
+    def run(frame: Frame) -> bool:
+        values = [value for value in get(frame) if value is not None]
+        return bool(values) and all(map(fits, values))
+
+    return run
+
+
+def _either(frame: Frame, both: Sequence[tuple[Callable[[Frame], Values], One]], every: bool) -> bool:
+    """Whether names or numbers of an enumeration fit; each value has one of each, in the same order."""
+    if not every:
+        return any(value is not None and fits(value) for get, fits in both for value in get(frame))
+    rows = list(zip(*(get(frame) for get, _ in both), strict=False))
+    tests = [fits for _, fits in both]
+    return bool(rows) and all(
+        any(value is not None and fits(value) for value, fits in zip(row, tests, strict=True)) for row in rows
+    )
+
+
+def _any(compare: Callable[[Any, Any], bool], wanted: Any_) -> One:
+    """A value whose type only shows now; one of another type is never the same."""
+
+    def fits(each: Any) -> bool:
+        kind = each.__class__ if each.__class__ in wanted.meanings else str if isinstance(each, str) else None
+        if kind not in wanted.meanings:
+            return compare is operators.ne
+        return _safely(compare, each, wanted.meanings[kind])
+
+    return fits
+
+
+def _within(whole: Any, part: Any) -> bool:
+    """``contains`` of two fields."""
+    if isinstance(whole, str) and isinstance(part, str):
+        return part in whole
+    raw, wanted = to_bytes(whole), to_bytes(part)
+    return raw is not None and wanted is not None and wanted in raw
+
+
+def _safely(compare: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
+    """The comparison; False for values of types that have no order among each other."""
+    try:
+        return bool(compare(a, b))
+    except TypeError:
+        return False

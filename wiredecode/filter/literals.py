@@ -1,0 +1,145 @@
+"""What is written in a filter, as a value of the type that the other side has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from wiredecode.filter.model import Constant, Type
+from wiredecode.filter.values import time_ns
+
+UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "": 10**9}
+UNITS |= {"min": 60 * 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
+"""Units of durations, in nanoseconds; without one it is seconds."""
+NUMBER = re.compile(r"([+-]?)(0[xX][0-9A-Fa-f]+|0b[01]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([A-Za-zµ]*)")
+BYTES = re.compile(r"[0-9A-Fa-f]{2}(?:[:.-]?[0-9A-Fa-f]{2})*")
+MAX_DIGITS = 400
+"""Longest number that is read."""
+NUMBERS = "a number, as in 5, 0x1f, 017 or 1.5"
+HINTS = {
+    Type.NUMBER: NUMBERS,
+    Type.BYTES: 'bytes, as in de:ad:be:ef or "text"',
+    Type.BOOLEAN: "true or false",
+    Type.TIME: "a time, as in 2026-01-31T12:00:00Z or seconds since 1970",
+    Type.DURATION: "a duration, as in 5ms, 2s or 1.5 (seconds)",
+    Type.ADDRESS: "an IP address or a network, as in 10.0.0.1, 10.0.0.0/8 or fe80::1",
+    Type.STRING: 'text, as in "orders"',
+}
+
+
+class NoValue(Exception):
+    """The text is no value of the type; the argument says what it could have been."""
+
+
+def number(text: str) -> int | float:
+    """A number; octal where it begins with 0."""
+    found = NUMBER.fullmatch(text)
+    if found is None or found[3] or len(text) > MAX_DIGITS:
+        raise NoValue(HINTS[Type.NUMBER])
+    sign = -1 if found[1] == "-" else 1
+    digits = found[2]
+    try:
+        if digits[:2].lower() in ("0x", "0b"):
+            return sign * int(digits, 0)
+        if digits.isdigit():
+            return sign * int(digits, 8 if len(digits) > 1 and digits[0] == "0" else 10)
+        return sign * float(digits)
+    except (ValueError, OverflowError):
+        raise NoValue(HINTS[Type.NUMBER]) from None
+
+
+def duration(text: str) -> int:
+    """Nanoseconds."""
+    found = NUMBER.fullmatch(text)
+    if found is None or found[3] not in UNITS or len(text) > MAX_DIGITS:
+        raise NoValue(HINTS[Type.DURATION])
+    value = number(found[1] + (found[2].lstrip("0") or "0" if found[2].isdigit() else found[2]))
+    try:
+        return value * UNITS[found[3]] if isinstance(value, int) else round(value * UNITS[found[3]])
+    except (OverflowError, ValueError):
+        raise NoValue(HINTS[Type.DURATION]) from None
+
+
+def moment(text: str) -> int:
+    """Nanoseconds since the epoch."""
+    told = time_ns(text.strip()) if "-" in text else None
+    if told is None:
+        try:
+            told = duration(text)
+        except NoValue:
+            raise NoValue(HINTS[Type.TIME]) from None
+    return told
+
+
+def boolean(text: str) -> bool | int | float:
+    """A truth value; other numbers than 0 and 1 stay what they are."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return number(text)
+    except NoValue:
+        raise NoValue(HINTS[Type.BOOLEAN]) from None
+
+
+def octets(text: str, quoted: bool) -> bytes:
+    """Bytes: the text itself where it is in quotes, else hexadecimal digits."""
+    if quoted:
+        return text.encode()
+    if BYTES.fullmatch(text) is None:
+        raise NoValue(HINTS[Type.BYTES])
+    return bytes.fromhex(re.sub(r"[:.-]", "", text))
+
+
+def address(text: str) -> Any:
+    """An address, or a network where there is a slash."""
+    try:
+        return ip_network(text, strict=False) if "/" in text else ip_address(text)
+    except ValueError:
+        raise NoValue(HINTS[Type.ADDRESS]) from None
+
+
+def is_network(value: Any) -> bool:
+    return isinstance(value, IPv4Network | IPv6Network)
+
+
+class Any_:  # noqa: N801 - Any is taken
+    """What a text may mean, for fields whose type only the traffic tells; by class of the value met."""
+
+    def __init__(self, constant: Constant) -> None:
+        self.meanings: dict[type, Any] = {str: constant.text}
+        readers: Mapping[type, Callable[[], Any]] = {
+            int: lambda: number(constant.text),
+            bool: lambda: boolean(constant.text),
+            bytes: lambda: octets(constant.text, constant.quoted),
+        }
+        for class_, read in readers.items():
+            try:
+                self.meanings[class_] = read()
+            except (NoValue, UnicodeEncodeError):
+                continue
+        if int in self.meanings:
+            self.meanings[float] = self.meanings[int]
+
+
+def value_of(constant: Constant, type_: Type) -> Any:
+    """The value that a constant has as one of ``type_``. Raises :class:`NoValue`."""
+    text = constant.text
+    if type_ is Type.ANY:
+        return Any_(constant)
+    if type_ is Type.STRING:
+        return text
+    if type_ in (Type.BYTES, Type.PROTOCOL):
+        return octets(text, constant.quoted)
+    if type_ is Type.NUMBER:
+        if constant.quoted:
+            raise NoValue(HINTS[Type.NUMBER])
+        return number(text)
+    readers = {
+        Type.BOOLEAN: boolean,
+        Type.TIME: moment,
+        Type.DURATION: duration,
+        Type.ADDRESS: address,
+    }
+    return readers[type_](text)

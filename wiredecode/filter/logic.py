@@ -1,0 +1,166 @@
+"""Tests joined by and, or, xor and not; with three values where not everything is known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.filter.model import Level
+
+if TYPE_CHECKING:
+    from wiredecode.frame import Frame
+
+Known = Callable[["Frame"], bool | None]
+"""True, False, or None: more has to be known of the frame."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One comparison. ``level``: what has to be known for it; ``complete``: the dissector must have made records."""
+
+    run: Callable[[Frame], bool]
+    level: Level
+    complete: bool = False
+    column: Column | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The same comparison on a column of the tables: ``operator`` is ``present`` or that of the comparison."""
+
+    name: str
+    operator: str
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Join:
+    """``operator`` is ``and``, ``or`` or ``xor``."""
+
+    operator: str
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Negation:
+    part: Expression
+
+
+Expression = Test | Join | Negation | bool
+
+
+def tests(expression: Expression) -> Iterator[Test]:
+    """All comparisons of an expression."""
+    if isinstance(expression, Test):
+        yield expression
+    elif isinstance(expression, Negation):
+        yield from tests(expression.part)
+    elif isinstance(expression, Join):
+        for part in expression.parts:
+            yield from tests(part)
+
+
+def negation(part: Expression) -> Expression:
+    return not part if isinstance(part, bool) else Negation(part)
+
+
+def join(operator: str, parts: list[Expression]) -> Expression:
+    """The parts joined, constants folded, the cheapest first."""
+    if operator == "xor":
+        odd = sum(part is True for part in parts) % 2 == 1
+        rest = [part for part in parts if not isinstance(part, bool)]
+        whole: Expression = False if not rest else rest[0] if len(rest) == 1 else Join("xor", tuple(rest))
+        return negation(whole) if odd else whole
+    absorbing = operator == "or"
+    if any(part is absorbing for part in parts):
+        return absorbing
+    rest = [part for part in parts if not isinstance(part, bool)]
+    if len(rest) < 2:
+        return rest[0] if rest else not absorbing
+    return Join(operator, tuple(sorted(rest, key=_cost)))
+
+
+def _cost(expression: Expression) -> int:
+    """What comes late is not dear to look at."""
+    levels = (test.level for test in tests(expression))
+    return max((Level.HEADER if level > Level.RECORD else level for level in levels), default=0)
+
+
+def decide(expression: Expression, level: Level) -> Known | bool | None:
+    """What can be said when no more than ``level`` is known: a function, or the answer for all frames."""
+    if isinstance(expression, bool):
+        return expression
+    if isinstance(expression, Test):
+        return expression.run if expression.level <= level else None
+    if isinstance(expression, Negation):
+        return _not(decide(expression.part, level))
+    parts = [decide(part, level) for part in expression.parts]
+    if expression.operator == "xor":
+        return None if None in parts else _xor(parts)
+    absorbing = expression.operator == "or"
+    known = [part for part in parts if callable(part)]
+    if not known:
+        return None
+    exact = len(known) == len(parts) and all(_exact(part, level) for part in expression.parts)
+    return _absorb(known, absorbing) if exact else _perhaps(known, absorbing, None in parts)
+
+
+def _exact(expression: Expression, level: Level) -> bool:
+    return all(test.level <= level for test in tests(expression))
+
+
+def _not(known: Known | bool | None) -> Known | bool | None:
+    if not callable(known):
+        return None if known is None else not known
+
+    def run(frame: Frame) -> bool | None:
+        answer = known(frame)
+        return None if answer is None else not answer
+
+    return run
+
+
+def _xor(parts: list[Any]) -> Known:
+    def run(frame: Frame) -> bool | None:
+        odd = False
+        for part in parts:
+            answer = part(frame)
+            if answer is None:
+                return None
+            odd = odd != answer
+        return odd
+
+    return run
+
+
+def _absorb(parts: list[Known], absorbing: bool) -> Known:
+    """And, or, where every part is known."""
+    if len(parts) == 2:
+        first, second = parts
+        if absorbing:
+            return lambda frame: first(frame) or second(frame)
+        return lambda frame: first(frame) and second(frame)
+
+    def run(frame: Frame) -> bool:
+        for part in parts:
+            if part(frame) is absorbing:
+                return absorbing
+        return not absorbing
+
+    return run
+
+
+def _perhaps(parts: list[Known], absorbing: bool, unknown: bool) -> Known:
+    """And, or, where some part may not be known: a single False decides and, a single True decides or."""
+
+    def run(frame: Frame) -> bool | None:
+        open_ = unknown
+        for part in parts:
+            answer = part(frame)
+            if answer is absorbing:
+                return absorbing
+            open_ = open_ or answer is None
+        return None if open_ else not absorbing
+
+    return run

@@ -1,0 +1,158 @@
+"""Lines of tokens as columns. Importing this module adds their kinds and conditions to the tables.
+
+A line is plain if one blank stands between two tokens, none before the first and after the last, it ends with CRLF, and
+its word is spelled as declared. Where tokens end is looked up among all blanks of the buffer, which are found once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wiredecode import textfields, textlines
+from wiredecode.fields import Kind
+from wiredecode.protocols.nats import kinds as nats
+from wiredecode.tables.columns_kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
+from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, left
+from wiredecode.tables.columns_rows import Bools, Int64s, Rows
+
+BLANK, NEWLINE = ord(" "), ord("\n")
+MOST_DIGITS = 18
+"""Longest number that fits 64 bits, whatever its digits."""
+
+
+def octet(rows: Rows, ahead: int = 0) -> Any:
+    """The byte so many bytes ahead; 0 beyond the end."""
+    there = left(rows) > ahead
+    return np.where(there, rows.source.gather("u1", np.where(there, rows.p + ahead, 0)), 0)
+
+
+class Constant(Column):
+    """Bytes that are always the same; what is shown of them is the text ``shown``, if anything."""
+
+    def __init__(self, raw: bytes, name: str = "", shown: str = "") -> None:
+        self.raw, self.shown = raw, shown
+        self.names = (name,) if name else ()
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        places = rows.advance(len(self.raw))
+        rows.require(np.equal(rows.source.gather(f"S{len(self.raw)}", places), self.raw))
+        return [pa.repeat(pa.scalar(self.shown, TEXT_TYPE), len(rows))] if self.names else []
+
+
+class TokenColumn(Column):
+    """One blank, and the bytes up to the next blank or the end of the line."""
+
+    def __init__(self, kind: Kind, look: Look) -> None:
+        self.names = (kind.name,)
+
+    def places(self, rows: Rows) -> tuple[Int64s, Int64s]:
+        """Where the tokens start, and their sizes."""
+        rows.require(np.equal(octet(rows), BLANK))
+        starts = rows.advance(1) + 1
+        blanks = rows.source.blanks
+        sizes = np.where(rows.good, blanks[np.searchsorted(blanks, starts)] - starts, 0)
+        rows.require(sizes > 0)
+        sizes = np.where(rows.good, sizes, 0)
+        rows.advance(sizes)
+        return starts, np.where(rows.good, sizes, 0)
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        starts, sizes = self.places(rows)
+        return [TextColumn.decoded(rows.source.slices(starts, sizes), rows)]
+
+
+class DecimalColumn(TokenColumn):
+    def __init__(self, kind: textfields.Decimal, look: Look) -> None:
+        super().__init__(kind, look)
+        self.digits = kind.digits
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        starts, sizes = self.places(rows)
+        rows.require(sizes <= self.digits)
+        values = np.zeros(len(rows), np.int64)
+        for index in range(int(sizes[rows.good].max(initial=0))):
+            there = rows.good & (index < sizes)
+            digits = rows.source.gather("u1", np.where(there, starts + index, 0)).astype(np.int64) - ord("0")
+            rows.require(~there | ((digits >= 0) & (digits <= 9)))
+            values = np.where(there, values * 10 + digits, values)
+        values = scope.values[self.names[0]] = np.where(rows.good, values, 0)
+        return [pa.array(values.astype(np.uint64))]
+
+
+def word(kind: textfields.Word, look: Look) -> Column:
+    return Constant(kind.word, kind.name, kind.word.decode())
+
+
+def line_end(kind: textfields.LineEnd, look: Look) -> Column:
+    return Constant(b"\r\n")
+
+
+def mark(kind: textfields.Mark, look: Look) -> Column:
+    return Constant(kind.mark)
+
+
+def decimal(kind: textfields.Decimal, look: Look) -> Column | None:
+    return DecimalColumn(kind, look) if kind.digits <= MOST_DIGITS else None
+
+
+READERS |= {
+    textfields.Word: word,
+    textfields.Token: TokenColumn,
+    textfields.Decimal: decimal,
+    textfields.LineEnd: line_end,
+    textfields.Mark: mark,
+}
+
+
+# Presence.
+
+
+def tokens(rows: Rows) -> Int64s:
+    """Tokens left on the line: as many as blanks before its end, if there is no blank more than need be."""
+    blanks = rows.source.blanks
+    newlines = rows.source.newlines
+    ends = newlines[np.searchsorted(newlines, rows.p)]
+    return np.searchsorted(blanks, ends) - np.searchsorted(blanks, rows.p) - 1
+
+
+def tokens_left(test: textlines.TokensLeft) -> Holds:
+    return lambda rows, scope: np.isin(tokens(rows), test.counts)
+
+
+def next_token(test: textlines.NextToken) -> Holds | None:
+    """Of one byte only."""
+    if any(len(token) != 1 for token in test.tokens):
+        return None
+    wanted = [token[0] for token in test.tokens]
+
+    def holds(rows: Rows, scope: Scope) -> Bools:
+        blanks = rows.source.blanks
+        ends = blanks[np.searchsorted(blanks, rows.p + 1)] == rows.p + 2
+        return np.equal(octet(rows), BLANK) & np.isin(octet(rows, 1), wanted) & ends
+
+    return holds
+
+
+def more_on_line(test: textlines.MoreOnLine) -> Holds:
+    return lambda rows, scope: ~np.equal(octet(rows), ord("\r"))
+
+
+def present(test: textlines.Present) -> Holds:
+    return lambda rows, scope: scope.there[test.field]
+
+
+def reply_next(test: nats.ReplyNext) -> Holds:
+    """With a mark, queues may follow, which are not read here: such rows are not plain anyway."""
+    return lambda rows, scope: ~scope.there["marker"] & (tokens(rows) == test.left)
+
+
+PRESENCES |= {
+    textlines.TokensLeft: tokens_left,
+    textlines.NextToken: next_token,
+    textlines.Present: present,
+    nats.ReplyNext: reply_next,
+}
+PERHAPS |= {textlines.MoreOnLine: more_on_line}

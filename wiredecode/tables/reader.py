@@ -1,0 +1,183 @@
+"""A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.capture.errors import CaptureError
+from wiredecode.dissect import Dissector, Totals
+from wiredecode.export.records import BYTES
+from wiredecode.frame import Frame
+from wiredecode.message import FrameMessages, Messages
+from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
+from wiredecode.tables.messages import MessageTable
+from wiredecode.tables.packets import PacketTable
+from wiredecode.tables.schema import RAW, frames_schema, messages_schema, packets_schema, select, type_schema
+
+if TYPE_CHECKING:
+    from wiredecode.identify import DecodeAs
+    from wiredecode.net.limits import Limits
+
+FRAMES, MESSAGES, PACKETS = LEVELS = ("frames", "messages", "packets")
+
+BATCH_ROWS = 65_536
+"""Most rows of a batch."""
+FRAME_ROWS = 16_384
+"""The same of frames: each is some kilobytes of Python objects until its batch is made."""
+BATCH_BYTES = 32 * 1024 * 1024
+"""About so many bytes of frames, or of message bodies, make a batch; one that is longer is a batch of its own."""
+FRAME_BYTES = 256
+"""Added to the length of each frame for what else is in its row."""
+
+
+def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
+    """The schema of all columns of a level. Raises ``ValueError`` for a level or ``bytes_choice`` that is not known."""
+    if bytes_choice != RAW and bytes_choice not in BYTES:
+        raise ValueError(f"bytes cannot be shown as {bytes_choice}; there are {', '.join((RAW, *BYTES))}")
+    if level == PACKETS:
+        return packets_schema()
+    if level == MESSAGES:
+        return messages_schema(bytes_choice)
+    if level == FRAMES:
+        return frames_schema(bytes_choice)
+    raise ValueError(f"there is no level {level}; there are {', '.join(LEVELS)}")
+
+
+class TableReader:
+    """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
+
+    ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` says what comes. ``decode_as``,
+    ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
+    text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
+
+    ``frames``, which may also be set later, are those frames of ``dissector`` that somebody selected; by default all.
+
+    Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES`, in the order of the
+    capture; a :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end.
+    Raises ``ValueError`` for a level or column that is not there.
+    """
+
+    def __init__(
+        self,
+        capture: Iterable[PacketBatch],
+        level: str,
+        *,
+        columns: Sequence[str] | None = None,
+        decode_as: Mapping[int, DecodeAs] | None = None,
+        limits: Limits | None = None,
+        bytes_choice: str = RAW,
+        show_secrets: bool = False,
+        protocol: str | None = None,
+        frames: Iterable[Frame] | None = None,
+    ) -> None:
+        self.capture, self.level, self.bytes_choice = capture, level, bytes_choice
+        schema = table_schema(level, bytes_choice)
+        if protocol is not None and level == FRAMES:
+            schema = type_schema(protocol, bytes_choice=bytes_choice)
+        self.schema = select(schema, columns)
+        self.frames = frames
+        self._messages = Messages() if level == MESSAGES else None
+        self._packets = PacketTable(limits) if level == PACKETS else None
+        records = level == FRAMES and "layers" in self.schema.names
+        self.dissector = Dissector(
+            decode_as=decode_as,
+            limits=limits,
+            style=style_for(bytes_choice, show_secrets=show_secrets) if records else None,
+            link_responses=level == FRAMES and "response" in self.schema.names,
+            messages=self._messages,
+        )
+        """At level ``packets`` it has nothing to do."""
+
+    @property
+    def totals(self) -> Totals:
+        return self.dissector.totals if self._packets is None else self._packets.totals
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        collect: FrameBatches | MessageBatches
+        if self._packets is not None:
+            yield from self._packet_batches(self._packets)
+            return
+        if self._messages is not None:
+            collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected=self.frames is not None)
+        else:
+            collect = FrameBatches(self.schema, self.bytes_choice)
+        error: CaptureError | None = None
+        try:
+            for frame in self.dissector.frames(self.capture) if self.frames is None else self.frames:
+                if collect.add(frame):
+                    yield from collect.take()
+        except CaptureError as raised:
+            error = raised
+        yield from collect.take()
+        if error is not None:
+            raise error
+
+    def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
+        try:
+            for packets in self.capture:
+                if len(packets):
+                    yield table.batch(packets).select(self.schema.names)
+        finally:
+            table.finish()
+
+
+class FrameBatches:
+    """Frames until they make a batch."""
+
+    def __init__(self, schema: pa.Schema, bytes_choice: str) -> None:
+        self._table = FrameTable(schema, bytes_choice)
+        self._frames: list[Frame] = []
+        self._size = 0
+
+    def add(self, frame: Frame) -> bool:
+        """Whether it is time to take a batch."""
+        self._frames.append(frame)
+        self._size += FRAME_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
+        return len(self._frames) == FRAME_ROWS or self._size >= BATCH_BYTES
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """What has been added."""
+        frames, self._frames, self._size = self._frames, [], 0
+        if frames:
+            yield self._table.batch(frames)
+
+
+class MessageBatches:
+    """The messages of frames until they make a batch; ``selected``: other frames than those added have some too."""
+
+    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, *, selected: bool) -> None:
+        self._messages, self._schema, self._selected = messages, schema, selected
+        self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
+        self._table = MessageTable()
+        self._size = 0
+
+    def add(self, frame: Frame) -> bool:
+        """Whether it is time to take batches."""
+        parts, self._messages.parts, self._messages.count = self._messages.parts, [], 0
+        for part in parts:
+            if isinstance(part, FrameMessages) and (part.frame is frame or not self._selected):
+                self._table.add(part)
+                self._size += sum(len(body) for body in part.bodies if body is not None)
+        return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """What has been added; one frame may have more messages than a batch has rows."""
+        table, self._table, self._size = self._table, MessageTable(), 0
+        if table.rows:
+            batch = table.batch().select(self._schema.names)
+            for first in range(0, len(batch), BATCH_ROWS):
+                yield self._shown(batch.slice(first, BATCH_ROWS))
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Bytes as text, where text was asked for."""
+        if self._show is None:
+            return batch
+        columns = [
+            column if column.type == field.type else self._show.array(field, column.to_pylist(), ignore)
+            for column, field in zip(batch.columns, self._schema, strict=True)
+        ]
+        return pa.record_batch(columns, schema=self._schema)
