@@ -94,6 +94,8 @@ class Dialogue:
         self.other: str | None = None
         """What it looks like, if it is nothing that is decoded here."""
         self.undecoded = 0
+        self.unseen = False
+        """No frame of it will be shown."""
         forced = self.identifier.forced()
         if forced is not None:
             self._begin(forced)
@@ -351,12 +353,14 @@ class Dissector:
         if watermark is not None:
             while count and pending[count - 1].ready >= watermark:
                 count -= 1
-        linking = self.link_responses
+        linking, passing = self.link_responses, self.select is not None
         ready = pending[:count]
         del pending[:count]
         ready.reverse()
         while ready:
             frame = ready.pop()  # so that a frame that was handed on is not kept until the last one is
+            if passing and self._pass_over(frame):
+                continue
             handed_on = self._decode(frame, self._number + 1)
             if linking:
                 yield from self._link(frame)
@@ -430,16 +434,17 @@ class Dissector:
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         """Number and decode a frame, and count it."""
         frame.number = self._number = number
-        if self.select is not None:
-            self._decode_selected(frame, conversation, self.select, readable)
-        elif readable:
-            conversation.decode(frame, self.style)
+        if readable:
+            if self.select is None:
+                conversation.decode(frame, self.style)
+            else:
+                self._decode_selected(frame, conversation, self.select)
             if self.messages is not None:
                 conversation.messages(frame, self.messages)
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if self.style is not None else None
-        if self._notes and self.select is None:
+        if self._notes:
             self._attach_notes(frame)
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", frame.status)
         counts[key] = counts.get(key, 0) + 1
@@ -447,23 +452,33 @@ class Dissector:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
 
-    def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter, readable: bool) -> None:
-        """The same where frames will be left out: as little as later frames and the totals need."""
-        style, noted = self.style, bool(self._notes)
-        if not readable:
-            frame.sender = conversation.sender(frame)
-            frame.layers = {} if style is not None else None
-        elif select.arrival(frame) is False:
-            if not conversation.skip(frame, forever=select.excludes(frame.connection)):
-                conversation.decode(frame, None)
-        elif style is None or not conversation.records_later:
-            conversation.decode(frame, style)
-        else:
-            conversation.decode(frame, None)
-            if not select.unwanted(frame):
-                conversation.record(frame, style)
-        if noted:
-            self._attach_notes(frame)
+    def _pass_over(self, frame: Frame) -> bool:
+        """Number and count a frame that nobody will see, and that nothing later depends on."""
+        dialogue, select = self._dialogues[frame.connection.number], self.select
+        conversation = dialogue.conversation
+        assert select is not None
+        assert conversation is not None
+        frame.number = self._number + 1
+        if not dialogue.unseen:
+            if select.arrival(frame) is not False:
+                return False
+            dialogue.unseen = select.excludes(frame.connection)
+        if frame.status != OK or not conversation.skip(frame, forever=dialogue.unseen):
+            return False
+        self._number += 1
+        counts, key = self.totals.frames, (frame.protocol, frame.type or "", OK)
+        counts[key] = counts.get(key, 0) + 1
+        return True
+
+    def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter) -> None:
+        """Decode a frame, with no record where it will not be shown."""
+        style = self.style
+        if style is None or not conversation.records_later:
+            conversation.decode(frame, None if select.arrival(frame) is False else style)
+            return
+        conversation.decode(frame, None)
+        if not select.unwanted(frame):
+            conversation.record(frame, style)
 
     def _attach_notes(self, frame: Frame) -> None:
         """Tell what reassembly met in the first frame of the direction that was complete after it."""

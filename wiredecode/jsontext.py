@@ -2,8 +2,8 @@
 
 :func:`decoder` generates, as :mod:`wiredecode.compiler` does, a function ``(b, p, e) -> (values, text, reached)``:
 the values that the ``head`` decoder gives, and the JSON text ``{"layer":{record}}`` without the two closing braces, so
-that generated fields can follow. It raises what the other fast decoders raise, and also where the text of a field cannot
-be made: then the ``record`` decoder says it. Both give the same bytes, which a test holds them to.
+that generated fields can follow. It raises what the other fast decoders raise, and also where the text of a field
+cannot be made: then the ``record`` decoder says it. Both give the same bytes, which a test holds them to.
 
 Not every layer has one (:func:`possible`): tails, and bytes whose content has no text (``inner_text``), are left to
 the ``record`` decoder.
@@ -30,7 +30,6 @@ from wiredecode.fields import (
     Number,
     Optional,
     Rest,
-    Sized,
     Struct,
     Text,
     Uuid,
@@ -108,7 +107,7 @@ def source(layer: type[Layer], style: Style | None = None) -> str:
 
 @cache
 def possible(layer: type[Layer]) -> bool:
-    """Whether the text of a layer can be made; optional structures may be impossible, then only frames with them are."""
+    """Whether the text of a layer can be made. A frame with an optional structure that has none is given up alone."""
     return len(layer.in_order) == len(layer.fields_desc) and all(map(_possible, layer.fields_desc))
 
 
@@ -211,7 +210,9 @@ class TextEmitter(Emitter):
         if isinstance(kind, Binary):
             return self._bytes(kind, value)
         if isinstance(kind, Text):
-            return f"{{NULL if {value} is None else quoted[{value}]}}" if kind.null is not None else f"{{quoted[{value}]}}"
+            return (
+                f"{{NULL if {value} is None else quoted[{value}]}}" if kind.null is not None else f"{{quoted[{value}]}}"
+            )
         if isinstance(kind, Number) and (kind.names or isinstance(kind, Flags | Boolean)):
             table = Coded(kind, kind.code_name if code else None)
             return f"{{{self.constant(table)}[{value}]}}"

@@ -31,6 +31,8 @@ class Plan:
     memory: Sequence[float]
     keep: bool
     """Captures stay in the folder."""
+    by_cpu: bool = False
+    """CPU time counts, not wall time: for a machine that does other work."""
 
     def drop(self, capture: Input) -> None:
         if not self.keep:
@@ -54,9 +56,8 @@ def linearity(plan: Plan, folder: Path) -> list[str]:
     lines = ["### Time by size of the capture (s, start-up subtracted)", ""]
     lines += [f"| case | tool |{heads} exponent |", "|---|---|" + "---:|" * (len(plan.linear) + 1)]
     smallest = generate("rabbitmq-publish", 0.1, folder)
-    start = {
-        tool: statistics.median(runs.seconds) for tool, runs in measure(smallest.path, ours(), 3, 0, folder).items()
-    }
+    started = measure(smallest.path, ours(), 3, 0, folder)
+    start = {tool: runs.typical(plan.by_cpu) for tool, runs in started.items()}
     plan.drop(smallest)
     for name in LINEAR:
         times: dict[Tool, list[float]] = {tool: [] for tool in start}
@@ -65,7 +66,7 @@ def linearity(plan: Plan, folder: Path) -> list[str]:
             capture = generate(name, megabytes, folder)
             sizes.append(capture.megabytes)
             for tool, runs in measure(capture.path, start, plan.rounds, 0, folder).items():
-                times[tool].append(max(statistics.median(runs.seconds or [math.nan]) - start[tool], 1e-3))
+                times[tool].append(max(runs.typical(plan.by_cpu) - start[tool], 1e-3))
             plan.drop(capture)
         for tool, found in times.items():
             cells = " | ".join(f"{second:.2f}" for second in found)
@@ -105,7 +106,7 @@ def jobs(plan: Plan, folder: Path) -> list[str]:
         if failed:
             lines.append(f"| {name} | failed: {failed[0]} | | |")
             continue
-        one, two = (statistics.median(runs.seconds) for runs in results.values())
+        one, two = (runs.typical() for runs in results.values())
         lines.append(f"| {name} | {one:.2f} | {two:.2f} | {one / two:.2f} |")
     return [*lines, ""]
 

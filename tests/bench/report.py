@@ -28,6 +28,7 @@ class Measured:
     capture: Input
     results: dict[Tool, Runs]
     limit: int
+    by_cpu: bool = False
 
     def packets(self, tool: Tool) -> int:
         """How many the tool read."""
@@ -37,7 +38,7 @@ class Measured:
         """Packets per second."""
         for tool, runs in self.results.items():
             if tool.name == name and not runs.failed:
-                return self.packets(tool) / statistics.median(runs.seconds)
+                return self.packets(tool) / runs.typical(self.by_cpu)
         return None
 
     def ratio(self, ours: str, peer: str) -> float | None:
@@ -47,8 +48,10 @@ class Measured:
 
 def table(measured: Iterable[Measured]) -> list[str]:
     """Every tool on every capture. A limited tool's time and output are those of its packets."""
-    heads = "| case | tool | packets | wall s | packets/s | MB/s | frames/s | messages/s | output MB | peak MB |"
-    lines = ["### All measurements", "", heads, "|---|---|" + "---:|" * 8]
+    heads = (
+        "| case | tool | packets | wall s | CPU s | packets/s | MB/s | frames/s | messages/s | output MB | peak MB |"
+    )
+    lines = ["### All measurements", "", heads, "|---|---|" + "---:|" * 9]
     for one in measured:
         lines += [row(one, tool, runs) for tool, runs in one.results.items()]
     return [*lines, ""]
@@ -58,13 +61,14 @@ def row(one: Measured, tool: Tool, runs: Runs) -> str:
     """A tool's medians."""
     capture = one.capture
     if runs.failed:
-        return f"| {capture.name} | {tool.name} | failed ({runs.failed}) |" + " |" * 7
-    packets, seconds = one.packets(tool), statistics.median(runs.seconds)
+        return f"| {capture.name} | {tool.name} | failed ({runs.failed}) |" + " |" * 8
+    packets, seconds = one.packets(tool), runs.typical(one.by_cpu)
+    share = capture.megabytes * packets / capture.packets
     frames = f"{capture.frames / seconds:,.0f}" if tool.ours else ""
     messages = f"{capture.messages / seconds:,.0f}" if tool.ours and capture.messages else ""
     return (
-        f"| {capture.name} | {tool.name} | {packets:,} | {seconds:.2f} | {packets / seconds:,.0f} "
-        f"| {capture.megabytes * packets / capture.packets / seconds:.1f} | {frames} | {messages} "
+        f"| {capture.name} | {tool.name} | {packets:,} | {runs.typical():.2f} | {runs.typical(True):.2f} "
+        f"| {packets / seconds:,.0f} | {share / seconds:.1f} | {frames} | {messages} "
         f"| {runs.output_bytes / 1e6:.1f} | {statistics.median(runs.peak_kib) / 1024:.0f} |"
     )
 

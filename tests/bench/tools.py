@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -45,9 +47,15 @@ class Runs:
     """What was measured of one tool on one capture."""
 
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    """User and system time: hardly disturbed by other work on the machine."""
     peak_kib: list[int] = field(default_factory=list)
     output_bytes: int = 0
     failed: str = ""
+
+    def typical(self, by_cpu: bool = False) -> float:
+        """The median of the wall times, or of the CPU times; NaN if there is none."""
+        return statistics.median((self.cpu_seconds if by_cpu else self.seconds) or [math.nan])
 
 
 @functools.cache
@@ -125,6 +133,7 @@ def run_once(command: Sequence[str], out: Path, runs: Runs) -> None:
         runs.failed = f"exit {process.returncode}: {complaint[-1] if complaint else 'no message'}"
         return
     runs.seconds.append(elapsed)
+    runs.cpu_seconds.append(usage.ru_utime + usage.ru_stime)
     runs.peak_kib.append(usage.ru_maxrss)
     runs.output_bytes = sum(file.stat().st_size for file in out.parent.glob(f"{out.name}*"))
 
@@ -133,12 +142,12 @@ def measure(file: Path, chosen: Iterable[Tool], rounds: int, limit: int, folder:
     """All tools on one capture, alternating, each writing to a file."""
     results = {tool: Runs() for tool in chosen}
     warm(file)
-    out = folder / "output"
+    out = folder / f"output-{os.getpid()}"
     for number in range(rounds):
         for tool, runs in results.items():
             if not runs.failed:
                 run_once(tool.arguments(file, out, limit), out, runs)
-                told = runs.failed or f"{runs.seconds[-1]:.2f} s"
+                told = f"{runs.seconds[-1]:.2f} s, CPU {runs.cpu_seconds[-1]:.2f} s" if runs.seconds else runs.failed
                 print(f"{file.name}: round {number + 1}/{rounds}: {tool.name}: {told}", file=sys.stderr, flush=True)
     for left in folder.glob(f"{out.name}*"):
         left.unlink()

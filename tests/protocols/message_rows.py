@@ -58,10 +58,8 @@ def only(protocol: Protocol) -> dict[str, Any]:
 def of_part(part: object) -> Iterator[Row]:
     assert isinstance(part, FrameMessages)
     for index, body in enumerate(part.bodies):
-        key, offset, sequence, time_ns = (
-            None if column is None else column[index]
-            for column in (part.keys, part.offsets, part.sequences, part.times_ns)
-        )
+        columns: tuple[Any, ...] = part.keys, part.offsets, part.sequences, part.times_ns
+        key, offset, sequence, time_ns = [None if column is None else column[index] for column in columns]
         place = part.frame.number, part.operation, part.topic, part.partition
         yield Row(*place, key, offset, sequence, time_ns, part.compression, body)
 

@@ -192,6 +192,14 @@ def test_a_hole_in_the_middle_of_a_batch() -> None:
     assert column(found, "body") == [*bodies[:5], b"z"]
 
 
+@pytest.mark.parametrize(("partition", "wanted"), [("7", 7), ("-1", None), ("9999999999", None)])
+def test_partitions_as_text(partition: str, wanted: int | None) -> None:
+    layer = batch_layer("seed")
+    element = layer.fields_desc[-1].element.layer
+    data = bytes(layer(topic="t", partition=partition, messages=[element(data=b"a")]))
+    assert column(texts((C, data)), "partition") == [wanted]
+
+
 # Text.
 
 

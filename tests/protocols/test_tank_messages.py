@@ -20,7 +20,9 @@ from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, trut
 from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
+from wiredecode.dissect import Dissector
 from wiredecode.frame import Frame
+from wiredecode.message import Messages
 from wiredecode.protocols.tank import Tank, contents
 from wiredecode.protocols.tank.kinds import shortest
 
@@ -131,6 +133,13 @@ def test_the_first_frame_and_all_others_are_read_alike() -> None:
     found = talk(once + once + once)
     assert column(found, "body") == [b"a", b"b"] * 3
     assert column(found, "frame") == [1, 1, 2, 2, 3, 3]
+
+
+def test_the_values_of_a_frame_hold_counts_as_without_messages() -> None:
+    data = produce((b"foo", [(0, plain(message(b"a"), message(b"b")))])) * 2
+    dissector = Dissector(messages=Messages(), link_responses=False, known=(Tank(),))
+    frames = list(dissector.frames(batches(craft([Part(1, 0, data)], every(1460), server_port=PORT))))
+    assert [frame.values["topics"][0]["partitions"][0]["bundle"]["messages"] for frame in frames] == [2, 2]
 
 
 def test_sequence_numbers_go_on_through_the_bundles_of_a_chunk() -> None:

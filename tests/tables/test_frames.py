@@ -130,6 +130,8 @@ INNER = pa.struct([("b", pa.uint8()), ("c", pa.list_(pa.struct([("d", pa.uint8()
         (NUMBER, 0, 0, None),
         (NUMBER, -1, None, {"a": -1}),
         (NUMBER, True, None, {"a": True}),
+        (NUMBER, 1.5, None, {"a": 1.5}),
+        (NUMBER, [1], None, {"a": [1]}),
         (NUMBER, "1", None, {"a": "1"}),
         (pa.field("a", pa.int64()), -(1 << 63), -(1 << 63), None),
         (pa.field("a", pa.int64()), 1 << 63, None, {"a": 1 << 63}),

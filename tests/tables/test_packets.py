@@ -94,3 +94,9 @@ def test_batches_number_on_and_times_keep_nanoseconds() -> None:
     found = rows(first, second, PacketBatch.from_packets([]))
     assert [row["packet"] for row in found] == [1, 2]
     assert [row["time"].value for row in found] == [1_700_000_000_123_456_789, -1]
+
+
+def test_a_fragment_that_is_too_old_gives_its_reason_to_no_other_packet() -> None:
+    alone = [ethernet(ipv4(tcp(bytes(20)), more=True, identification=number)) for number in (1, 2)]
+    found = rows(*batches([(0.0, alone[0]), (60.0, alone[1])]))
+    assert [row["not_decoded"] for row in found] == [FRAGMENT, FRAGMENT]

@@ -80,6 +80,7 @@ def test_batches_are_bounded_and_in_order(level: str, monkeypatch: pytest.Monkey
     numbers = whole.column("frame").to_pylist()
     assert all(before <= after for before, after in pairwise(numbers))
     monkeypatch.setattr(reader, "BATCH_BYTES", 1)
+    monkeypatch.setattr(reader, "FRAME_BYTES", 1)
     most = max(map(len, TableReader(open_capture([BASIC]), level, columns=["frame"])))
     assert most == (1 if level == "frames" else 7)
 

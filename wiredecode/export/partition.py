@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN = 64
 """Files that are written at the same time; the one unused for longest is finished, a later row begins another."""
-MAX_WAITING_BYTES = 128 * 1024 * 1024
+MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Held back for row groups, over all open files."""
 MAX_PARTITIONS = 10_000
 """More folders than that are taken for a mistake, such as partitioning by frame number."""

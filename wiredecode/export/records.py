@@ -117,15 +117,12 @@ class RecordLines:
             last = self.LAST
         else:
             last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
+        place = f'],"offset":{frame.offset},"length":{frame.length}'
+        first = f'{{"frame":{frame.number}{self._time}{ends}{packets}{place}{kind}'
         if text is None:
-            layers = orjson.dumps(frame.layers)
-            first = f'{{"frame":{frame.number}{self._time}{ends}{packets}],"offset":{frame.offset},"length":{frame.length}{kind}'
-            return b"".join((first.encode(), layers, last.encode()))
+            return b"".join((first.encode(), orjson.dumps(frame.layers), last.encode()))
         more = generated(frame.generated) if frame.generated else ""
-        return (
-            f'{{"frame":{frame.number}{self._time}{ends}{packets}],"offset":{frame.offset},"length":{frame.length}'
-            f"{kind}{text}{more}}}}}{last}"
-        ).encode()
+        return f"{first}{text}{more}}}}}{last}".encode()
 
     def _know_time(self, time_ns: int) -> None:
         seconds, fraction = divmod(time_ns, 1_000_000_000)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 ROW_GROUP = 131_072
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
-ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""A row group is written when so much is waiting for it, however few its rows are."""
+ROW_GROUP_BYTES = 24 * 1024 * 1024
+"""A row group is written when so much is waiting for it, however few its rows are; nulls are not counted."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class ParquetWriter:
     def _keep(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
         self._count += len(batch)
-        self.waiting_bytes += batch.nbytes
+        self.waiting_bytes += sum(map(weight, batch.columns))
 
     def flush(self) -> None:
         """Write what waits as a row group."""
@@ -162,6 +162,15 @@ class ParquetWriter:
         self._writer.close()
 
 
+def weight(column: pa.Array) -> int:
+    """Bytes of the values of a column. Most members of ``layers`` are null, and share one buffer of nulls."""
+    if column.null_count == len(column):
+        return 0
+    if pa.types.is_struct(column.type):
+        return sum(weight(column.field(index)) for index in range(column.type.num_fields))
+    return int(column.nbytes)
+
+
 class Unclosed:
     """A stream that Arrow may write to and must not close."""
 
@@ -171,6 +180,8 @@ class Unclosed:
         self._position = 0
 
     def write(self, data: Any) -> int:
+        if self._stream.closed:  # the output was given up, and Arrow still wants to end it
+            return len(data)
         size = self._stream.write(data)
         self._position += size
         return size

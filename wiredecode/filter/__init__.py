@@ -50,9 +50,10 @@ class Filter:
 
     def matches(self, frame: Frame) -> bool:
         """Whether a decoded frame fits."""
-        answer = self.connection(frame)
-        if answer is not None:
-            return answer
+        if self._connection is not None:
+            answer = self.connection(frame)
+            if answer is not None:
+                return answer
         for step in self._steps:
             answer = step(frame)
             if answer is not None:
@@ -79,9 +80,12 @@ class Filter:
 
     def arrival(self, frame: Frame) -> bool | None:
         """What can be said of a frame that was numbered, but not decoded."""
-        answer = self.connection(frame)
         decide = self._arrival
-        return answer if answer is not None or not callable(decide) else decide(frame)
+        if self._connection is not None:
+            answer = self.connection(frame)
+            if answer is not None:
+                return answer
+        return decide(frame) if callable(decide) else decide
 
     def unwanted(self, frame: Frame) -> bool:
         """Whether a frame that was decoded, but has no record yet, will not match whatever comes."""

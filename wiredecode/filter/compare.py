@@ -84,15 +84,14 @@ class Comparisons:
                 tests.append(self._one("==", left, low))
                 continue
             (above, get), (below, _) = self._one(">=", left, low), self._one("<=", left, high)
-            tests.append((lambda value, a=above, b=below: a(value) and b(value), get))
+            tests.append((_between(above, below), get))
         gets = {id(get): get for _, get in tests}
         if len(gets) == 1:
             (get,) = gets.values()
-            parts = [one for one, _ in tests]
-            test = self._test(left, get, lambda value: any(one(value) for one in parts), every, None)
+            test = self._test(left, get, _one_of([one for one, _ in tests]), every, None)
         else:  # an enumeration by name and by number
             kinds = {key: [one for one, each in tests if id(each) == key] for key in gets}
-            both = [(get, lambda value, own=kinds[key]: any(one(value) for one in own)) for key, get in gets.items()]
+            both = [(get, _one_of(kinds[key])) for key, get in gets.items()]
             test = Test(lambda frame: _either(frame, both, every), left.level, left.complete)
         return negation(test) if node.negated else test
 
@@ -258,6 +257,10 @@ class Comparisons:
         if one is not None:
             return Test(lambda frame: one(frame) is not None, operand.level, operand.complete, _there(operand))
         return Test(lambda frame: len(get(frame)) > 0, operand.level, operand.complete, _there(operand))
+
+
+def _one_of(tests: Sequence[One]) -> One:
+    return lambda value: any(fits(value) for fits in tests)
 
 
 def _between(above: One, below: One) -> One:

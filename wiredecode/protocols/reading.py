@@ -12,9 +12,10 @@ from wiredecode.fields import Short
 from wiredecode.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.layer import Layer, Style
 
-
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
 """Frames of one type that are remembered, then all are forgotten; and the size of the largest."""
+MAX_TEXT_BYTES = 16 * 1024
+"""Larger frames are mostly message bodies, which an encoder copies less often than texts that are put together."""
 
 
 class Plan:
@@ -71,7 +72,10 @@ class Plan:
                 if self._known is not None and (known := self._known.get(buffer[start:stop])) is not None:
                     frame.values, frame.text = known
                     return
-                reached = self._read_record(frame, style) if self._text is None else self._read_text(frame, style)
+                if self._text is None or stop - start > MAX_TEXT_BYTES:
+                    reached = self._read_record(frame, style)
+                else:
+                    reached = self._read_text(frame, style)
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and frame.status not in (MALFORMED, PARTIAL):

@@ -58,6 +58,8 @@ class Column(ABC):
 
     names: tuple[str, ...] = ()
     """The keys that the field has in a record."""
+    hides_secrets = False
+    """Whether it shows secrets as records do; if not, no secret is read by it."""
 
     @abstractmethod
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
@@ -187,6 +189,8 @@ class FixedBytes(Column):
 class SizedColumn(Column):
     """Bytes whose length stands before them."""
 
+    hides_secrets = True
+
     def __init__(self, kind: Sized, look: Look) -> None:
         self.kind, self.look = kind, look
         self.names = (kind.name,)
@@ -280,8 +284,6 @@ CARRIED: dict[fields.Inner, type[SizedColumn]] = {}
 
 
 def number(kind: Number, look: Look) -> Column | None:
-    if kind.secret:
-        return None
     return EnumerationColumn(kind, look) if kind.names else NumberColumn(kind, look)
 
 
@@ -317,5 +319,6 @@ def column(kind: Kind, look: Look) -> Column | None:
     """The reader of a kind that is no composition; None: there is none."""
     for base in type(kind).__mro__:
         if base in READERS:
-            return READERS[base](kind, look) if same(kind, base) else None
+            made = READERS[base](kind, look) if same(kind, base) else None
+            return None if made is None or (kind.secret and not made.hides_secrets) else made
     return None

@@ -24,10 +24,10 @@ def has(scope: Scope, name: str, condition: Bools) -> Bools:
     return condition & scope.there[name] if name in scope.there else condition
 
 
-def peeked(code: str, rows: Rows) -> tuple[Bools, Any]:
+def peeked(code: str, rows: Rows) -> tuple[Bools, Int64s]:
     """Where the number that comes next is in the frame, and the number; rows do not move."""
     there = left(rows) >= np.dtype(code).itemsize
-    return there, rows.source.gather(code, np.where(there, rows.p, 0))
+    return there, rows.source.gather(code, np.where(there, rows.p, 0)).astype(np.int64)
 
 
 def more(test: tests.More) -> Holds:
@@ -43,7 +43,8 @@ def spans(test: tests.Spans) -> Holds:
 
     def holds(rows: Rows, scope: Scope) -> Bools:
         there, value = peeked(f">u{width}", rows)
-        return there & np.equal(value.astype(np.int64), left(rows) - width)
+        found: Bools = there & (value == left(rows) - width)
+        return found
 
     return holds
 
@@ -56,7 +57,8 @@ def equals(test: tests.Is) -> Holds:
 def peek(test: tests.Peek) -> Holds:
     def holds(rows: Rows, scope: Scope) -> Bools:
         there, value = peeked("u1", rows)
-        return there & np.equal(value & test.mask, test.value)
+        found: Bools = there & (value & test.mask == test.value)
+        return found
 
     return holds
 
@@ -65,7 +67,7 @@ def absent(test: tests.Absent) -> Holds:
     return lambda rows, scope: ~scope.there[test.field]
 
 
-PRESENCES: dict[type[tests.Test], Callable[[Any], Holds]] = {
+PRESENCES: dict[type[tests.Test], Callable[[Any], Holds | None]] = {
     tests.More: more,
     tests.Left: exactly,
     tests.Spans: spans,

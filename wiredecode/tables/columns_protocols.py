@@ -45,6 +45,8 @@ MOST = 256
 class AmqpColumn(SizedColumn):
     """The message, and its sections as JSON; null where it is no AMQP message."""
 
+    hides_secrets = False
+
     def __init__(self, kind: Binary, look: Look) -> None:
         super().__init__(kind, look)
         self.names = (kind.name, "amqp")
@@ -67,7 +69,8 @@ class AmqpColumn(SizedColumn):
         octets = np.frombuffer(data, np.uint8)
         announced = octets[np.minimum(starts + len(DATA_SECTION), len(octets) - 1)]
         begins = np.asarray(pc.starts_with(raw, DATA_SECTION))
-        return begins & (sizes > len(DATA_SECTION)) & np.equal(announced, sizes - len(DATA_SECTION) - 1)
+        found: Bools = begins & (sizes > len(DATA_SECTION)) & (announced == sizes - len(DATA_SECTION) - 1)
+        return found
 
     def sections(self, value: bytes) -> str | None:
         found = amqp.record(value, self.look.style.show)
@@ -95,6 +98,8 @@ class SequenceColumn(NumberColumn):
 class DecimalTextColumn(TextColumn):
     """Texts that are numbers, as such; others are not plain."""
 
+    hides_secrets = False
+
     def shown(self, raw: pa.Array, rows: Rows) -> list[pa.Array]:
         texts = self.decoded(raw, rows)
         decimal = np.asarray(pc.match_substring_regex(texts, DECIMAL), np.bool_)
@@ -108,11 +113,12 @@ READERS |= {cursus_kinds.Sequence: SequenceColumn, cursus_kinds.DecimalText: siz
 def payload_tells(test: cursus.PayloadTells) -> Holds:
     def holds(rows: Rows, scope: Scope) -> Bools:
         _, sizes = peeked(">u4", rows)
-        stops = np.minimum(rows.e, rows.p + 4 + sizes.astype(np.int64)) - len(cursus_kinds.TOKEN)
-        found = re.finditer(re.escape(cursus_kinds.TOKEN), rows.source.buffer)
-        tokens = np.array([match.start() for match in found], np.int64)
+        stops = np.minimum(rows.e, rows.p + 4 + sizes) - len(cursus_kinds.TOKEN)
+        matches = re.finditer(re.escape(cursus_kinds.TOKEN), rows.source.buffer)
+        tokens = np.array([match.start() for match in matches], np.int64)
         first = np.searchsorted(tokens, rows.p)
-        return np.less_equal(np.append(tokens, np.iinfo(np.int64).max)[first], stops)
+        found: Bools = np.append(tokens, np.iinfo(np.int64).max)[first] <= stops
+        return found
 
     return holds
 

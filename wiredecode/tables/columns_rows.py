@@ -17,8 +17,6 @@ Bools = npt.NDArray[np.bool_]
 
 HEX = np.frombuffer(b"".join(b"%02x" % octet for octet in range(256)), np.uint16)
 """Two digits for each byte."""
-WHITE = np.isin(np.arange(256), list(b" \t\r\n\v\f"))
-"""Which bytes separate words."""
 MAX_OFFSET = 2**31 - 1
 """Arrow's ``binary`` and ``string`` count their bytes in 32 bits."""
 
@@ -31,15 +29,24 @@ class Source:
         self.arrow = pa.py_buffer(buffer)
 
     @cached_property
-    def newlines(self) -> Int64s:
-        """Where lines end, and as if there was one more at the end."""
-        return np.append(np.flatnonzero(np.frombuffer(self.buffer, np.uint8) == ord("\n")), len(self.buffer))
+    def white(self) -> Int64s:
+        """Where white space is, and as if there was some at the end."""
+        octets = np.frombuffer(self.buffer, np.uint8)
+        controls = octets - np.uint8(ord("\t")) <= ord("\r") - ord("\t")  # \t \n \v \f \r; below, it wraps around
+        return np.append(np.flatnonzero(controls | (octets == ord(" "))), len(self.buffer))
 
     @cached_property
-    def blanks(self) -> Int64s:
-        """Where white space is, and as if there was one more at the end."""
-        octets = np.frombuffer(self.buffer, np.uint8)
-        return np.append(np.flatnonzero(WHITE[octets]), len(self.buffer))
+    def breaks(self) -> Int64s:
+        """Where white space is that does not separate words on a line, and as if there was some at the end."""
+        octets = np.frombuffer(self.buffer + b"\n", np.uint8)[self.white]
+        found: Int64s = self.white[(octets != ord(" ")) & (octets != ord("\t"))]
+        return found
+
+    @cached_property
+    def words(self) -> Int64s:
+        """Where words start that have white space before them, and as if one did at the end."""
+        after = self.white[:-1] + 1
+        return np.append(after[after != self.white[1:]], len(self.buffer))
 
     def gather(self, code: str, places: Int64s) -> npt.NDArray[Any]:
         """One number at each place; ``code`` is a numpy type with its byte order (``">u4"``). Native order comes back.

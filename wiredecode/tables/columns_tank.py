@@ -95,7 +95,8 @@ def next_are(test: kinds.Next) -> Holds:
 
     def holds(rows: Rows, scope: Scope) -> Bools:
         there, value = peeked(f">u{size}", rows)
-        return there & np.equal(value, expected)
+        found: Bools = there & (value == expected)
+        return found
 
     return holds
 
@@ -264,7 +265,8 @@ def stray(test: kinds.Stray) -> Holds:
     def holds(rows: Rows, scope: Scope) -> Bools:
         there, value = peeked("<u2", rows)
         left = np.minimum(rows.e, scope.values[HEADER_END]) - rows.p
-        return there & np.equal(value, 0) & (left >= 6)
+        found: Bools = there & (value == 0) & (left >= 6)
+        return found
 
     return holds
 

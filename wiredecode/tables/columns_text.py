@@ -1,12 +1,10 @@
 """Lines of tokens as columns. Importing this module adds their kinds and conditions to the tables.
 
-A line is plain if one blank stands between two tokens, none before the first and after the last, it ends with CRLF, and
-its word is spelled as declared. Where tokens end is looked up among all blanks of the buffer, which are found once.
+A line is plain if blanks and tabs separate its tokens, it ends with CRLF, nothing stands before its word and that, and
+the word is spelled as declared. Where tokens start and end is looked up among those of the buffer, found once.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +13,30 @@ from wiredecode import textfields, textlines
 from wiredecode.fields import Kind
 from wiredecode.protocols.nats import kinds as nats
 from wiredecode.tables.columns_kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
-from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, left
+from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, peeked
 from wiredecode.tables.columns_rows import Bools, Int64s, Rows
 
-BLANK, NEWLINE = ord(" "), ord("\n")
+BLANK, TAB = ord(" "), ord("\t")
 MOST_DIGITS = 18
 """Longest number that fits 64 bits, whatever its digits."""
 
 
-def octet(rows: Rows, ahead: int = 0) -> Any:
-    """The byte so many bytes ahead; 0 beyond the end."""
-    there = left(rows) > ahead
-    return np.where(there, rows.source.gather("u1", np.where(there, rows.p + ahead, 0)), 0)
+def octet(rows: Rows) -> Int64s:
+    """The byte that comes next; 0 at the end."""
+    there, octets = peeked("u1", rows)
+    return np.where(there, octets, 0)
+
+
+def following(found: Int64s, places: Int64s) -> Int64s:
+    """The first of the ``found`` places that is not before each of the given ones."""
+    return found[np.minimum(np.searchsorted(found, places), len(found) - 1)]
+
+
+def separated(rows: Rows) -> Bools:
+    """Whether a blank comes next."""
+    octets = octet(rows)
+    found: Bools = (octets == BLANK) | (octets == TAB)
+    return found
 
 
 class Constant(Column):
@@ -43,21 +53,18 @@ class Constant(Column):
 
 
 class TokenColumn(Column):
-    """One blank, and the bytes up to the next blank or the end of the line."""
+    """Blanks, and the bytes up to the next blank or the end of the line."""
 
     def __init__(self, kind: Kind, look: Look) -> None:
         self.names = (kind.name,)
 
     def places(self, rows: Rows) -> tuple[Int64s, Int64s]:
         """Where the tokens start, and their sizes."""
-        rows.require(np.equal(octet(rows), BLANK))
-        starts = rows.advance(1) + 1
-        blanks = rows.source.blanks
-        sizes = np.where(rows.good, blanks[np.searchsorted(blanks, starts)] - starts, 0)
-        rows.require(sizes > 0)
-        sizes = np.where(rows.good, sizes, 0)
-        rows.advance(sizes)
-        return starts, np.where(rows.good, sizes, 0)
+        starts = following(rows.source.words, rows.p)
+        stops = following(rows.source.white, starts)
+        rows.require(separated(rows) & (starts < following(rows.source.breaks, rows.p)) & (stops <= rows.e))
+        rows.p = np.where(rows.good, stops, 0)
+        return starts, np.where(rows.good, stops - starts, 0)
 
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
         starts, sizes = self.places(rows)
@@ -111,11 +118,9 @@ READERS |= {
 
 
 def tokens(rows: Rows) -> Int64s:
-    """Tokens left on the line: as many as blanks before its end, if there is no blank more than need be."""
-    blanks = rows.source.blanks
-    newlines = rows.source.newlines
-    ends = newlines[np.searchsorted(newlines, rows.p)]
-    return np.searchsorted(blanks, ends) - np.searchsorted(blanks, rows.p) - 1
+    """How many tokens are left on the line."""
+    words = rows.source.words
+    return np.searchsorted(words, following(rows.source.breaks, rows.p)) - np.searchsorted(words, rows.p)
 
 
 def tokens_left(test: textlines.TokensLeft) -> Holds:
@@ -129,15 +134,18 @@ def next_token(test: textlines.NextToken) -> Holds | None:
     wanted = [token[0] for token in test.tokens]
 
     def holds(rows: Rows, scope: Scope) -> Bools:
-        blanks = rows.source.blanks
-        ends = blanks[np.searchsorted(blanks, rows.p + 1)] == rows.p + 2
-        return np.equal(octet(rows), BLANK) & np.isin(octet(rows, 1), wanted) & ends
+        starts = following(rows.source.words, rows.p)
+        alone = following(rows.source.white, starts) == starts + 1
+        inside = starts < following(rows.source.breaks, rows.p)
+        tokens = rows.source.gather("u1", np.where(inside, starts, 0))
+        found: Bools = inside & alone & np.isin(tokens, wanted)
+        return found
 
     return holds
 
 
 def more_on_line(test: textlines.MoreOnLine) -> Holds:
-    return lambda rows, scope: ~np.equal(octet(rows), ord("\r"))
+    return lambda rows, scope: octet(rows) != ord("\r")
 
 
 def present(test: textlines.Present) -> Holds:

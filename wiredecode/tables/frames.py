@@ -229,7 +229,7 @@ def _fitting(values: list[Any], tell: Tell, fits: Callable[[Any], bool]) -> list
 
 
 def _integers(kind: pa.DataType, values: list[Any], tell: Tell) -> pa.Array:
-    if bool not in set(map(type, values)):  # a truth value is no number
+    if float not in set(map(type, values)):  # Arrow would cut it down to an integer; it refuses whatever else is none
         try:
             return pa.array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

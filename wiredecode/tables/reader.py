@@ -26,11 +26,12 @@ FRAMES, MESSAGES, PACKETS = LEVELS = ("frames", "messages", "packets")
 
 BATCH_ROWS = 65_536
 """Most rows of a batch."""
-FRAME_ROWS = 16_384
-"""The same of frames: each is some kilobytes of Python objects until its batch is made."""
 BATCH_BYTES = 32 * 1024 * 1024
-"""About so many bytes of frames, or of message bodies, make a batch; one that is longer is a batch of its own."""
-FRAME_BYTES = 256
+"""About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
+FRAME_ROWS = 16_384
+FRAME_BYTES = 4 * 1024 * 1024
+"""The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
+ROW_BYTES = 256
 """Added to the length of each frame for what else is in its row."""
 
 
@@ -56,9 +57,10 @@ class TableReader:
 
     ``frames``, which may also be set later, are those frames of ``dissector`` that somebody selected; by default all.
 
-    Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES`, in the order of the
-    capture; a :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end.
-    Raises ``ValueError`` for a level or column that is not there.
+    Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
+    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`), in the order of the capture; a :class:`CaptureError` is raised after
+    everything before it came out. ``totals`` is whole at the end. Raises ``ValueError``
+    for a level or column that is not there.
     """
 
     def __init__(
@@ -136,8 +138,8 @@ class FrameBatches:
     def add(self, frame: Frame) -> bool:
         """Whether it is time to take a batch."""
         self._frames.append(frame)
-        self._size += FRAME_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
-        return len(self._frames) == FRAME_ROWS or self._size >= BATCH_BYTES
+        self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
+        return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """What has been added."""

@@ -19,6 +19,8 @@ Row = tuple[Any, ...]
 PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
 IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")
 """How publishes of 2025-11 begin, in an envelope; any other text there was a message as a whole."""
+MAX_PARTITION, MAX_NUMBER = 1 << 31, 1 << 64
+"""Partitions and sequence numbers are below these."""
 OLDEST = (None, "seed")
 """Dialects of connections that may be of that time."""
 
@@ -54,7 +56,8 @@ def _add_columns(
     delivered = frame.sender == "server" or (frame.sender is None and placed)
     partition = values["partition"]
     if isinstance(partition, str):
-        partition = int(partition) if PARTITION_TEXT.match(partition) else None
+        partition = int(partition) if PARTITION_TEXT.match(partition) else -1
+        partition = number_below(partition, MAX_PARTITION)
     out.add(
         *(frame, DELIVER if delivered else PUBLISH, bodies),
         topic=printable(values["topic"]),
@@ -97,11 +100,11 @@ def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None
     if "message" not in named or frame.missing:
         return
     body = _raw(frame.values.get("tail", {}), "message", named["message"])
-    key, number = named.get("key"), number_below(named.get("seq_num"), 1 << 64)
+    key, number = named.get("key"), number_below(named.get("seq_num"), MAX_NUMBER)
     out.add(
         *(frame, PUBLISH, [body]),
         topic=named.get("topic"),
-        partition=number_below(named.get("partition"), 1 << 31),
+        partition=number_below(named.get("partition"), MAX_PARTITION),
         keys=None if key is None else [str(key).encode()],
         sequences=None if number is None else [number],
         compression=named.get("compression"),
@@ -118,7 +121,7 @@ def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     if head is None and frame.dialect not in OLDEST:
         return
     parts = head.groupdict() if head else {}
-    body, number = _raw(frame.values, "text", text), number_below(int(parts.get("number", -1)), 1 << 64)
+    body, number = _raw(frame.values, "text", text), number_below(int(parts.get("number", -1)), MAX_NUMBER)
     out.add(
         *(frame, PUBLISH, [body[len(head[0].encode()) :] if head else body]),
         topic=parts.get("topic") or topic,
@@ -133,7 +136,7 @@ def add_delivered(frame: Frame, named: Mapping[str, Any], topic: Any, partition:
     out.add(
         *(frame, DELIVER, [_raw(frame.values, "text", named["text"])]),
         topic=topic if isinstance(topic, str) else None,
-        partition=number_below(partition, 1 << 31),
+        partition=number_below(partition, MAX_PARTITION),
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
@@ -17,6 +19,7 @@ from wiredecode import compiler
 from wiredecode.fields import printable
 from wiredecode.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.layer import Style
+from wiredecode.protobuf.wire import write_varint
 from wiredecode.protocols.liftbridge import names, raft
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
 from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
@@ -28,7 +31,7 @@ from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED,
 from wiredecode.protocols.nats.memory import plain_subject
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run
+    from wiredecode.bulk.run import Int64s, Run
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
@@ -53,6 +56,8 @@ PARTITION_SUBJECTS = {"replicate": 2, "offset": 6}
 
 
 NO_FACTS: dict[str, Any] = {}
+Key = tuple[str, ...] | bytes
+"""Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
 
 
 class Hop(NamedTuple):
@@ -65,6 +70,10 @@ class Hop(NamedTuple):
     message_type: int
     facts: dict[str, Any]
     """What it tells about its response."""
+
+
+make_hop = partial(tuple.__new__, Hop)
+"""Of a tuple: twice as fast as ``Hop._make``."""
 
 
 class Meaning(NamedTuple):
@@ -80,7 +89,7 @@ class Meaning(NamedTuple):
 class Memory:
     """What is remembered of a capture; everything is bounded."""
 
-    exchanges: OrderedDict[tuple[str, ...], list[Hop]] = field(default_factory=OrderedDict)
+    exchanges: OrderedDict[Key, list[Hop]] = field(default_factory=OrderedDict)
     forgets: bool = False
     """More requests came than are remembered."""
     originals: Originals = field(default_factory=lambda: Originals(MAX_EXCHANGES))
@@ -121,8 +130,11 @@ class Memory:
                 return Meaning(OWN_SUBJECTS.get(tail.partition(".")[0]), {}, tail)
         return NO_MEANING
 
-    def ask(self, key: tuple[str, ...], frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
-        if max(map(len, key)) > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
+    def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
+        if (
+            max(map(len, (key,) if isinstance(key, bytes) else key)) > MAX_KEY_CHARACTERS
+            or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS
+        ):
             return
         hops = self.exchanges.setdefault(key, [])
         if len(hops) < MAX_HOPS:
@@ -139,18 +151,21 @@ class Memory:
         """Whether so many requests can come without a remark."""
         return self.forgets or len(self.exchanges) + count <= MAX_EXCHANGES
 
-    def ask_for_acks(self, run: Run, wanted: Iterable[tuple[int, str, str]]) -> None:
-        """As :meth:`ask` for published messages: (frame in the run, subject for the ack, correlation id)."""
-        numbers, times = run.numbers.tolist(), run.time_ns.tolist()
-        connection, side, exchanges = run.connection.number, run.side, self.exchanges
-        for row, inbox, correlation in wanted:
-            hops = exchanges.setdefault(("ack", inbox, correlation), [])
-            if len(hops) < MAX_HOPS:
-                hops.append(Hop(numbers[row], times[row], connection, side, names.PUBLISH, NO_FACTS))
-            if len(exchanges) > MAX_EXCHANGES:
-                exchanges.popitem(last=False)
+    def ask_for_acks(self, run: Run, rows: Int64s, keys: Iterable[bytes]) -> None:
+        """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
+        shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
+        columns = zip(run.numbers[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
+        exchanges = self.exchanges
+        for key, hop in zip(keys, map(make_hop, columns), strict=True):
+            hops = exchanges.get(key)
+            if hops is None:
+                exchanges[key] = [hop]
+                if len(exchanges) > MAX_EXCHANGES:
+                    exchanges.popitem(last=False)
+            elif len(hops) < MAX_HOPS:
+                hops.append(hop)
 
-    def answer(self, key: tuple[str, ...], frame: Frame) -> Hop | None:
+    def answer(self, key: Key, frame: Frame) -> Hop | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""
         hops = self.exchanges.get(key)
         if not hops:
@@ -170,6 +185,12 @@ class Memory:
 
 
 NO_MEANING = Meaning()
+
+
+def ack_key(inbox: str, correlation_id: str) -> bytes:
+    """What a published message and its ack have in common, as protobuf writes the one after the other."""
+    raw, rest = (text.encode("utf-8", "surrogateescape") for text in (inbox, correlation_id))
+    return raw + b"\x5a" + write_varint(len(rest)) + rest if rest else raw
 
 
 def memory_of(memory: MutableMapping[str, Any]) -> Memory:
@@ -274,10 +295,10 @@ def _relate(
         inbox = fields.get("ack_inbox")
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
-            state.ask(("ack", inbox, fields.get("correlation_id", "")), frame, code, {})
+            state.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
-        hop = state.answer(("ack", inbox, fields.get("correlation_id", "")), frame)
+        hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
     elif code in names.REQUESTS and reply:
         frame.expects_response = True
         facts |= {"replica_id": fields["replica_id"]} if "replica_id" in fields else {}

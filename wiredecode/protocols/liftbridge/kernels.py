@@ -21,8 +21,8 @@ PARTS = 12
 """Columns of what :func:`published` finds: start and stop of key, value and stream; partition, timestamp; start and
 stop of the subject for the ack, if one is wanted, and of the correlation id."""
 NO_ACK = 2
-MAX_ID = 1024
-"""Longest subject for acks and correlation id; longer ones are not remembered."""
+MAX_ID = 500
+"""Longest subject for acks and longest correlation id that are plain."""
 CASTAGNOLI = 0x82F63B78
 """Polynomial of CRC-32C, reflected (RFC 3720, appendix B.4)."""
 
@@ -124,14 +124,17 @@ def map_entry(b: UInt8s, p: int, stop: int, spans: Int64Rows, row: int) -> bool:
 
 
 @kernel
-def body_of(b: UInt8s, p: int, stop: int, message_type: int) -> int:
-    """Where the message of a plain envelope of this type starts; -1: it is another envelope."""
+def body_of(b: UInt8s, p: int, stop: int, message_type: int, checked: bool) -> int:
+    """Where the message of a plain envelope of this type starts; -1: it is another envelope.
+
+    ``checked``: its CRC is known to be right.
+    """
     if p + SHORT_HEADER > stop or b[p + 4] != 0 or b[p + 7] != message_type:
         return -1
     body = p + b[p + 5]
     if b[p + 5] == LONG_HEADER and b[p + 6] == CRC_FLAG and body <= stop:
         stored = int(b[p + 8]) << 24 | int(b[p + 9]) << 16 | int(b[p + 10]) << 8 | int(b[p + 11])
-        return body if checksum(b, body, stop) == stored else -1
+        return body if checked or checksum(b, body, stop) == stored else -1
     return body if b[p + 5] == SHORT_HEADER and b[p + 6] == 0 else -1
 
 
@@ -150,9 +153,10 @@ def is_minus_one(b: UInt8s, p: int, stop: int) -> bool:
 def published(b: UInt8s, p: int, stop: int, found: Int64s, spans: Int64Rows, row: int, keep: bool) -> int:
     """Read the envelope of a plain published message; return the number of its headers, -1 if it is another one.
 
-    ``found`` gets its parts (-1: left out); ``spans``, from ``row`` on, its headers, all in that row unless ``keep``.
+    ``found`` gets its parts (-1: left out); ``spans``, from ``row`` on, its headers, all in that row unless ``keep``,
+    which is for messages that were read before.
     """
-    p = body_of(b, p, stop, 0)
+    p = body_of(b, p, stop, 0, keep)
     if p < 0:
         return -1
     for part in range(PARTS):
@@ -196,11 +200,11 @@ def published(b: UInt8s, p: int, stop: int, found: Int64s, spans: Int64Rows, row
                 part = KEY if number == 2 else VALUE if number == 3 else STREAM
                 found[part], found[part + 1] = at, p
         elif number >= 10:
-            if value > MAX_ID:
+            if value > MAX_ID or b[at - 1] == 0:  # none, or a length with more bytes than it needs
                 return -1
             part = INBOX if number == 10 else CORRELATION
             found[part], found[part + 1] = at, p
-    if policy == NO_ACK or found[INBOX] == found[INBOX + 1]:
+    if policy == NO_ACK:
         found[INBOX] = found[INBOX + 1] = -1
     return headers
 
@@ -208,7 +212,7 @@ def published(b: UInt8s, p: int, stop: int, found: Int64s, spans: Int64Rows, row
 @kernel
 def is_ack(b: UInt8s, p: int, stop: int) -> bool:
     """Whether an envelope is a plain ack that does not refuse the message."""
-    p = body_of(b, p, stop, 1)
+    p = body_of(b, p, stop, 1, False)
     last = 0
     while 0 <= p < stop:
         tag, number = int(b[p]), int(b[p]) >> 3

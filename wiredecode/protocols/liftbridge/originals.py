@@ -27,6 +27,10 @@ class Originals:
     runs: list[tuple[list[str], Int64s, Int64s, Int64s, Int64s]] = field(default_factory=list)
     waiting: int = 0
 
+    def __len__(self) -> int:
+        self.settle()
+        return len(self.known)
+
     def get(self, key: Key) -> int | None:
         self.settle()
         return self.known.get(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,7 +136,7 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
     if out is not None:
         found, heads = parts_of_messages(run, envelopes)
         if asking:
-            state.ask_for_acks(run, wanted_acks(run.buffer, found))
+            state.ask_for_acks(run, *wanted_acks(run.buffer, found))
         add_rows(run, codes, subjects, envelopes, found, heads, PUBLISH if published else DELIVER, out)
     return True
 
@@ -223,13 +222,12 @@ def parts_of_messages(run: Run, envelopes: UInt8s) -> tuple[Int64Rows, Int64Rows
     return found[: len(run) if wrapped else 0], heads[:count]
 
 
-def wanted_acks(buffer: bytes, found: Int64Rows) -> Iterator[tuple[int, str, str]]:
-    """The acks that messages ask for: row, subject and correlation id."""
+def wanted_acks(buffer: bytes, found: Int64Rows) -> tuple[Int64s, list[bytes]]:
+    """The messages that ask for acks: their rows, and subject and correlation id, which follow one another."""
     rows = np.flatnonzero(found[:, INBOX] >= 0)
-    spans = found[rows, INBOX : CORRELATION + 2].tolist()
-    for row, (start, stop, first, last) in zip(rows.tolist(), spans, strict=True):
-        correlation = buffer[first:last].decode("ascii") if first >= 0 else ""
-        yield row, buffer[start:stop].decode("ascii"), correlation
+    starts, stops = found[rows, INBOX], np.maximum(found[rows, INBOX + 1], found[rows, CORRELATION + 1])
+    spans = zip(starts.tolist(), stops.tolist(), strict=True)
+    return rows, [buffer[start:stop] for start, stop in spans]
 
 
 def add_rows(

@@ -23,6 +23,8 @@ def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
         bundle = numbered.bundle
         codec = bundle["flags"] & CODEC_MASK
         rows = rows_of(bundle) if not codec else _inflated_rows(contents, numbered) if codec == SNAPPY else []
+        if bundle.get("messages") is rows:
+            bundle["messages"] = len(rows)  # what the values of a frame hold elsewhere, too
         if not rows:
             continue
         _, stamps, keys, bodies, *_ = zip(*rows, strict=False)
