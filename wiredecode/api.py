@@ -78,8 +78,8 @@ def read(
 class Dissection:
     """Captures, dissected as often as asked: made by :func:`read`.
 
-    Iterating gives Frame objects one by one, in order, or dictionaries at the levels ``messages`` and ``packets``. It is
-    an Arrow stream too (``__arrow_c_stream__``): polars, pandas, DuckDB and pyarrow take it as it is.
+    Iterating gives Frame objects one by one, in order, or dictionaries at the levels ``messages`` and ``packets``. It
+    is an Arrow stream too (``__arrow_c_stream__``): polars, pandas, DuckDB and pyarrow take it as it is.
     """
 
     paths: list[str | BinaryIO]

@@ -368,7 +368,12 @@ class Emitter:
 
     def array(self, kind: Array) -> str:
         """Generate the loop over the elements; return the list, or the count of a bulk array that is not read."""
-        count = self.count(kind)
+        count = ""
+        if isinstance(kind.count, str):
+            count = self.reference(kind.count)
+        elif kind.count is not None:
+            count = self.number(kind.count)
+        self.flush()
         if kind.bulk and self.mode == "head":
             self.ended = True
             return count
@@ -381,7 +386,9 @@ class Emitter:
         elements, index = self.variable("l"), self.variable("n")
         listed = not self.stepping or self._has_rows(kind)
         if listed:
-            self.begin_list(kind, elements)
+            self.line(f"{elements} = []")
+            if self.careful:
+                self.line(f"{self.scopes[-1].target}[{kind.name!r}] = {elements}")
         loop = f"for {index} in range({count}):" if count else f"for {index} in itertools.count():"
         with self.block(loop):
             if not count:
@@ -391,21 +398,6 @@ class Emitter:
             self.line(f"e = {limited}")
         self.stepping = stepping_before
         return elements if listed else count
-
-    def count(self, kind: Array) -> str:
-        """The variable that holds the number of elements; empty when they go on to the end."""
-        count = ""
-        if isinstance(kind.count, str):
-            count = self.reference(kind.count)
-        elif kind.count is not None:
-            count = self.number(kind.count)
-        self.flush()
-        return count
-
-    def begin_list(self, kind: Array, elements: str) -> None:
-        self.line(f"{elements} = []")
-        if self.careful:
-            self.line(f"{self.scopes[-1].target}[{kind.name!r}] = {elements}")
 
     def _has_rows(self, kind: Array) -> bool:
         """Whether rows of the elements are collected while they are stepped over."""

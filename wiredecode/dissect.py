@@ -221,7 +221,7 @@ class Dissector:
         self._dialogues: dict[int, Dialogue] = {}
         self._ended: list[int] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
-        self._runs, self._facts = runs, facts
+        self.runs, self._facts = runs, facts
         self._pending: list[Frame | Run] = []
         self._lookahead: deque[Frame] = deque()
         self._lookahead_bytes = 0
@@ -307,7 +307,7 @@ class Dissector:
             dialogue = self._dialogues.get(connection.number)
             if dialogue is None:
                 candidates = self._candidates.order(connection)
-                how = self._decode_as, self._pending, self._runs, self._facts
+                how = self._decode_as, self._pending, self.runs, self._facts
                 dialogue = Dialogue(connection, candidates, *how)
                 self._dialogues[connection.number] = dialogue
             if dialogue.identifier is not None:

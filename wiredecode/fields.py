@@ -39,11 +39,6 @@ Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any]
 
 ``show`` renders bytes. The keys are JSON-ready and join the record of the structure that holds the field."""
 
-InnerText = Callable[[bytes, Callable[[bytes], str], str], str]
-"""The same as JSON text: ``(value, show, what show gave of the value)`` -> further keys, each with a comma before it.
-
-The third is the hex of the value where ``show`` is ``bytes.hex``, else the JSON text of what it gave."""
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z: what RFC 3339 can spell."""
@@ -484,14 +479,12 @@ class Text(Sized):
 
 
 class Binary(Sized):
-    """Bytes with their length in front; ``inner`` decodes what they carry, ``inner_text`` the same as JSON text."""
+    """Bytes with their length in front; ``inner`` decodes what they carry."""
 
-    def __init__(
-        self, name: str, doc: str = "", *, inner: Inner | None = None, inner_text: InnerText | None = None, **kw: Any
-    ) -> None:
+    def __init__(self, name: str, doc: str = "", *, inner: Inner | None = None, **kw: Any) -> None:
         kw.setdefault("length", UInt32)
         super().__init__(name, doc, **kw)
-        self.inner, self.inner_text = inner, inner_text
+        self.inner = inner
 
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else show(value)
@@ -592,8 +585,7 @@ class Array(Kind):
 
     ``count`` is the kind of a number in front, the name of an earlier field, or None: elements up to the end. ``size``
     names an earlier field that bounds the array in bytes. ``bulk`` marks arrays of messages, which readers that only
-    look at a frame count and do not read. ``numbered`` is a generated field of every element and the earlier field that
-    it counts from: :mod:`wiredecode.jsontext` adds it, in other records the conversation does.
+    look at a frame count and do not read.
     """
 
     islist = 1
@@ -608,7 +600,6 @@ class Array(Kind):
         count: type[Number] | str | None = UInt32,
         size: str | None = None,
         bulk: bool = False,
-        numbered: tuple[str, str] | None = None,
         **kw: Any,
     ) -> None:
         kw.setdefault("default", [])
@@ -617,7 +608,7 @@ class Array(Kind):
         self.element.name = name  # what an error inside an element is called
         self.holds_packets = int(isinstance(self.element, Struct))
         self.count = count(name) if isinstance(count, type) else count
-        self.size, self.bulk, self.numbered = size, bulk, numbered
+        self.size, self.bulk = size, bulk
         if self.element.minimum() < 1:
             raise TypeError(f"{name}: an element that may be empty cannot be counted safely")
 

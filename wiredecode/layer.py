@@ -24,7 +24,7 @@ RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "pres
 class Style:
     """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
 
-    ``text`` asks for the JSON text of a record (``frame.text``) instead, where there is a fast way to it.
+    ``text`` lets frames that were said before have the JSON text of their record (``frame.text``) instead of it.
     """
 
     show: Callable[[bytes], str] = bytes.hex

@@ -35,6 +35,11 @@ class FrameMessages:
     times_ns: Sequence[int | None] | None
     headers: Sequence[list[Header] | None] | None
 
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies."""
+        return sum(len(body) for body in self.bodies if body is not None)
+
 
 @dataclass(slots=True, eq=False)
 class Slices:
@@ -100,6 +105,11 @@ class RunMessages:
     columns: dict[str, Column]
     """By name of the columns of the table, from ``index`` and ``operation`` on."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of the frames."""
+        return int(self.run.stops[-1] - self.run.starts[0])
+
 
 @dataclass(slots=True)
 class Messages:
@@ -135,12 +145,15 @@ class Messages:
         if not bodies:
             return
         self.count += len(bodies)
-        self.parts.append(
-            FrameMessages(
-                *(frame, operation, topic, partition, compression),
-                *(bodies, keys, offsets, sequences, times_ns, headers),
-            )
+        told = FrameMessages(
+            frame, operation, topic, partition, compression, bodies, keys, offsets, sequences, times_ns, headers
         )
+        self.parts.append(told)
+
+    def take(self) -> list[FrameMessages | RunMessages]:
+        """What was added since the last time."""
+        parts, self.parts, self.count = self.parts, [], 0
+        return parts
 
     def add_run(self, run: Run, rows: npt.NDArray[np.int64], **columns: Column) -> None:
         """Add the messages of a run; ``columns``: ``index``, and as the parameters of :meth:`add`, in the singular."""

@@ -142,7 +142,7 @@ def measure(file: Path, chosen: Iterable[Tool], rounds: int, limit: int, folder:
     """All tools on one capture, alternating, each writing to a file."""
     results = {tool: Runs() for tool in chosen}
     warm(file)
-    out = folder / f"output-{os.getpid()}"
+    out = folder / f"output-{os.getpid()}-"
     for number in range(rounds):
         for tool, runs in results.items():
             if not runs.failed:

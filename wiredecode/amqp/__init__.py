@@ -17,7 +17,7 @@ from wiredecode.amqp.constructors import (
     MAX_ZERO_WIDTH_ELEMENTS,
     Constructor,
 )
-from wiredecode.amqp.fast import record, text
+from wiredecode.amqp.fast import record
 from wiredecode.amqp.sections import SECTIONS, Section
 from wiredecode.amqp.tree import Node, Refusal, build, message, plain, refusal, values
 
@@ -36,6 +36,5 @@ __all__ = [
     "plain",
     "record",
     "refusal",
-    "text",
     "values",
 ]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-import orjson
-
 from wiredecode.amqp.constructors import (
     CONSTRUCTORS,
     MAX_DEPTH,
@@ -55,23 +53,6 @@ def record(
         return _sections(data, size, show, max_depth, [max_elements, max_zero_width])
     except (NotAmqpError, IndexError, struct.error):
         return None
-
-
-def text(data: bytes, show: Show, shown: str) -> str:
-    """What ``record`` gives as the JSON text of a further key, ``,"amqp":{...}``; empty if it gives None.
-
-    ``shown`` is the hex of the message, if ``show`` is ``bytes.hex``: that of a lone data section is a part of it.
-    """
-    size = len(data)
-    if size < 4 or data[0]:
-        return ""
-    if show is bytes.hex and data[:3] == b"\x00\x53\x75":
-        if data[3] == 0xA0 and size > 4 and data[4] == size - 5:
-            return f',"amqp":{{"data":["{shown[10:]}"]}}'
-        if data[3] == 0xB0 and size >= 8 and int.from_bytes(data[4:8], "big") == size - 8:
-            return f',"amqp":{{"data":["{shown[16:]}"]}}'
-    sections = record(data, show)
-    return "" if sections is None else f',"amqp":{orjson.dumps(sections).decode()}'
 
 
 def _sections(data: bytes, size: int, show: Show, depth: int, budget: list[int]) -> dict[str, Json]:

@@ -21,7 +21,7 @@ def _compiler() -> Callable[[Any], Any] | None:
         from numba import njit
     except ImportError:
         return None
-    return njit(cache=True, nogil=True)  # type: ignore[no-any-return]
+    return njit(cache=True, nogil=True)
 
 
 _compile = _compiler()

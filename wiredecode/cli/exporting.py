@@ -348,3 +348,10 @@ class Tables(Export):
     def end(self) -> None:
         assert self.writer is not None
         self.writer.close()
+
+    def discard(self) -> None:
+        from wiredecode.export.partition import PartitionWriter
+
+        if isinstance(self.writer, PartitionWriter):
+            self.writer.discard()
+        super().discard()

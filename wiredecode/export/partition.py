@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.export.atomic import close_quietly
 from wiredecode.export.rows import is_bytes, values
 from wiredecode.export.target import Unclear
 
@@ -134,6 +135,12 @@ class PartitionWriter:
             opened.writer.close()
             stream.flush()
             os.fsync(stream.fileno())
+
+    def discard(self) -> None:
+        """Give up: close the files as they are."""
+        for opened in self._open.values():
+            close_quietly(opened.stream)
+        self._open.clear()
 
     def close(self) -> None:
         """Finish all files."""

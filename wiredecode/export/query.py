@@ -97,7 +97,10 @@ def _fields(schema: pa.Schema) -> list[pa.Field]:
 
 
 class Database:
-    """The tables ``frames``, ``messages`` and ``packets``; a context manager. ``once``: the captures can be read once."""
+    """The tables ``frames``, ``messages`` and ``packets``; a context manager.
+
+    ``once``: the captures can be read once. Raises MissingDuckdb.
+    """
 
     def __init__(self, open_: Open, *, once: bool = False) -> None:
         try:

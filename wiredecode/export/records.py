@@ -14,8 +14,7 @@ import orjson
 from wiredecode import compiler
 from wiredecode.dissect import Totals
 from wiredecode.frame import Frame
-from wiredecode.jsontext import dumped, generated
-from wiredecode.protocols.reading import as_record
+from wiredecode.protocols.reading import as_record, generated_text
 
 BYTES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
@@ -78,15 +77,21 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     return {f"{prefix}.{path}": list(span) for path, span in found.items()}
 
 
+def dumped(value: Any) -> str:
+    """The JSON text of any value."""
+    return orjson.dumps(value).decode()
+
+
 def dumps(row: dict[str, Any]) -> bytes:
     """One line of NDJSON."""
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class RecordLines:
-    """The lines of NDJSON of one capture: what ``dumps(record(frame))`` gives, made of texts that mostly are known.
+    """The lines of NDJSON of one capture: what ``dumps(record(frame))`` gives.
 
-    Frames may have been dissected with ``Style(text=True)``, which spares the record.
+    The records of frames that have a text (``Style(text=True)``) are put together from texts that are known; for
+    others the encoder is the fastest way.
     """
 
     MAX_KNOWN = 4096
@@ -102,6 +107,9 @@ class RecordLines:
 
     def line(self, frame: Frame) -> bytes:
         """One line of NDJSON."""
+        text, request, latency = frame.text, frame.request, frame.latency_ns
+        if text is None:
+            return dumps(record(frame, ranges=self.ranges))
         if frame.time_ns != self._time_ns:
             self._know_time(frame.time_ns)
         ends = self._ends.get((frame.connection.number, frame.side, frame.sender)) or self._know_ends(frame)
@@ -110,7 +118,6 @@ class RecordLines:
             kind = self._know_kind(frame)
         carriers = frame.packets
         packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
-        text, request, latency = frame.text, frame.request, frame.latency_ns
         if frame.findings or frame.response is not None or self.ranges or (request is None) != (latency is None):
             last = self._last(frame)
         elif request is None:
@@ -119,10 +126,7 @@ class RecordLines:
             last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
         place = f'],"offset":{frame.offset},"length":{frame.length}'
         first = f'{{"frame":{frame.number}{self._time}{ends}{packets}{place}{kind}'
-        if text is None:
-            return b"".join((first.encode(), orjson.dumps(frame.layers), last.encode()))
-        more = generated(frame.generated) if frame.generated else ""
-        return f"{first}{text}{more}}}}}{last}".encode()
+        return f"{first}{text}{generated_text(frame)}}}}}{last}".encode()
 
     def _know_time(self, time_ns: int) -> None:
         seconds, fraction = divmod(time_ns, 1_000_000_000)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.filter.logic import Column, Expression, Join, Negation, Test
+from wiredecode.filter.logic import Atom, Column, Expression, Join, Negation
 
 COMPARED = {
     "==": lambda column, value: column == value,
@@ -25,7 +25,7 @@ def arrow_expression(expression: Expression, schema: pa.Schema) -> pc.Expression
     """The predicate for tables with that schema; None where a part of it is about something that is no column."""
     if isinstance(expression, bool):
         return pc.scalar(expression)
-    if isinstance(expression, Test):
+    if isinstance(expression, Atom):
         return None if expression.column is None else _test(expression.column, schema)
     if isinstance(expression, Negation):
         inner = arrow_expression(expression.part, schema)

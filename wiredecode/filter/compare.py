@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.filter.errors import FilterError, nearest
 from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
-from wiredecode.filter.logic import Column, Expression, Test, negation
+from wiredecode.filter.logic import Atom, Column, Expression, negation
 from wiredecode.filter.model import Constant, Level, Operand, Type, Values
 from wiredecode.filter.operands import Operands, to_bytes
-from wiredecode.filter.syntax import Membership, Relation
+from wiredecode.filter.syntax import Arithmetic, Call, Membership, Node, Relation, Word
 
 if TYPE_CHECKING:
     from wiredecode.frame import Frame
@@ -50,6 +50,7 @@ class Comparisons:
         left, right = self.operands.make(node.left), self.operands.make(node.right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             left = self._self_typed(left, node)
+        left, right = _unnamed(left, right, node.left), _unnamed(right, left, node.right)
         operator = node.operator
         if isinstance(left, Constant):
             if operator in ("contains", "matches"):
@@ -65,10 +66,8 @@ class Comparisons:
 
     def _self_typed(self, left: Constant, node: Relation) -> Operand:
         for side in (node.left, node.right):
-            word = getattr(side, "text", "")
-            if type(side).__name__ == "Word":
-                self.operands.field(side)  # type: ignore[arg-type]
-                raise self.fail(f"no field is called {word!r}", side)
+            if isinstance(side, Word):
+                self.operands.field(side)
         return self.operands.constant(left)
 
     def membership(self, node: Membership) -> Expression:
@@ -92,7 +91,7 @@ class Comparisons:
         else:  # an enumeration by name and by number
             kinds = {key: [one for one, each in tests if id(each) == key] for key in gets}
             both = [(get, _one_of(kinds[key])) for key, get in gets.items()]
-            test = Test(lambda frame: _either(frame, both, every), left.level, left.complete)
+            test = Atom(lambda frame: _either(frame, both, every), left.level, left.complete)
         return negation(test) if node.negated else test
 
     def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
@@ -194,7 +193,7 @@ class Comparisons:
 
     # Two fields.
 
-    def _fields(self, operator: str, left: Operand, right: Operand, every: bool, node: Relation) -> Test:
+    def _fields(self, operator: str, left: Operand, right: Operand, every: bool, node: Relation) -> Atom:
         if operator == "matches":
             raise self.fail("a regular expression is written out", node.right)
         compare = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else _within)
@@ -218,7 +217,7 @@ class Comparisons:
             results = (_safely(compare, a, b) for a in values for b in others)
             return all(results) if every else any(results)
 
-        return Test(run, max(left.level, right.level), left.complete or right.complete)
+        return Atom(run, max(left.level, right.level), left.complete or right.complete)
 
     # Tests.
 
@@ -234,7 +233,7 @@ class Comparisons:
             run = _all(get, fits)
         else:
             run = _some(get, fits)
-        return Test(run, left.level, left.complete, column)
+        return Atom(run, left.level, left.complete, column)
 
     def _column(self, operator: str, left: Operand, right: Constant) -> Column | None:
         """The same on a column, for fields with one value per row."""
@@ -249,14 +248,14 @@ class Comparisons:
         value = right.text if left.type is Type.ENUM else self._value(right, left)
         return Column(name, operator, (value,))
 
-    def present(self, operand: Operand, node: Any) -> Test:
+    def present(self, operand: Operand, node: Node) -> Atom:
         """A field by itself: whether it is there. What is calculated: whether it is not zero."""
         get, one = operand.get, operand.one
-        if operand.field is None and type(node).__name__ in ("Arithmetic", "Call"):
-            return Test(lambda frame: any(get(frame)), operand.level, operand.complete)
+        if operand.field is None and isinstance(node, Arithmetic | Call):
+            return Atom(lambda frame: any(get(frame)), operand.level, operand.complete)
         if one is not None:
-            return Test(lambda frame: one(frame) is not None, operand.level, operand.complete, _there(operand))
-        return Test(lambda frame: len(get(frame)) > 0, operand.level, operand.complete, _there(operand))
+            return Atom(lambda frame: one(frame) is not None, operand.level, operand.complete, _there(operand))
+        return Atom(lambda frame: len(get(frame)) > 0, operand.level, operand.complete, _there(operand))
 
 
 def _one_of(tests: Sequence[One]) -> One:
@@ -265,6 +264,14 @@ def _one_of(tests: Sequence[One]) -> One:
 
 def _between(above: One, below: One) -> One:
     return lambda value: above(value) and below(value)
+
+
+def _unnamed(side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
+    """The name of a protocol beside text is text: ``frame.protocol == nats``."""
+    text = isinstance(other, Operand) and other.type is Type.STRING
+    if text and isinstance(side, Operand) and side.type is Type.PROTOCOL and isinstance(node, Word):
+        return Constant(node.text, False, node.start, node.stop)
+    return side
 
 
 def _there(operand: Operand) -> Column | None:

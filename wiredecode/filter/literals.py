@@ -14,7 +14,7 @@ UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "": 10**9}
 UNITS |= {"min": 60 * 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 """Units of durations, in nanoseconds; without one it is seconds."""
 NUMBER = re.compile(r"([+-]?)(0[xX][0-9A-Fa-f]+|0b[01]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([A-Za-zµ]*)")
-BYTES = re.compile(r"[0-9A-Fa-f]{2}(?:[:.-]?[0-9A-Fa-f]{2})*")
+BYTES = re.compile(r"[0-9A-Fa-f]{2}(?:[:.]?[0-9A-Fa-f]{2})*")
 MAX_DIGITS = 400
 """Longest number that is read."""
 NUMBERS = "a number, as in 5, 0x1f, 017 or 1.5"
@@ -89,7 +89,7 @@ def octets(text: str, quoted: bool) -> bytes:
         return text.encode()
     if BYTES.fullmatch(text) is None:
         raise NoValue(HINTS[Type.BYTES])
-    return bytes.fromhex(re.sub(r"[:.-]", "", text))
+    return bytes.fromhex(re.sub(r"[:.]", "", text))
 
 
 def address(text: str) -> Any:

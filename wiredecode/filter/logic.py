@@ -16,7 +16,7 @@ Known = Callable[["Frame"], bool | None]
 
 
 @dataclass(frozen=True)
-class Test:
+class Atom:
     """One comparison. ``level``: what has to be known for it; ``complete``: the dissector must have made records."""
 
     run: Callable[[Frame], bool]
@@ -47,12 +47,12 @@ class Negation:
     part: Expression
 
 
-Expression = Test | Join | Negation | bool
+Expression = Atom | Join | Negation | bool
 
 
-def tests(expression: Expression) -> Iterator[Test]:
+def tests(expression: Expression) -> Iterator[Atom]:
     """All comparisons of an expression."""
-    if isinstance(expression, Test):
+    if isinstance(expression, Atom):
         yield expression
     elif isinstance(expression, Negation):
         yield from tests(expression.part)
@@ -91,7 +91,7 @@ def decide(expression: Expression, level: Level) -> Known | bool | None:
     """What can be said when no more than ``level`` is known: a function, or the answer for all frames."""
     if isinstance(expression, bool):
         return expression
-    if isinstance(expression, Test):
+    if isinstance(expression, Atom):
         return expression.run if expression.level <= level else None
     if isinstance(expression, Negation):
         return _not(decide(expression.part, level))

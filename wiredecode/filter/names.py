@@ -10,7 +10,7 @@ from typing import Any
 
 from wiredecode.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
 from wiredecode.filter.model import Field, Level, Type, Values
-from wiredecode.filter.values import DIRECT, Records, anywhere, as_any, field_reader
+from wiredecode.filter.values import Records, anywhere, as_any, field_reader
 from wiredecode.frame import Frame
 from wiredecode.protocols import registry
 
@@ -191,15 +191,18 @@ class Names:
             return found
         type_, names = merged(entries)
         secret = any(entry.secret for entry in entries)
-        get, level = field_reader(name, type_, self.records)
-        codes = field_reader(f"{name}_code", Type.NUMBER, self.records)[0] if type_ is Type.ENUM else None
+        single = name.count(".") == 1 and not any(entry.type[:5] in ("gener", "array", "struc") for entry in entries)
+        get, level = field_reader(name, type_, self.records, single=single)
+        codes = None
+        if type_ is Type.ENUM:
+            codes = field_reader(f"{name}_code", Type.NUMBER, self.records, single=single)[0]
         complete = level is Level.RECORD
         column = f"layers.{name}"
         return Field(name, type_, level, get, codes, names, secret, complete, column=column)
 
     def _record_field(self, name: str, type_: Type) -> Field:
         get, level = field_reader(name, type_, self.records)
-        return Field(name, type_, level, get, complete=name.split(".")[0] not in DIRECT)
+        return Field(name, type_, level, get, complete=level is Level.RECORD)
 
     def _amqp(self, name: str, rest: str) -> Field | None:
         """A field of AMQP messages, wherever in the frame they stand."""

@@ -18,8 +18,12 @@ KEEP: Callable[[bytes], Any] = bytes
 """Shows bytes as what they are."""
 RAW = Style(show=KEEP)
 """Records for filters: bytes stay bytes, secrets stay hidden."""
-DIRECT = frozenset({"rabbitmq_stream", "proxy"})
+DIRECT = frozenset({"rabbitmq_stream", "proxy", "nats"})
 """Layers whose record follows from their declaration and ``frame.generated`` alone, so that it can be had later."""
+SIMPLE = frozenset({"tank", "pravega"})
+"""Layers of which this holds for single values at the top; what their arrays hold is completed by other frames."""
+COMPLETED = ("nats.headers",)
+"""Fields of the former whose record says more or less than the bytes: secrets among them are hidden."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Reader = Callable[[Frame], Values]
 
@@ -33,9 +37,7 @@ class Records:
         self._layers: dict[str, Any] = {}
 
     def of(self, frame: Frame) -> dict[str, Any]:
-        """The record of the frame's layers, with bytes as bytes."""
-        if frame.layers is not None and frame.layer is not None and frame.layer.filter_name not in DIRECT:
-            return frame.layers
+        """The record of the frame's layers, with bytes as bytes; as declared, not as other frames complete it."""
         if frame is not self._frame:
             self._layers, self._frame = layers_of(frame, self.style), frame
         return self._layers
@@ -60,17 +62,25 @@ def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
     return {frame.layer.filter_name: record}
 
 
-def field_reader(path: str, type_: Type, records: Records) -> tuple[Reader, Level]:
-    """How to read a declared field: ``layer.name.name``; and how much must be known for it."""
+def field_reader(path: str, type_: Type, records: Records, *, single: bool = False) -> tuple[Reader, Level]:
+    """How to read a field: ``layer.name.name``; and how much must be known for it.
+
+    ``single``: it is declared, at the top of its layer, with one value, and nothing else tells it.
+    """
     layer, *steps = path.split(".")
     convert = CONVERT.get(type_)
+
+    def complete(frame: Frame) -> Values:
+        found = gather((frame.layers or {}).get(layer), steps, 0)
+        return convert(found) if convert is not None else found
+
+    if (layer not in DIRECT and not (single and layer in SIMPLE)) or path.startswith(COMPLETED):
+        return complete, Level.RECORD
 
     def from_record(frame: Frame) -> Values:
         found = gather(records.of(frame).get(layer), steps, 0)
         return convert(found) if convert is not None else found
 
-    if layer not in DIRECT:
-        return from_record, Level.RECORD
     plans: dict[type[Layer], Reader] = {}
 
     def read(frame: Frame) -> Values:

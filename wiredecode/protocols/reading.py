@@ -7,29 +7,26 @@ from typing import Any
 
 import orjson
 
-from wiredecode import compiler, jsontext
+from wiredecode import compiler
 from wiredecode.fields import Short
 from wiredecode.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.layer import Layer, Style
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
 """Frames of one type that are remembered, then all are forgotten; and the size of the largest."""
-MAX_TEXT_BYTES = 16 * 1024
-"""Larger frames are mostly message bodies, which an encoder copies less often than texts that are put together."""
 
 
 class Plan:
     """How frames of one message type are read: its layer, and what its conversation does with it.
 
     ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
-    are nothing unusual, where that is so. ``as_text``: its conversation copes with ``frame.text`` (see
-    :func:`as_record`) where the style asks for it. ``repeats``: such frames are often said again word for word, so
-    that their texts are worth remembering.
+    are nothing unusual, where that is so. ``repeats``: such frames are often said again word for word, so that
+    their values and texts are worth remembering, and the conversation only adds generated fields to their records.
     """
 
     __slots__ = (
-        *("_head", "_known", "_record", "_rows", "_style", "_text", "_walk"),
-        *("as_text", "handler", "layer", "repeats", "surplus_note", "type"),
+        *("_head", "_known", "_record", "_rows", "_said_again", "_style", "_walk"),
+        *("handler", "layer", "repeats", "surplus_note", "type"),
     )
 
     def __init__(
@@ -39,18 +36,17 @@ class Plan:
         handler: Callable[[Any, Frame], Any] | None = None,
         surplus_note: str | None = None,
         *,
-        as_text: bool = False,
         repeats: bool = False,
     ) -> None:
         self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
-        self.as_text, self.repeats = as_text, repeats
-        self._known: dict[bytes, tuple[dict[str, Any], str]] | None = None
+        self.repeats = repeats
+        self._known: dict[bytes, tuple[Mapping[str, Any], str]] | None = None
+        self._said_again = 0
         self._walk: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._rows: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._head: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._style: Style | None = None
         self._record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
-        self._text: jsontext.Decoder | None = None
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
         """Fill in ``frame.values``, with a style also its record, and what is wrong with its fields.
@@ -71,11 +67,9 @@ class Plan:
                     self._set_style(style)
                 if self._known is not None and (known := self._known.get(buffer[start:stop])) is not None:
                     frame.values, frame.text = known
+                    self._said_again += 1
                     return
-                if self._text is None or stop - start > MAX_TEXT_BYTES:
-                    reached = self._read_record(frame, style)
-                else:
-                    reached = self._read_text(frame, style)
+                reached = self._read_record(frame, style)
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and frame.status not in (MALFORMED, PARTIAL):
@@ -93,21 +87,8 @@ class Plan:
 
     def _set_style(self, style: Style) -> None:
         self._style, self._record = style, None
-        self._text = jsontext.decoder(self.layer, style) if style.text and self.as_text else None
-        self._known = {} if self._text is not None and self.repeats else None
-
-    def _read_text(self, frame: Frame, style: Style) -> int:
-        buffer, start, stop = frame.buffer, frame.start, frame.stop
-        assert self._text is not None
-        try:
-            frame.values, frame.text, reached = self._text(buffer, start, stop)
-        except compiler.FAILED:
-            return self._read_record(frame, style)
-        if self._known is not None and reached == stop and stop - start <= MAX_KNOWN_BYTES:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[buffer[start:stop]] = frame.values, frame.text
-        return reached
+        remembering = style.text and self.repeats and not self.layer.holds_secrets()
+        self._known, self._said_again = {} if remembering else None, 0
 
     def _read_record(self, frame: Frame, style: Style) -> int:
         if self._record is None:
@@ -117,7 +98,17 @@ class Plan:
         frame.values, _ = self._head(frame.buffer, frame.start, frame.stop)
         record, reached = self._record(frame.buffer, frame.start, frame.stop)
         frame.layers = {self.layer.filter_name: record}
+        if self._known is not None and reached == frame.stop and reached - frame.start <= MAX_KNOWN_BYTES and record:
+            self._remember(frame)
         return reached
+
+    def _remember(self, frame: Frame) -> None:
+        """Remember how a frame was read; not any more once few are said again."""
+        assert self._known is not None
+        if len(self._known) >= MAX_KNOWN:
+            self._known, self._said_again = {} if self._said_again >= MAX_KNOWN else None, 0
+        if self._known is not None:
+            self._known[frame.data] = frame.values, orjson.dumps(frame.layers).decode()[:-2]
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
         decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop)
@@ -136,10 +127,15 @@ class Plan:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
 
 
+def generated_text(frame: Frame) -> str:
+    """The generated fields as further keys of ``frame.text``."""
+    return f",{orjson.dumps(frame.generated).decode()[1:-1]}" if frame.generated else ""
+
+
 def as_record(frame: Frame) -> dict[str, Any]:
-    """The record of the layers, also of a frame that was dissected as text."""
+    """The record of the layers, also of a frame whose text was remembered."""
     if frame.text is not None:
-        layers: dict[str, Any] = orjson.loads(f"{frame.text}{jsontext.generated(frame.generated)}}}}}")
+        layers: dict[str, Any] = orjson.loads(f"{frame.text}{generated_text(frame)}}}}}")
         return layers
     return frame.layers or {}
 

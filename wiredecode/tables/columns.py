@@ -17,7 +17,7 @@ How a layer is read, field by field, for all frames in one step each:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -67,12 +67,21 @@ class ColumnReader:
 def reader(layer: type[Layer], style: Style, raw: bool = True) -> ColumnReader | None:
     """The reader of a layer; None if it has kinds of fields that cannot be read this way.
 
-    ``raw`` leaves bytes as ``binary``; otherwise they are text, as the style shows them.
+    ``raw`` leaves bytes as ``binary``; otherwise they are text, as the style shows them. The style's ``show`` has to
+    give text in either case: JSON text (AMQP sections) has no other place for bytes.
     """
     from wiredecode.tables import columns_protocols as columns_protocols  # adds the kinds of the protocols
 
     structure = structure_of(layer, Look(style, raw))
     return None if structure is None else ColumnReader(structure)
+
+
+def covered(layers: Iterable[type[Layer]]) -> tuple[list[type[Layer]], list[type[Layer]]]:
+    """The layers that have a reader, and those that have none."""
+    found: tuple[list[type[Layer]], list[type[Layer]]] = [], []
+    for layer in dict.fromkeys(layers):
+        found[reader(layer, Style()) is None].append(layer)
+    return found
 
 
 # Compositions.

@@ -282,11 +282,12 @@ class MessageTable:
         body = arrays["body"]
         arrays["size"] = pa.compute.binary_length(body).cast(pa.int64())
         arrays["headers"] = self.headers.array(order)
-        columns = [arrays[field.name] for field in self.schema]
-        if not encoded:
-            columns = [column.cast(field.type) for column, field in zip(columns, self.schema, strict=True)]
-            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return pa.RecordBatch.from_arrays(columns, schema=encoded_schema(self.schema))
+        if encoded:
+            return pa.RecordBatch.from_arrays(
+                [arrays[name] for name in self.schema.names], schema=encoded_schema(self.schema)
+            )
+        plain = [arrays[field.name].cast(field.type) for field in self.schema]
+        return pa.RecordBatch.from_arrays(plain, schema=self.schema)
 
 
 def _unsigned(values: Sequence[int | None] | None) -> Valid | None:

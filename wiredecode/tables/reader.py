@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.reader import Capture
 from wiredecode.dissect import Dissector, Totals
 from wiredecode.export.records import BYTES
 from wiredecode.frame import Frame
 from wiredecode.message import FrameMessages, Messages
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
-from wiredecode.tables.messages import MessageTable
+from wiredecode.tables.messages import MessageTable, encoded_schema
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import RAW, frames_schema, messages_schema, packets_schema, select, type_schema
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from wiredecode.identify import DecodeAs
     from wiredecode.net.limits import Limits
 
+LARGE_BYTES = 24 * 1024 * 1024
+"""Captures from this size on are read many frames at a time."""
 FRAMES, MESSAGES, PACKETS = LEVELS = ("frames", "messages", "packets")
 
 BATCH_ROWS = 65_536
@@ -55,6 +58,9 @@ class TableReader:
     ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
     text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
 
+    ``encoded``: texts of messages as dictionaries, see :func:`wiredecode.tables.messages.encoded_schema`. ``bulk``:
+    whether plain frames are read many at a time, if all are wanted; by default where the capture is large.
+
     ``frames``, which may also be set later, are those frames of ``dissector`` that somebody selected; by default all.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
@@ -75,13 +81,16 @@ class TableReader:
         show_secrets: bool = False,
         protocol: str | None = None,
         frames: Iterable[Frame] | None = None,
+        encoded: bool = False,
+        bulk: bool | None = None,
     ) -> None:
         self.capture, self.level, self.bytes_choice = capture, level, bytes_choice
         schema = table_schema(level, bytes_choice)
         if protocol is not None and level == FRAMES:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
-        self.schema = select(schema, columns)
-        self.frames = frames
+        self._encoded = encoded and level == MESSAGES and bytes_choice == RAW
+        self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
+        self.frames, self._bulk = frames, bulk
         self._messages = Messages() if level == MESSAGES else None
         self._packets = PacketTable(limits) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
@@ -104,13 +113,35 @@ class TableReader:
             yield from self._packet_batches(self._packets)
             return
         if self._messages is not None:
-            collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected=self.frames is not None)
+            selected = self.frames is not None
+            collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected, self._encoded)
+            if not selected and (is_large(self.capture) if self._bulk is None else self._bulk):
+                yield from self._message_batches(collect)
+                return
         else:
             collect = FrameBatches(self.schema, self.bytes_choice)
         error: CaptureError | None = None
         try:
             for frame in self.dissector.frames(self.capture) if self.frames is None else self.frames:
                 if collect.add(frame):
+                    yield from collect.take()
+        except CaptureError as raised:
+            error = raised
+        yield from collect.take()
+        if error is not None:
+            raise error
+
+    def _message_batches(self, collect: MessageBatches) -> Iterator[pa.RecordBatch]:
+        """The messages of frames that are read many at a time."""
+        from wiredecode.bulk.kernel import COMPILED
+
+        if COMPILED and isinstance(self.capture, Capture):
+            self.capture.compile()
+        self.dissector.runs = True
+        error: CaptureError | None = None
+        try:
+            for _ in self.dissector.mixed(self.capture):
+                if collect.gather():
                     yield from collect.take()
         except CaptureError as raised:
             error = raised
@@ -125,6 +156,12 @@ class TableReader:
                     yield table.batch(packets).select(self.schema.names)
         finally:
             table.finish()
+
+
+def is_large(capture: Iterable[PacketBatch]) -> bool:
+    """Whether reading many frames at a time pays: its compiled loops take a second to load."""
+    size = capture.bytes_total if isinstance(capture, Capture) else None
+    return size is not None and size >= LARGE_BYTES
 
 
 class FrameBatches:
@@ -151,26 +188,31 @@ class FrameBatches:
 class MessageBatches:
     """The messages of frames until they make a batch; ``selected``: other frames than those added have some too."""
 
-    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, *, selected: bool) -> None:
-        self._messages, self._schema, self._selected = messages, schema, selected
+    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, selected: bool, encoded: bool) -> None:
+        self._messages, self._schema, self._selected, self._encoded = messages, schema, selected, encoded
         self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
         self._table = MessageTable()
         self._size = 0
 
     def add(self, frame: Frame) -> bool:
         """Whether it is time to take batches."""
-        parts, self._messages.parts, self._messages.count = self._messages.parts, [], 0
-        for part in parts:
-            if isinstance(part, FrameMessages) and (part.frame is frame or not self._selected):
-                self._table.add(part)
-                self._size += sum(len(body) for body in part.bodies if body is not None)
+        if self._selected:
+            chosen = [part for part in self._messages.parts if isinstance(part, FrameMessages) and part.frame is frame]
+            self._messages.parts = chosen  # type: ignore[assignment]
+        return self.gather()
+
+    def gather(self) -> bool:
+        """Add all messages that were collected; whether it is time to take batches."""
+        for part in self._messages.take():
+            self._table.add(part)
+            self._size += part.size
         return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """What has been added; one frame may have more messages than a batch has rows."""
         table, self._table, self._size = self._table, MessageTable(), 0
         if table.rows:
-            batch = table.batch().select(self._schema.names)
+            batch = table.batch(encoded=self._encoded).select(self._schema.names)
             for first in range(0, len(batch), BATCH_ROWS):
                 yield self._shown(batch.slice(first, BATCH_ROWS))
 

@@ -228,3 +228,48 @@ def is_ack(b: UInt8s, p: int, stop: int) -> bool:
             if tag & 7 != 2 or p > stop or not ascii_only(b, at, p):
                 return False
     return p == stop
+
+
+@kernel
+def judge(
+    b: UInt8s, stops: Int64s, kinds: UInt8s, at: Int64Rows, body: int, headers: int, step: int, scratch: Int64Rows
+) -> None:
+    """Tell what the envelopes of messages hold whose kind says only that there is one: it is above ``step``.
+
+    Of message i the envelope is from ``at[i, body]`` up to the CRLF before ``stops[i]``; ``kinds[i]`` grows by 0 for a
+    message, ``step`` for one that asks for an ack, twice as much for an ack; 0: it must be read one by one.
+    ``at[i, headers]`` gets the number of headers of a message. ``scratch`` has two rows.
+    """
+    for i in range(len(kinds)):
+        if kinds[i] <= step:
+            continue
+        start, stop = at[i, body], stops[i] - 2
+        if is_ack(b, start, stop):
+            kinds[i] += 2 * step
+            continue
+        count = published(b, start, stop, scratch[0], scratch, 1, False)
+        if count < 0:
+            kinds[i] = 0
+            continue
+        at[i, headers] = count
+        if scratch[0, INBOX] >= 0:
+            kinds[i] += step
+
+
+@kernel
+def locate(
+    b: UInt8s,
+    stops: Int64s,
+    wrapped: npt.NDArray[np.bool_],
+    bodies: Int64s,
+    firsts: Int64s,
+    found: Int64Rows,
+    heads: Int64Rows,
+) -> None:
+    """Find the parts of published messages, where ``wrapped``; headers of message i in ``heads`` from ``firsts[i]``."""
+    for i in range(len(wrapped)):
+        if wrapped[i]:
+            published(b, bodies[i], stops[i] - 2, found[i], heads, firsts[i], True)
+        else:
+            for part in range(PARTS):
+                found[i, part] = -1

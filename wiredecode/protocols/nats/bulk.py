@@ -22,7 +22,10 @@ from wiredecode.protocols.liftbridge.kernels import (
     VALUE,
     Int64Rows,
     checksums,
+    judge,
+    locate,
 )
+from wiredecode.protocols.liftbridge.names import MAGIC
 from wiredecode.protocols.nats import kernels, names
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, split
 from wiredecode.protocols.nats.kernels import (
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
 SMALLEST_FRAME = 5
 """+OK and its line end."""
 AT = "at"
-PLAIN = re.compile(rb"(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (\d{1,9})\r\n(?!\xb9\x0eC\xb4)")
+PLAIN = re.compile(rb"(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (\d{1,9})\r\n(?!%s)" % re.escape(MAGIC))
 """A message without headers, reply subject and envelope."""
 PRIVATE = (b"_", b"$SYS")
 """How inboxes and subjects of the system account begin."""
@@ -69,8 +72,10 @@ def cut_by_kernel(data: bytes) -> Cut:
     most = len(data) // SMALLEST_FRAME
     starts, kinds = np.empty(most + 1, np.int64), np.empty(most, np.uint8)
     at = np.empty((most, COLUMNS), np.int64)
-    spans, found, heads = np.empty(10, np.int64), np.empty(PARTS, np.int64), np.empty((1, 4), np.int64)
-    n = kernels.cut_operations(view(data), starts, kinds, at, spans, found, heads)
+    spans, scratch = np.empty(10, np.int64), np.empty((2, PARTS), np.int64)
+    n = kernels.cut_operations(view(data), starts, kinds, at, spans, scratch)
+    if (kinds[:n] > OPERATIONS).any():
+        judge(view(data), starts[1 : n + 1], kinds[:n], at[:n], BODY, HEADERS, OPERATIONS, scratch)
     return Cut(starts[: n + 1], kinds[:n], {AT: at[:n]})
 
 
@@ -213,13 +218,18 @@ def remember(state: Memory, run: Run, codes: Int64s, subjects: list[str], wrappe
 
 def parts_of_messages(run: Run, envelopes: UInt8s) -> tuple[Int64Rows, Int64Rows]:
     """Parts of published messages, a row per frame (none if there are no such messages), and a row per header."""
-    count = int(run.parts[AT][:, HEADERS].sum())
-    wrapped = bool(((envelopes > 0) & (envelopes < ACK)).any())
-    if not count and not wrapped:
-        return np.empty((0, PARTS), np.int64), np.empty((0, 4), np.int64)
-    found, heads = np.empty((len(run), PARTS), np.int64), np.empty((max(count, 1), 4), np.int64)
-    kernels.headers_of(view(run.buffer), run.kinds, run.parts[AT], run.stops, found, heads)
-    return found[: len(run) if wrapped else 0], heads[:count]
+    at, buffer = run.parts[AT], view(run.buffer)
+    counts = at[:, HEADERS]
+    heads = np.empty((int(counts.sum()), 4), np.int64)
+    found = np.empty((0, PARTS), np.int64)
+    firsts = np.cumsum(counts) - counts
+    wrapped = (envelopes > 0) & (envelopes < ACK)
+    if wrapped.any():
+        found, spans = np.empty((len(run), PARTS), np.int64), heads if len(heads) else np.empty((1, 4), np.int64)
+        locate(buffer, run.stops, wrapped, np.ascontiguousarray(at[:, BODY]), firsts, found, spans)
+    if not wrapped.all() and len(heads):
+        kernels.locate_headers(buffer, run.kinds, at, firsts, heads)
+    return found, heads
 
 
 def wanted_acks(buffer: bytes, found: Int64Rows) -> tuple[Int64s, list[bytes]]:

@@ -1,4 +1,7 @@
-"""Cutting NATS into operations and finding the parts of plain messages, as kernels."""
+"""Cutting NATS into operations and finding the parts of plain messages, as kernels.
+
+No kernel calls one of another module: numba would not notice when that changes.
+"""
 # ruff: noqa: SIM109, SIM110 - comparisons and loops are what numba compiles well
 
 from __future__ import annotations
@@ -7,7 +10,8 @@ import numpy as np
 
 from wiredecode.bulk.kernel import kernel
 from wiredecode.bulk.run import Int64s, UInt8s
-from wiredecode.protocols.liftbridge.kernels import INBOX, PARTS, Int64Rows, is_ack, published
+from wiredecode.protocols.liftbridge.kernels import Int64Rows
+from wiredecode.protocols.liftbridge.names import MAGIC
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
 """Kinds of frames; there are 4 more of each for what a Liftbridge envelope holds."""
@@ -35,7 +39,7 @@ W_RMSG, W_LMSG = word(b"RMSG"), word(b"LMSG")
 W_SUB, W_PING, W_PONG, W_OK, W_UNSU = word(b"SUB "), word(b"PING"), word(b"PONG"), word(b"+OK\r"), word(b"UNSU")
 W_INFO, W_ERR, W_CONN, W_NECT = word(b"INFO"), word(b"-ERR"), word(b"CONN"), word(b"NECT")
 W_ROUTE_SUB, W_ROUTE_UNSUB, W_LEAF_SUB, W_LEAF_UNSUB = word(b"RS+ "), word(b"RS- "), word(b"LS+ "), word(b"LS- ")
-W_MAGIC = word(b"\xb9\x0e\x43\xb4")
+W_MAGIC = word(MAGIC)
 W_SYSTEM = word(b"$SYS")
 VERSION = np.frombuffer(b"NATS/1.0\r\n", np.uint8)
 SECRETS = np.frombuffer(b"-tokenzationcookiepi-key", np.uint8)
@@ -179,9 +183,7 @@ def header_lines(b: UInt8s, p: int, stop: int, spans: Int64Rows, row: int, keep:
 
 
 @kernel
-def kind_of(
-    b: UInt8s, kind: int, line: int, stop: int, count: int, spans: Int64s, at: Int64s, found: Int64s, heads: Int64Rows
-) -> int:
+def kind_of(b: UInt8s, kind: int, line: int, stop: int, count: int, spans: Int64s, at: Int64s, heads: Int64Rows) -> int:
     """The kind of a message with so many tokens, and its parts in ``at``; 0: it must be read one by one."""
     sizes = 2 if kind == HPUB or kind == HMSG else 1
     names = 2 if kind >= MSG else 1
@@ -200,24 +202,17 @@ def kind_of(
         if at[HEADERS] < 0:
             return 0
     body = at[BODY]
-    if stop - body < 4 or word_at(b, body) != W_MAGIC:
-        return kind
-    if is_ack(b, body, stop):
-        return kind + ACK * OPERATIONS
-    at[HEADERS] = published(b, body, stop, found, heads, 0, False)
-    if at[HEADERS] < 0:
-        return 0
-    return kind + (PUBLISHED if found[INBOX] < 0 else ASKING) * OPERATIONS
+    wrapped = stop - body >= 4 and word_at(b, body) == W_MAGIC
+    return kind + OPERATIONS if wrapped else kind
 
 
 @kernel
-def cut_operations(
-    b: UInt8s, starts: Int64s, kinds: UInt8s, at: Int64Rows, spans: Int64s, found: Int64s, heads: Int64Rows
-) -> int:
+def cut_operations(b: UInt8s, starts: Int64s, kinds: UInt8s, at: Int64Rows, spans: Int64s, heads: Int64Rows) -> int:
     """Cut whole operations off ``b`` until one is cut or unusual; return how many there are.
 
     Of operation i ``starts[i]`` is the first byte, ``kinds[i]`` the kind, ``at[i]`` the parts; ``starts`` also gets
-    the end of the last one. ``spans``, ``found`` and ``heads`` are used on the way.
+    the end of the last one. ``spans`` and ``heads`` are used on the way. Of messages with an envelope the kind says only
+    that; see :func:`wiredecode.protocols.liftbridge.kernels.judge`.
     """
     n, p, end = 0, 0, len(b)
     starts[0] = 0
@@ -248,7 +243,7 @@ def cut_operations(
             if size < 0 or stop > end or b[stop - 2] != CR or b[stop - 1] != LF:
                 break
             if kind:
-                kind = kind_of(b, kind, line, stop - 2, count, spans, at[n], found, heads)
+                kind = kind_of(b, kind, line, stop - 2, count, spans, at[n], heads)
         kinds[n] = kind
         n += 1
         p = stop
@@ -257,18 +252,11 @@ def cut_operations(
 
 
 @kernel
-def headers_of(b: UInt8s, kinds: UInt8s, at: Int64Rows, stops: Int64s, found: Int64Rows, heads: Int64Rows) -> int:
-    """Of messages that :func:`cut_operations` found: the parts of envelopes, and all headers; return their number."""
-    row = 0
+def locate_headers(b: UInt8s, kinds: UInt8s, at: Int64Rows, firsts: Int64s, heads: Int64Rows) -> None:
+    """Find the headers of NATS messages; those of message i are in ``heads`` from row ``firsts[i]`` on."""
     for i in range(len(kinds)):
-        if kinds[i] > OPERATIONS and kinds[i] <= ACK * OPERATIONS:
-            row += published(b, at[i, BODY], stops[i] - 2, found[i], heads, row, True)
-        else:
-            for part in range(PARTS):
-                found[i, part] = -1
-            if at[i, HEADERS] > 0:
-                row += header_lines(b, at[i, BLOCK], at[i, BODY], heads, row, True)
-    return row
+        if at[i, HEADERS] > 0 and (kinds[i] <= OPERATIONS or kinds[i] > ACK * OPERATIONS):
+            header_lines(b, at[i, BLOCK], at[i, BODY], heads, firsts[i], True)
 
 
 @kernel

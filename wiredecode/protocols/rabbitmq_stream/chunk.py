@@ -95,7 +95,7 @@ def entry_fields() -> list[Any]:
     """A simple message or a sub-batch: the top bit of the next byte decides."""
     return [
         Optional(Struct("sub_batch", SubBatch, "several messages as one entry"), Peek(0x80, 0x80)),
-        Optional(Binary("data", "the message", inner=message, inner_text=amqp.text), Absent("sub_batch")),
+        Optional(Binary("data", "the message", inner=message), Absent("sub_batch")),
     ]
 
 
@@ -175,13 +175,7 @@ class Chunk(Layer):
         UInt8("bloom_size", "size of the filter in the log, never sent", unit="bytes"),
         UInt24("reserved"),
         Optional(
-            Array(
-                *("entries", ChunkEntry, "messages"),
-                count="num_entries",
-                size="data_length",
-                bulk=True,
-                numbered=("offset", "chunk_id"),
-            ),
+            Array("entries", ChunkEntry, "messages", count="num_entries", size="data_length", bulk=True),
             Is("chunk_type", 0),
         ),
         Optional(

@@ -179,8 +179,6 @@ class RabbitMQConversation(Conversation):
 
     def _finish_record(self, frame: Frame) -> None:
         if frame.text is not None:
-            if "chunk" in frame.values:
-                self._finish_text(frame)
             return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
@@ -189,21 +187,14 @@ class RabbitMQConversation(Conversation):
         entries = record.get("messages")
         if "chunk" in record:
             entries = record["chunk"].get("entries")
-            self._check_records(frame, record["chunk"], number_offsets(record["chunk"]))
+            records = number_offsets(record["chunk"])
+            if frame.status == OK and records != record["chunk"]["num_records"]:
+                message = f"the entries hold {records} messages, the chunk says {record['chunk']['num_records']}"
+                frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
         for index, entry in enumerate(entries or ()):
             if "sub_batch" in entry and "problem" in entry["sub_batch"]:
                 message = f"sub-batch {index}: {entry['sub_batch']['problem']}"
                 frame.find("warning", "malformed", "sub-batch", message, "sub_batch")
-
-    def _finish_text(self, frame: Frame) -> None:
-        """The same for texts: they have no sub-batches, and the generated fields follow when they are written."""
-        chunk = frame.values["chunk"]
-        self._check_records(frame, chunk, chunk["num_entries"] if chunk["chunk_type"] in names.CHUNK_TYPES else 0)
-
-    def _check_records(self, frame: Frame, chunk: Mapping[str, Any], records: int) -> None:
-        if frame.status == OK and records != chunk["num_records"]:
-            message = f"the entries hold {records} messages, the chunk says {chunk['num_records']}"
-            frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
 
     # Who is who.
 
@@ -460,7 +451,7 @@ def make_plan(code: int, version: int) -> Plan:
     layer = LAYERS.get((code, version), unknown)
     repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
-    return Plan(layer, names.KEYS.get(code), handler, surplus, as_text=True, repeats=repeats)
+    return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
 
 
 def tell_unknown(frame: Frame, code: int, version: int) -> None:

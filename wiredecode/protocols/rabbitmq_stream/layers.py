@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from typing import Any, ClassVar
 
-from wiredecode import amqp
 from wiredecode.fields import (
     Array,
     Binary,
@@ -136,7 +135,7 @@ class FilteredMessage(Layer):
     fields_desc = [
         UInt64("publishing_id", "sequence number given by the publisher"),
         Text("filter_value", "what subscribers filter on; null: unfiltered", null=0xFFFF),
-        Binary("data", "the message", inner=message, inner_text=amqp.text),
+        Binary("data", "the message", inner=message),
     ]
 
 

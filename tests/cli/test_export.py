@@ -1,0 +1,228 @@
+"""``wiredecode export``: files for other programs, whole or not there."""
+
+# ruff: noqa: E402 - without pyarrow there is nothing to import
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+pytest.importorskip("pyarrow")
+
+import pyarrow.dataset as ds
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+COMMAND = [sys.executable, "-m", "wiredecode"]
+FRAMES = 142
+
+
+@pytest.fixture
+def basic(captures: Path) -> Path:
+    return captures / "rabbitmq-stream" / "c43_basic.pcap"
+
+
+def only(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_ndjson_is_what_json_writes(run: Run, basic: Path, tmp_path: Path) -> None:
+    expected = run("pcap", basic, "--json", "-q").raw
+    for name in ("a.ndjson", "b.ndjson.gz", "c.json"):
+        result = run("export", basic, "-o", tmp_path / name)
+        assert (result.code, result.raw) == (0, b"")
+        assert f"written   {FRAMES} frames to {tmp_path / name}" in result.err
+    assert (tmp_path / "a.ndjson").read_bytes() == expected
+    assert gzip.decompress((tmp_path / "b.ndjson.gz").read_bytes()) == expected
+    assert json.loads((tmp_path / "c.json").read_bytes()) == [json.loads(line) for line in expected.splitlines()]
+    assert run("export", basic, "-o", "-", "--format", "ndjson", "-q").raw == expected
+    ranged = run("pcap", basic, "--json", "--ranges", "-q").raw
+    assert run("export", basic, "-o", "-", "--format", "ndjson", "-q", "--ranges").raw == ranged
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets"])
+def test_all_formats_hold_the_same_rows(run: Run, basic: Path, tmp_path: Path, level: str) -> None:
+    for form in ("parquet", "arrow", "arrows", "csv"):
+        assert run("export", basic, "-o", tmp_path / f"x.{form}", "--level", level, "-q").code == 0
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert len(table) == {"frames": FRAMES, "messages": 64, "packets": 230}[level]
+    assert pyarrow.ipc.open_file(tmp_path / "x.arrow").read_all().equals(table)
+    assert pyarrow.ipc.open_stream(tmp_path / "x.arrows").read_all().equals(table)
+    with (tmp_path / "x.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == table.column_names
+    for name in {"src", "protocol", "type", "topic", "transport"} & set(table.column_names):
+        assert [row[name] or None for row in rows] == table.column(name).to_pylist()
+
+
+def test_frames_as_a_table_say_what_records_say(run: Run, basic: Path, tmp_path: Path) -> None:
+    records = [json.loads(line) for line in run("pcap", basic, "--json", "-q").lines]
+    run("export", basic, "-o", tmp_path / "x.parquet", "-q")
+    rows = pq.read_table(tmp_path / "x.parquet").drop_columns(["time", "layers"]).to_pylist()
+    assert rows == [{name: record[name] for name in rows[0]} for record in records]
+    run("export", basic, "-o", tmp_path / "x.csv", "-q")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["time"] for row in found] == [record["time"] for record in records]
+    streams = [json.loads(row["layers"])["rabbitmq_stream"].get("stream") for row in found]
+    assert streams == [record["layers"]["rabbitmq_stream"].get("stream") for record in records]
+
+
+def test_columns_keep_their_order_and_lead_into_structures(run: Run, basic: Path, tmp_path: Path) -> None:
+    columns = ("--columns", "type,layers.rabbitmq_stream.stream,frame")
+    run("export", basic, "-o", tmp_path / "x.parquet", "-q", *columns)
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert table.column_names == ["type", "layers.rabbitmq_stream.stream", "frame"]
+    assert table.slice(30, 1).to_pylist() == [
+        {"type": "Publish", "layers.rabbitmq_stream.stream": "c43_basic-stream", "frame": 31}
+    ]
+    lines = run("export", basic, "-o", "-", "--format", "ndjson", "-q", *columns).lines
+    assert lines[30] == '{"type":"Publish","layers":{"rabbitmq_stream":{"stream":"c43_basic-stream"}},"frame":31}'
+
+
+def test_partitions_are_the_rows_of_the_single_file(run: Run, basic: Path, tmp_path: Path) -> None:
+    run("export", basic, "-o", tmp_path / "one.parquet", "-q")
+    assert run("export", basic, "-o", tmp_path / "lake", "--partition-by", "protocol,sender", "-q").code == 0
+    one, lake = pq.read_table(tmp_path / "one.parquet"), ds.dataset(tmp_path / "lake", partitioning="hive")
+    assert len(lake.files) == 2
+    assert lake.to_table().sort_by("frame").select(one.column_names).to_pylist() == one.to_pylist()
+    again = run("export", basic, "-o", tmp_path / "lake", "--partition-by", "hour", "-q")
+    assert again.code == 2
+    assert "is not empty" in again.err
+    assert run("export", basic, "-o", tmp_path / "lake", "--partition-by", "hour", "-q", "--overwrite").code == 0
+    assert only(tmp_path / "lake") == ["hour=2026-11-20T19"]
+    assert only(tmp_path) == ["lake", "one.parquet"]
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_rows_are_chosen_by_time_and_count(run: Run, basic: Path, form: str) -> None:
+    def frames(*words: object) -> list[int]:
+        lines = run("export", basic, "-o", "-", "--format", form, "--columns", "frame", "-q", *words).lines
+        return [int(line.strip('{}"frame:')) for line in lines if any(map(str.isdigit, line))]
+
+    expected = [json.loads(line)["frame"] for line in run("pcap", basic, "--json", "-q", "--from", "0.1").lines]
+    assert 0 < len(expected) < FRAMES
+    assert frames("--from", "0.1") == expected
+    assert frames("--to", "0.1") == [number for number in range(1, FRAMES + 1) if number not in expected]
+    assert frames("-c", 5, "--from", "0.1") == expected[:5]
+
+
+@pytest.mark.parametrize("name", ["x.ndjson", "x.json", "x.csv", "x.parquet", "x.arrow"])
+def test_damage_costs_nothing_that_was_decoded(run: Run, captures: Path, tmp_path: Path, name: str) -> None:
+    result = run("export", captures / "rabbitmq-stream" / "d_cutfile.pcap", "-o", tmp_path / name, "-q")
+    assert result.code == 2
+    first, second = result.err.splitlines()
+    assert "is cut in the middle of a packet record" in first
+    assert second == f"wiredecode: {tmp_path / name} holds what could be decoded, 95 frames"
+    whole = run("pcap", captures / "rabbitmq-stream" / "d_cutfile.pcap", "--json", "-q").lines
+    if name == "x.json":
+        assert len(json.loads((tmp_path / name).read_bytes())) == len(whole) == 95
+    elif name == "x.parquet":
+        assert pq.read_table(tmp_path / name).num_rows == 95
+
+
+def test_input_that_cannot_be_read_leaves_no_output(run: Run, tmp_path: Path) -> None:
+    for name in ("x.ndjson", "x.parquet"):
+        result = run("export", tmp_path / "no", "-o", tmp_path / name)
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert "does not exist" in result.err
+    assert only(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGINT, ("x.ndjson",)),
+        (signal.SIGINT, ("x.parquet",)),
+        (signal.SIGTERM, ("lake", "--partition-by", "type")),
+    ],
+    ids=["ndjson", "parquet", "partitions"],
+)
+def test_an_interrupt_leaves_nothing_and_says_how_far_it_came(
+    basic: Path, tmp_path: Path, number: int, words: tuple[str, ...]
+) -> None:
+    out, *options = words
+    command = [*COMMAND, "export", "-", "-o", tmp_path / out, *options]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(basic.read_bytes()[:9000])
+        process.stdin.flush()
+        while not only(tmp_path):  # the output has been begun
+            assert process.poll() is None
+        process.send_signal(number)
+        errors = process.stderr.read().decode()
+        assert process.wait() == 130
+        process.stdin.close()
+    assert only(tmp_path) == []
+    assert "Traceback" not in errors
+    assert "interrupted, after " in errors.splitlines()[-1]
+    assert errors.endswith(f"{tmp_path / out} was not written\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+def test_a_full_disk_is_one_line(run: Run, basic: Path, form: str) -> None:
+    result = run("export", basic, "-o", "/dev/full", "--format", form, "-q")
+    assert result.code == 2
+    assert result.err.startswith(f"wiredecode: cannot write: {os.strerror(28)}, after ")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "{}/x.xls"], "not clear from its name; say --format (ndjson, json, csv"),
+        (["-o", "-"], "needs a --format"),
+        (["-o", "-", "--format", "parquet"], "cannot go to standard output"),
+        (["-o", "-", "--format", "csv", "--partition-by", "type"], "- is standard output"),
+        (["-o", "{}/x.ndjson", "--columns", "tpye"], "there is no column tpye; did you mean type?"),
+        (["-o", "{}/x.csv", "--columns", "layers.nats.subjct"], "did you mean layers.nats.subject?"),
+        (["-o", "{}/x.csv", "--columns", "type,type"], "names type twice"),
+        (["-o", "{}/x.csv", "--columns", "type,,"], "has an empty name"),
+        (["-o", "{}/x", "--partition-by", "tipe"], "did you mean type?"),
+        (["-o", "{}/x", "--partition-by", "packets"], "not named after values of type list"),
+        (["-o", "{}/x", "--partition-by", "type", "--format", "ndjson"], "partitions are parquet"),
+        (["-o", "{}/x.csv", "--overwrite"], "goes with --partition-by"),
+        (["-o", "{}/x.csv", "--ranges"], "--ranges goes with"),
+        (["-o", "{}/x.csv", "--row-group", "5"], "goes with parquet"),
+        (["-o", "{}/x.csv", "--compression", "snappy"], "csv cannot be compressed with 'snappy'; there is gzip, zstd"),
+        (["-o", "{}/x.parquet.gz"], "compressed inside"),
+        (["-o", "{}/no/x.csv"], "there is no folder"),
+        (["-o", "{}", "--format", "csv"], "is a folder"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_no_file(
+    run: Run, basic: Path, tmp_path: Path, words: list[str], said: str
+) -> None:
+    result = run("export", basic, *(word.format(tmp_path) for word in words))
+    assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
+    assert said in result.err
+    assert only(tmp_path) == []
+
+
+def test_a_capture_is_not_overwritten_by_its_own_export(run: Run, basic: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "a.pcap"
+    copy.write_bytes(basic.read_bytes())
+    assert "is one of the captures" in run("export", copy, "-o", copy, "--format", "csv").err
+    assert copy.read_bytes() == basic.read_bytes()
+
+
+def test_no_output_holds_a_password(run: Run, basic: Path) -> None:
+    for level in ("frames", "messages", "packets"):
+        for form in ("csv", "ndjson", "arrows"):
+            raw = run("export", basic, "-o", "-", "--format", form, "--level", level, "-q").raw
+            assert b"\0guest\0guest" not in raw
+            assert b"\0guest\0guest".hex().encode() not in raw
+    shown = run("export", basic, "-o", "-", "--format", "csv", "--show-secrets", "--bytes", "text", "-q").raw
+    assert b"guest" in shown

@@ -1,0 +1,157 @@
+"""What writers write, read back by others."""
+
+# ruff: noqa: E402 - without pyarrow there is nothing to import
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from wiredecode.export import partition
+from wiredecode.export.partition import PartitionWriter
+from wiredecode.export.target import Unclear
+from wiredecode.export.writers import WRITERS, ParquetWriter, Settings
+
+NS = 1_700_000_000_123_456_789
+SCHEMA = pa.schema(
+    [
+        ("time", pa.timestamp("ns", "UTC")),
+        ("text", pa.string()),
+        ("number", pa.uint64()),
+        ("body", pa.binary()),
+        ("code", pa.dictionary(pa.int32(), pa.string())),
+        ("nested", pa.list_(pa.struct([("data", pa.binary()), ("at", pa.timestamp("us"))]))),
+    ]
+)
+ROWS = [
+    {"time": NS, "text": 'a"\n,b', "number": 2**64 - 1, "body": b"\0\xff", "code": "x", "nested": [{"data": b"1"}]},
+    dict.fromkeys(SCHEMA.names) | {"text": ""},
+]
+SHOWN = [
+    {
+        "time": "2023-11-14T22:13:20.123456789Z",
+        "text": 'a"\n,b',
+        "number": 2**64 - 1,
+        "body": "00ff",
+        "code": "x",
+        "nested": [{"data": "31"}],
+    },
+    dict.fromkeys(SCHEMA.names) | {"text": ""},
+]
+
+
+def written(form: str, batches: list[Any], **settings: Any) -> bytes:
+    stream = io.BytesIO()
+    writer = WRITERS[form](stream, SCHEMA, Settings(**settings))
+    for batch in batches:
+        writer.write(batch)
+    writer.close()
+    return stream.getvalue()
+
+
+BATCH = pa.RecordBatch.from_pylist(ROWS, schema=SCHEMA)
+
+
+def test_json_holds_every_value_exactly() -> None:
+    assert [json.loads(line) for line in written("ndjson", [BATCH, BATCH]).splitlines()] == SHOWN * 2
+    assert json.loads(written("json", [BATCH, BATCH])) == SHOWN * 2
+    assert json.loads(written("json", [])) == []
+
+
+def test_csv_tells_null_from_empty_text_and_nests_as_json() -> None:
+    data = written("csv", [BATCH]).decode()
+    first, second = csv.DictReader(io.StringIO(data))
+    assert first == {key: str(value) for key, value in SHOWN[0].items()} | {"nested": '[{"data":"31"}]'}
+    assert set(second.values()) == {""}
+    assert data.endswith('\n,"",,,,\n')
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_arrow_files_and_streams_are_read_back_as_they_were(compression: str | None) -> None:
+    whole = pa.Table.from_batches([BATCH, BATCH])
+    assert pa.ipc.open_file(written("arrow", [BATCH, BATCH], compression=compression)).read_all().equals(whole)
+    assert pa.ipc.open_stream(written("arrows", [BATCH, BATCH], compression=compression)).read_all().equals(whole)
+
+
+def test_row_groups_are_filled_across_batches() -> None:
+    found = pq.ParquetFile(io.BytesIO(written("parquet", [BATCH] * 5, row_group=4)))
+    assert [found.metadata.row_group(index).num_rows for index in range(found.num_row_groups)] == [4, 4, 2]
+    assert found.read().to_pylist() == pa.Table.from_batches([BATCH] * 5).to_pylist()
+    assert found.metadata.row_group(0).column(1).compression == "ZSTD"
+
+
+def test_giving_up_is_quiet(recwarn: pytest.WarningsRecorder) -> None:
+    stream = io.BytesIO()
+    writer = ParquetWriter(stream, SCHEMA, Settings())
+    writer.write(BATCH)
+    stream.close()
+    writer._writer.close()
+
+
+# Partitions.
+
+KEYS = pa.schema(
+    [("time", pa.timestamp("ns", "UTC")), ("topic", pa.string()), ("good", pa.bool_()), ("row", pa.int64())]
+)
+EVIL = ["../../etc", "..", "a=b&c", "é ü", None]
+
+
+def keyed(count: int) -> list[Any]:
+    rows = [
+        {"time": NS + index * 600_000_000_000, "topic": EVIL[index % 5], "good": index % 2 == 0, "row": index}
+        for index in range(count)
+    ]
+    return [pa.RecordBatch.from_pylist(rows[first : first + 16], schema=KEYS) for first in range(0, count, 16)]
+
+
+def parted(folder: Path, by: list[str], batches: list[Any]) -> PartitionWriter:
+    writer = PartitionWriter(folder, KEYS, by, lambda out, schema: ParquetWriter(out, schema, Settings()), ".parquet")
+    try:
+        for batch in batches:
+            writer.write(batch)
+        writer.close()
+    finally:
+        writer.discard()
+    return writer
+
+
+@pytest.mark.parametrize("most_open", [1, 64])
+def test_partitions_read_back_as_a_dataset_are_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int
+) -> None:
+    monkeypatch.setattr(partition, "MAX_OPEN", most_open)
+    batches = keyed(60)
+    writer = parted(tmp_path / "lake", ["topic", "good"], batches)
+    assert list(tmp_path.iterdir()) == [tmp_path / "lake"]
+    assert (writer.files > 10) == (most_open == 1)
+    kind = ds.partitioning(pa.schema([("topic", pa.string()), ("good", pa.bool_())]), flavor="hive")
+    found = ds.dataset(tmp_path / "lake", partitioning=kind).to_table().sort_by("row")
+    assert found.select(KEYS.names).to_pylist() == pa.Table.from_batches(batches).to_pylist()
+
+
+def test_hours_are_of_utc(tmp_path: Path) -> None:
+    parted(tmp_path, ["hour"], keyed(12))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "hour=2023-11-14T22",
+        "hour=2023-11-14T23",
+        "hour=2023-11-15T00",
+    ]
+
+
+def test_too_many_partitions_are_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "MAX_PARTITIONS", 10)
+    with pytest.raises(Unclear, match="--partition-by row makes more than 10 folders"):
+        parted(tmp_path, ["row"], keyed(12))
+    long = pa.RecordBatch.from_pylist([{"topic": "x" * 300}], schema=KEYS)
+    with pytest.raises(Unclear, match="too long for a folder"):
+        parted(tmp_path, ["topic"], [long])
