@@ -1,7 +1,5 @@
 """``wiredecode export``: files for other programs, whole or not there."""
 
-# ruff: noqa: E402 - without pyarrow there is nothing to import
-
 from __future__ import annotations
 
 import csv
@@ -56,8 +54,9 @@ def test_all_formats_hold_the_same_rows(run: Run, basic: Path, tmp_path: Path, l
         assert run("export", basic, "-o", tmp_path / f"x.{form}", "--level", level, "-q").code == 0
     table = pq.read_table(tmp_path / "x.parquet")
     assert len(table) == {"frames": FRAMES, "messages": 64, "packets": 230}[level]
-    assert pyarrow.ipc.open_file(tmp_path / "x.arrow").read_all().equals(table)
-    assert pyarrow.ipc.open_stream(tmp_path / "x.arrows").read_all().equals(table)
+    arrow = pyarrow.ipc.open_file(tmp_path / "x.arrow").read_all()
+    assert arrow.to_pylist() == table.to_pylist()
+    assert pyarrow.ipc.open_stream(tmp_path / "x.arrows").read_all().equals(arrow)
     with (tmp_path / "x.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == table.column_names

@@ -137,6 +137,8 @@ NOT_PLAIN = {
     "field twice": pub(envelope(member(3, b"v") + member(3, b"v"))),
     "unknown field": pub(envelope(member(13, b"v"))),
     "field beyond the end": pub(envelope(b"\x1a\x05v")),
+    "empty correlation id": pub(envelope(member(10, b"acks") + b"\x5a\x00")),
+    "length in more bytes than it needs": pub(envelope(member(10, b"acks") + b"\x5a\x82\x00id")),
     "stream not UTF-8": pub(envelope(member(5, b"\xff"))),
     "refused": msg(acked(1, b"\x50\x02")),
     "header in another order": pub(envelope(member(9, member(2, b"v") + member(1, b"k")))),

@@ -52,9 +52,11 @@ class Capture:
         """What could not be read, in the order of the files; complete after iterating."""
 
     def compile(self) -> None:
-        """Use compiled loops from now on: for large captures, see :mod:`wiredecode.bulk.kernel`."""
+        """Use compiled loops from now on, where there is a compiler: for large captures."""
+        from wiredecode.bulk.kernel import COMPILED
+
         for file in self._files:
-            file.compiled = True
+            file.compiled = COMPILED
 
     @property
     def bytes_read(self) -> int:

@@ -282,7 +282,7 @@ class Tables(Export):
 
     def _prepared(self) -> Session:
         from wiredecode.export.selection import Projection, needed
-        from wiredecode.tables.reader import TableReader
+        from wiredecode.tables.reader import TableReader, prefer_bulk
 
         job = self.job
         session = job.session(None, Output())
@@ -295,6 +295,8 @@ class Tables(Export):
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
+            encoded=self.form.name == "parquet" and not job.partition_by,
+            bulk=prefer_bulk(session.capture),
         )
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()

@@ -85,9 +85,11 @@ def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar[Any] | None:
     try:
         if pa.types.is_timestamp(type_):
             return pa.scalar(value, pa.timestamp("ns", type_.tz)).cast(type_)
-        if isinstance(value, bool) != pa.types.is_boolean(type_) or (
-            isinstance(value, float) and not pa.types.is_floating(type_)
-        ):
+        if isinstance(value, bool) != pa.types.is_boolean(type_):
+            return None
+        if isinstance(value, bytes) != pa.types.is_binary(type_):
+            return None
+        if isinstance(value, float) and not pa.types.is_floating(type_):
             return None
         return pa.scalar(value, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError):

@@ -68,6 +68,8 @@ class Field:
     """Whether it is known only where the dissector made the record."""
     one: Callable[[Frame], Any] | None = None
     """Where there is never more than one value: that value, or None."""
+    verbatim: bool = False
+    """Whether its bytes stand in the frame as they are: what the frame does not hold, the field does not."""
     column: str | None = None
     """Column of the tables with the same value, where there is one."""
 

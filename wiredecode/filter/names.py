@@ -198,7 +198,8 @@ class Names:
             codes = field_reader(f"{name}_code", Type.NUMBER, self.records, single=single)[0]
         complete = level is Level.RECORD
         column = f"layers.{name}"
-        return Field(name, type_, level, get, codes, names, secret, complete, column=column)
+        verbatim = type_ is Type.BYTES and name.startswith("rabbitmq_stream.") and ".sub_batch." not in name
+        return Field(name, type_, level, get, codes, names, secret, complete, verbatim=verbatim, column=column)
 
     def _record_field(self, name: str, type_: Type) -> Field:
         get, level = field_reader(name, type_, self.records)

@@ -90,7 +90,7 @@ class TableReader:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
         self._encoded = encoded and level == MESSAGES and bytes_choice == RAW
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
-        self.frames, self._bulk = frames, bulk
+        self.frames, self._bulk = frames, prefer_bulk(capture) if bulk is None else bulk
         self._messages = Messages() if level == MESSAGES else None
         self._packets = PacketTable(limits) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
@@ -115,7 +115,7 @@ class TableReader:
         if self._messages is not None:
             selected = self.frames is not None
             collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected, self._encoded)
-            if not selected and (is_large(self.capture) if self._bulk is None else self._bulk):
+            if not selected and self._bulk:
                 yield from self._message_batches(collect)
                 return
         else:
@@ -133,10 +133,6 @@ class TableReader:
 
     def _message_batches(self, collect: MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
-        from wiredecode.bulk.kernel import COMPILED
-
-        if COMPILED and isinstance(self.capture, Capture):
-            self.capture.compile()
         self.dissector.runs = True
         error: CaptureError | None = None
         try:
@@ -158,10 +154,14 @@ class TableReader:
             table.finish()
 
 
-def is_large(capture: Iterable[PacketBatch]) -> bool:
-    """Whether reading many frames at a time pays: its compiled loops take a second to load."""
+def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
+    """Whether reading many frames at a time pays: compiled loops take a second to load. If so, ``capture`` uses them."""
     size = capture.bytes_total if isinstance(capture, Capture) else None
-    return size is not None and size >= LARGE_BYTES
+    if size is None or size < LARGE_BYTES:
+        return False
+    assert isinstance(capture, Capture)
+    capture.compile()
+    return True
 
 
 class FrameBatches:

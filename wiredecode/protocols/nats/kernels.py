@@ -16,8 +16,8 @@ from wiredecode.protocols.liftbridge.names import MAGIC
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
 """Kinds of frames; there are 4 more of each for what a Liftbridge envelope holds."""
 OPERATIONS = 4
-PUBLISHED, ASKING, ACK = 1, 2, 3
-"""A message, a message that asks for an ack, an ack: so many times 4 are added to the kind."""
+ASKING, ACK = 2, 3
+"""A message that asks for an ack, an ack: so many times 4 are added to the kind; once for other messages."""
 SUBJECT, SID, BLOCK, BODY, HEADERS = 0, 2, 4, 5, 6
 COLUMNS = 7
 """Of what :func:`cut_operations` finds: start and stop of subject and sid, start of header block and payload, number
@@ -211,8 +211,8 @@ def cut_operations(b: UInt8s, starts: Int64s, kinds: UInt8s, at: Int64Rows, span
     """Cut whole operations off ``b`` until one is cut or unusual; return how many there are.
 
     Of operation i ``starts[i]`` is the first byte, ``kinds[i]`` the kind, ``at[i]`` the parts; ``starts`` also gets
-    the end of the last one. ``spans`` and ``heads`` are used on the way. Of messages with an envelope the kind says only
-    that; see :func:`wiredecode.protocols.liftbridge.kernels.judge`.
+    the end of the last one. ``spans`` and ``heads`` are used on the way. Of messages with an envelope the kind says
+    only that; see :func:`wiredecode.protocols.liftbridge.kernels.judge`.
     """
     n, p, end = 0, 0, len(b)
     starts[0] = 0
