@@ -7,7 +7,7 @@ its sides as they happened and numbers do not depend on how the capture was read
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,7 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.frame import OK, UNDECODED, Finding, Frame
 from wiredecode.identify import Candidate, Candidates, DecodeAs, Identified, Identifier
 from wiredecode.layer import Style
+from wiredecode.lookahead import LOOKAHEAD_NS, Lookahead
 from wiredecode.message import Messages
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
@@ -25,16 +26,11 @@ from wiredecode.protocols.base import Conversation, Protocol
 from wiredecode.streams import Stream
 
 if TYPE_CHECKING:
+    from wiredecode.bulk.order import Release
     from wiredecode.bulk.run import Run
     from wiredecode.filter import Filter
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
-
-LOOKAHEAD_FRAMES = 1000
-"""A request waits at most for so many frames to be told its response before it is handed on."""
-LOOKAHEAD_BYTES = 8 * 1024 * 1024
-LOOKAHEAD_NS = 5_000_000_000
-"""... and so long, in capture time, that an unanswered request does not hold up a live capture for good."""
 
 
 @dataclass
@@ -89,6 +85,7 @@ class Dialogue:
         self.connection, self.out, self.runs, self.facts = connection, out, runs, facts
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.streams: tuple[Stream, Stream] | None = None
+        self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
         self.header_bytes = 0
         self.other: str | None = None
@@ -127,6 +124,7 @@ class Dialogue:
             if known is None:
                 self._dismiss()
             else:
+                known.ready = ready
                 self._begin(known)
         for stream in self.streams or ():
             stream.end(reason, ready)
@@ -138,7 +136,7 @@ class Dialogue:
     def _begin(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
-        self.header_bytes = known.protocol.header_bytes
+        self.protocol, self.header_bytes = known.protocol, known.protocol.header_bytes
         self.conversation = known.protocol.conversation(self.connection, known.dialect)
         self.conversation.hand_on = []
         first, second = (
@@ -186,8 +184,8 @@ class Dissector:
     """Dissects one capture.
 
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
-    their response: output then lags by up to :data:`LOOKAHEAD_FRAMES` frames. ``messages`` collects the published and
-    delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come out as runs,
+    their response: output then lags by up to 1000 frames, see :mod:`wiredecode.lookahead`. ``messages`` collects the
+    published and delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come out as runs,
     see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the protocols that
     are tried. ``select``: what will be shown; records are not made of frames that it excludes.
     """
@@ -218,16 +216,23 @@ class Dissector:
             else said
             for port, said in (decode_as or {}).items()
         }
-        self._dialogues: dict[int, Dialogue] = {}
-        self._ended: list[int] = []
+        self._dialogues: dict[Connection, Dialogue] = {}
+        self._ended: list[Connection] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
         self.runs, self._facts = runs, facts
+        self.columns = False
+        """Runs will be read as columns: only those come that can be, with ``Run.layers``."""
         self._pending: list[Frame | Run] = []
-        self._lookahead: deque[Frame] = deque()
-        self._lookahead_bytes = 0
-        self._asked: dict[int, Frame] = {}
-        self._notes: dict[tuple[int, int], list[Note]] = {}
+        self.lookahead_ns = LOOKAHEAD_NS
+        """How long, in capture time, requests wait for their response; live captures wait less."""
+        self._lookahead = Lookahead()
+        self._waiting: deque[Frame] = deque()
+        self._notes: dict[tuple[Connection, int], list[Note]] = {}
         self._number = 0
+        self.on_end: Callable[[Connection, str | None], None] | None = None
+        """Told each connection when it is over, and what it looks like if it is nothing that is decoded."""
+        self.on_events: Callable[[list[Event]], None] | None = None
+        """Told what reassembly hands on."""
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
@@ -251,12 +256,23 @@ class Dissector:
         self._receive(batch)
         yield from self._release(self.network.watermark)
 
+    def tick(self, time_ns: int, patience_ns: int) -> Iterator[Frame]:
+        """Live capture: no packet came up to ``time_ns``; yield the frames that have waited long enough.
+
+        ``patience_ns``: how long requests may have waited for their response.
+        """
+        self._events(self.network.tick(time_ns))
+        self._forget_ended("another connection took its place")
+        yield from self._release(self.network.watermark)
+        self._lookahead.tick(time_ns, patience_ns)
+        yield from self._not_waiting()
+
     def finish(self) -> Iterator[Frame]:
         """The capture is over: yield everything that is left and close the accounts."""
         self._end()
         yield from self._release(None)
-        while self._lookahead:
-            yield self._lookahead.popleft()
+        while self._waiting:
+            yield self._waiting.popleft()
         self._close()
 
     def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | Run]]:
@@ -297,19 +313,21 @@ class Dissector:
         totals.limits.update(network.limits_hit)
 
     def _events(self, events: list[Event]) -> None:
+        if self.on_events is not None:
+            self.on_events(events)
         unknown: dict[Dialogue, list[Event]] = {}
         for event in events:
             connection = event.direction.connection
             if isinstance(event, Note):
                 self.totals.notes[event.code] += 1
-                self._notes.setdefault((connection.number, event.direction.side), []).append(event)
+                self._notes.setdefault((connection, event.direction.side), []).append(event)
                 continue
-            dialogue = self._dialogues.get(connection.number)
+            dialogue = self._dialogues.get(connection)
             if dialogue is None:
                 candidates = self._candidates.order(connection)
-                how = self._decode_as, self._pending, self.runs, self._facts
+                how = self._decode_as, self._pending, self.runs, self._facts or self.columns
                 dialogue = Dialogue(connection, candidates, *how)
-                self._dialogues[connection.number] = dialogue
+                self._dialogues[connection] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)
             else:
@@ -330,9 +348,14 @@ class Dissector:
             totals.late += direction.late
             totals.ignored += direction.ignored
             totals.missing += direction.missing
-        dialogue = self._dialogues.get(connection.number)
-        if dialogue is None:
-            return
+        dialogue = self._dialogues.get(connection)
+        if dialogue is not None:
+            self._close_accounts(dialogue, connection, reason)
+        if self.on_end is not None:
+            self.on_end(connection, None if dialogue is None else dialogue.other)
+
+    def _close_accounts(self, dialogue: Dialogue, connection: Connection, reason: str) -> None:
+        totals = self.totals
         dialogue.end(reason, connection.ended)
         if dialogue.streams is None:
             server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
@@ -343,11 +366,12 @@ class Dissector:
             totals.framed += stream.framed
             totals.undecoded += stream.undecoded
         dialogue.streams = None
-        self._ended.append(connection.number)
+        self._ended.append(connection)
 
     def _release(self, watermark: int | None) -> Iterator[Frame]:
         """Decode and hand on, in capture order, the frames that nothing can come before any more."""
         pending = cast("list[Frame]", self._pending)
+        pending.sort(key=attrgetter("connection.first"))  # so it does not matter where they waited
         pending.sort(key=attrgetter("ready"))
         count = len(pending)
         if watermark is not None:
@@ -372,9 +396,7 @@ class Dissector:
 
     def _release_mixed(self, watermark: int | None) -> Iterator[Frame | Run]:
         """The same where runs are among them: what comes out is numbered in that order, but not in it."""
-        from wiredecode.bulk.order import Release
-
-        release = Release(self._pending, watermark, self._number)
+        release = self._order(watermark)
         for frame, rank in release.rows():
             for run in release.runs_before(frame.connection.number, rank):
                 yield from self._take(run)
@@ -388,9 +410,14 @@ class Dissector:
         self._number = release.last
         self._let_go()
 
+    def _order(self, watermark: int | None) -> Release:
+        from wiredecode.bulk.order import Release
+
+        return Release(self._pending, watermark, self._number)
+
     def _take(self, run: Run) -> Iterator[Frame | Run]:
         """Decode a run at once, or else its frames."""
-        connection = run.connection.number
+        connection = run.connection
         conversation = self._dialogues[connection].conversation
         assert conversation is not None
         noted = (connection, run.side) in self._notes
@@ -402,6 +429,8 @@ class Dissector:
         run.sender = conversation.sender(run)
         if self._facts:
             run.facts = conversation.facts(run)
+        if self.columns:
+            run.layers = conversation.run_layers(run)
         counts = self.totals.frames
         for key, count in run.counted():
             counts[key] = counts.get(key, 0) + count
@@ -411,15 +440,15 @@ class Dissector:
         """Forget the connections that are over, once no frame of theirs waits."""
         if self._pending:
             return
-        for number in self._ended:
-            self._dialogues.pop(number, None)
-            self._notes.pop((number, 0), None)
-            self._notes.pop((number, 1), None)
+        for connection in self._ended:
+            self._dialogues.pop(connection, None)
+            self._notes.pop((connection, 0), None)
+            self._notes.pop((connection, 1), None)
         self._ended.clear()
 
     def _decode(self, frame: Frame, number: int) -> Iterable[Frame]:
         """Number and decode a frame; return those that end inside it, which are decoded as they are taken."""
-        dialogue = self._dialogues[frame.connection.number]
+        dialogue = self._dialogues[frame.connection]
         conversation = dialogue.conversation
         assert conversation is not None
         self._decode_one(frame, number, conversation, frame.status == OK or dialogue.can_decode(frame))
@@ -454,7 +483,7 @@ class Dissector:
 
     def _pass_over(self, frame: Frame) -> bool:
         """Number and count a frame that nobody will see, and that nothing later depends on."""
-        dialogue, select = self._dialogues[frame.connection.number], self.select
+        dialogue, select = self._dialogues[frame.connection], self.select
         conversation = dialogue.conversation
         assert select is not None
         assert conversation is not None
@@ -482,7 +511,7 @@ class Dissector:
 
     def _attach_notes(self, frame: Frame) -> None:
         """Tell what reassembly met in the first frame of the direction that was complete after it."""
-        key = frame.connection.number, frame.side
+        key = frame.connection, frame.side
         notes = self._notes.get(key)
         if notes is None:
             return
@@ -496,22 +525,11 @@ class Dissector:
 
     def _link(self, frame: Frame) -> Iterator[Frame]:
         """Hold requests back until their response is known, within bounds."""
-        waiting, asked = self._lookahead, self._asked
-        if frame.request is not None:
-            request = asked.pop(frame.request, None)
-            if request is not None:
-                request.response = frame.number
-        waiting.append(frame)
-        self._lookahead_bytes += frame.length
-        if frame.expects_response:
-            asked[frame.number] = frame
-        while waiting:
-            head = waiting[0]
-            held = head.expects_response and head.response is None
-            recent = frame.time_ns - head.time_ns <= LOOKAHEAD_NS
-            if held and recent and len(waiting) <= LOOKAHEAD_FRAMES and self._lookahead_bytes <= LOOKAHEAD_BYTES:
-                break
-            waiting.popleft()
-            self._lookahead_bytes -= head.length
-            asked.pop(head.number, None)
-            yield head
+        self._lookahead.add(frame, self.lookahead_ns)
+        self._waiting.append(frame)
+        yield from self._not_waiting()
+
+    def _not_waiting(self) -> Iterator[Frame]:
+        waiting, lookahead = self._waiting, self._lookahead
+        while len(waiting) > lookahead.waiting:
+            yield waiting.popleft()

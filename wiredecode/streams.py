@@ -272,6 +272,7 @@ class Stream:
                 np.array(pieces.packet),
                 protocol=self.protocol.name,
                 types=self.bulk.types,
+                codes=self.bulk.codes,
                 protocols=self.bulk.protocols,
             )
         )

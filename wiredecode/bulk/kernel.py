@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +33,24 @@ COMPILED = _compile is not None
 def view(data: bytes) -> Any:
     """A buffer as kernels want it: an array for compiled ones; bytes are faster, and give plain integers, in Python."""
     return np.frombuffer(data, np.uint8) if COMPILED else data
+
+
+class Scratch:
+    """Arrays that kernels fill, used again and again: what is kept of them must be copied. For one thread.
+
+    A kernel cannot know how many frames it will find; arrays for the most there could be, allocated anew for every
+    stretch of bytes, would fragment the memory.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+
+    def array(self, name: str, count: int, dtype: Any, *columns: int) -> npt.NDArray[Any]:
+        """``count`` uninitialised rows."""
+        known = self._arrays.get(name)
+        if known is None or len(known) < count:
+            known = self._arrays[name] = np.empty((count, *columns), dtype)
+        return known[:count]
 
 
 def kernel(function: F) -> F:

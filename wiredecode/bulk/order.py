@@ -13,15 +13,42 @@ from wiredecode.frame import Frame
 Int64s = npt.NDArray[np.int64]
 
 
+def ready_columns(items: list[Frame | Run]) -> tuple[Int64s, Int64s]:
+    """``ready`` and ``Connection.first`` of each frame."""
+    if not items:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    ready = np.concatenate([np.atleast_1d(item.ready) for item in items])
+    sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
+    return ready, np.repeat(np.fromiter((item.connection.first for item in items), np.int64, len(items)), sizes)
+
+
+def capture_order(ready: Int64s, first: Int64s) -> Int64s:
+    """Where each frame stands among those that wait, which are never so many that this overflows."""
+    if not len(ready):
+        return np.empty(0, np.int64)
+    return np.argsort(
+        (ready - ready.min()) * (int(first.max()) - int(first.min()) + 1) + (first - first.min()), kind="stable"
+    )
+
+
 class Release:
     """Takes what is ready out of ``pending``; numbers go on after ``number``.
 
-    Frames are in the order of the packets that made them ready; those of one packet as they stand in ``pending``.
+    Frames are in the order of the packets that made them ready; those of one packet by connection, and within that as
+    they stand in ``pending``. ``others``: ``ready`` and ``Connection.first`` of frames that another process has.
     """
 
-    def __init__(self, pending: list[Frame | Run], watermark: int | None, number: int) -> None:
-        ready = np.concatenate([np.atleast_1d(item.ready) for item in pending]) if pending else np.empty(0, np.int64)
-        order = np.argsort(ready, kind="stable")
+    def __init__(
+        self,
+        pending: list[Frame | Run],
+        watermark: int | None,
+        number: int,
+        others: tuple[Int64s, Int64s] | None = None,
+    ) -> None:
+        ready, first = ready_columns(pending)
+        if others is not None:
+            ready, first = np.concatenate([ready, others[0]]), np.concatenate([first, others[1]])
+        order = capture_order(ready, first)
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         self.count = len(ready) if watermark is None else int(np.count_nonzero(ready < watermark))

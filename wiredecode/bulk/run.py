@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,6 +50,23 @@ class RunFacts:
 
 
 @dataclass(slots=True, eq=False)
+class RunLayer:
+    """Some frames of a run, all read by one layer."""
+
+    layer: type[Layer]
+    rows: Int64s
+    """Which frames: their index in the run."""
+    codes: Int64s
+    generated: Sequence[Mapping[str, Any]]
+    """What other frames tell: ``generated[codes[i]]`` about frame ``rows[i]``."""
+
+    def part(self, low: int, high: int) -> RunLayer:
+        """Those of frames ``low`` up to ``high``, as of a run that begins with the first of these."""
+        chosen = slice(*np.searchsorted(self.rows, (low, high)).tolist())
+        return RunLayer(self.layer, self.rows[chosen] - low, self.codes[chosen], self.generated)
+
+
+@dataclass(slots=True, eq=False)
 class Run:
     """n frames of kinds other than 0. They need not be of the same kind."""
 
@@ -79,9 +96,14 @@ class Run:
     sender: str | None = None
     facts: list[RunFacts] = field(default_factory=list)
     """For summaries, where they were asked for: every frame is in one of them."""
+    layers: list[RunLayer] = field(default_factory=list)
+    """The same for tables of frames."""
+    dialect: str | None = None
     protocol: str = ""
     types: tuple[str, ...] = ()
     """Type by kind."""
+    codes: tuple[int | None, ...] = ()
+    """Wire code by kind."""
     protocols: tuple[str, ...] = ()
     """Protocol by kind; empty: the same for all."""
 
@@ -122,6 +144,7 @@ class Run:
             kinds=self.kinds[chosen],
             parts={name: column[chosen] for name, column in self.parts.items()},
             numbers=self.numbers[chosen],
+            layers=[each.part(low, high) for each in self.layers],
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )
 
@@ -135,8 +158,11 @@ class Bulk(ABC):
 
     types: ClassVar[tuple[str, ...]] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
+    codes: ClassVar[tuple[int | None, ...]] = ()
+    """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_facts: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`Conversation.facts` knows: when facts are asked for, no others come in runs."""
+    """Kinds that :meth:`Conversation.facts` and :meth:`Conversation.run_layers` know: when one of these is asked for,
+    no others come in runs."""
     protocols: ClassVar[tuple[str, ...]] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 

@@ -110,8 +110,8 @@ class DecompressedSource:
             ) from None
         self._produced = 0
 
-    def ready(self) -> bool:
-        return not self._codec.needs_input or self._raw.ready()
+    def ready(self, wait: float = 0) -> bool:
+        return not self._codec.needs_input or self._raw.ready(wait)
 
     def read(self, size: int) -> bytes:
         while self.error is None:

@@ -18,6 +18,9 @@ FIRST_BATCH_BYTES = 64 * 1024
 """The first batch of a file is small, so that its first packets show at once; the next ones grow."""
 _GROWTH = 4
 _MAGIC_BYTES = 4
+IDLE_SECONDS = 0.1
+"""When live input has brought nothing for so long, that is told as an empty batch."""
+NOTHING = PacketBatch.from_packets(())
 
 
 class CaptureFile:
@@ -35,6 +38,8 @@ class CaptureFile:
         self._max_record = max_record
         self.compiled = False
         """Whether compiled loops may be used: importing their compiler pays for large files only."""
+        self.idle_seconds: float | None = None
+        """Live input: an empty batch tells that nothing came for so long."""
         self._raw: RawSource | None = None
         self.info = FileInfo(self.name, index)
 
@@ -60,6 +65,8 @@ class CaptureFile:
             if len(buffer) - position < need:
                 base += position
                 rest, buffer, position = buffer[position:], b"", 0  # let go of the old buffer
+                while self.idle_seconds is not None and raw.waits and not source.ready(self.idle_seconds):
+                    yield NOTHING
                 buffer = fill(source, rest, need, min(size, self.batch_bytes))
                 size = min(size * _GROWTH, max(self.batch_bytes, FIRST_BATCH_BYTES))
                 if len(buffer) < need:

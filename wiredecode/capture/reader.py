@@ -12,7 +12,7 @@ from wiredecode.capture.file import CaptureFile
 from wiredecode.capture.info import CaptureInfo
 from wiredecode.capture.merge import Merge
 
-DEFAULT_BATCH_BYTES = 8 * 1024 * 1024
+DEFAULT_BATCH_BYTES = 4 * 1024 * 1024
 MAX_BATCH_PACKETS = 65_536
 MAX_RECORD_BYTES = 1024 * 1024
 """Longest packet that is believed: twice the largest that segmentation offload makes."""
@@ -24,7 +24,8 @@ class Capture:
     paths: file names, ``-`` for standard input, or binary file objects (read from where they are, never
     closed), in any order. batch_bytes: about this many bytes are read at a time (a longer packet is still
     read whole), batch_packets: most packets of a batch; neither changes what packets come out. max_record:
-    a packet longer than this many bytes is taken for damage.
+    a packet longer than this many bytes is taken for damage. idle_seconds: an empty batch tells that a single pipe
+    brought nothing for so long.
 
     Iterating raises CaptureError after the last packet when something could not be read: a damaged file
     costs its own rest only. A capture of named files can be iterated again and starts anew.
@@ -37,6 +38,7 @@ class Capture:
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         batch_packets: int = MAX_BATCH_PACKETS,
         max_record: int = MAX_RECORD_BYTES,
+        idle_seconds: float | None = None,
     ) -> None:
         if not paths:
             raise ValueError("a capture needs at least one file")
@@ -47,6 +49,8 @@ class Capture:
         self._files = [
             CaptureFile(path, index, batch_bytes, batch_packets, max_record) for index, path in enumerate(paths)
         ]
+        if len(self._files) == 1:
+            self._files[0].idle_seconds = idle_seconds
         self.info = CaptureInfo([file.info for file in self._files])
         self.errors: list[CaptureError] = []
         """What could not be read, in the order of the files; complete after iterating."""
@@ -95,6 +99,13 @@ def open_capture(
     batch_bytes: int = DEFAULT_BATCH_BYTES,
     batch_packets: int = MAX_BATCH_PACKETS,
     max_record: int = MAX_RECORD_BYTES,
+    idle_seconds: float | None = None,
 ) -> Capture:
     """A Capture of ``paths``; nothing is opened before it is iterated."""
-    return Capture(paths, batch_bytes=batch_bytes, batch_packets=batch_packets, max_record=max_record)
+    return Capture(
+        paths,
+        batch_bytes=batch_bytes,
+        batch_packets=batch_packets,
+        max_record=max_record,
+        idle_seconds=idle_seconds,
+    )

@@ -25,8 +25,8 @@ class Source(Protocol):
         """At least one byte and about ``size`` at most, waiting when there is none yet; empty at the end."""
         ...
 
-    def ready(self) -> bool:
-        """Whether ``read`` would not have to wait."""
+    def ready(self, wait: float = 0) -> bool:
+        """Whether ``read`` would not have to wait, after ``wait`` seconds at most."""
         ...
 
 
@@ -95,6 +95,11 @@ class RawSource:
         except (OSError, ValueError, AttributeError):  # not a real file
             return False, None
 
+    @property
+    def waits(self) -> bool:
+        """Whether `ready` can tell that reading would have to wait: a pipe, a socket."""
+        return self._descriptor is not None and not self._always_ready
+
     def read(self, size: int) -> bytes:
         if self._pushed:
             data, self._pushed = self._pushed[:size], self._pushed[size:]
@@ -117,13 +122,13 @@ class RawSource:
         """Put bytes back in front of the stream."""
         self._pushed = data + self._pushed
 
-    def ready(self) -> bool:
+    def ready(self, wait: float = 0) -> bool:
         if self._pushed or self._always_ready:
             return True
         if self._descriptor is None:
             return False
         try:
-            return bool(select.select([self._descriptor], [], [], 0)[0])
+            return bool(select.select([self._descriptor], [], [], wait)[0])
         except (OSError, ValueError):
             return False
 

@@ -63,11 +63,18 @@ def common(
 
 
 def _register() -> None:
-    from wiredecode.cli import export, fields, pcap, protocols, sql
+    from wiredecode.cli import export, fields, interfaces, pcap, protocols, sniff, sql
 
     app.command(
         "pcap", short_help="Decode captures: trees, lines or JSON records.", no_args_is_help=True, epilog=pcap.EXAMPLES
     )(pcap.pcap)
+    app.command(
+        "sniff",
+        short_help="Decode what passes an interface, live.",
+        no_args_is_help=True,
+        epilog=sniff.EXAMPLES,
+    )(sniff.sniff)
+    app.command("interfaces", short_help="Where sniff can listen.", epilog=interfaces.EXAMPLES)(interfaces.interfaces)
     app.command(
         "export",
         short_help="Write files for other programs: Parquet, Arrow, CSV, JSON.",

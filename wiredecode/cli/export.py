@@ -83,6 +83,7 @@ def export(
     hole_timeout: options.HoleSeconds = None,
     max_buffer: options.MaxBuffer = None,
     limit: options.LimitOption = None,
+    jobs: options.Jobs = 1,
     summary_json: Annotated[
         Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
     ] = None,
@@ -111,6 +112,7 @@ def export(
         end=options.moment(to, "--to"),
         decode_as=options.decode_as(decode_as),
         limits=options.limits(hole_timeout, max_buffer, limit),
+        jobs=jobs,
         bytes=bytes_ and bytes_.value,
         ranges=ranges,
         show_secrets=show_secrets,

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from wiredecode.export.writers import Writer
     from wiredecode.frame import Frame
     from wiredecode.identify import DecodeAs
+    from wiredecode.jobs.dissector import SharedDissector
+    from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
+    from wiredecode.tables.reader import TableReader
 
 STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
@@ -51,6 +54,7 @@ class Job:
     end: Moment | None
     decode_as: dict[int, DecodeAs]
     limits: Limits
+    jobs: int
     bytes: str | None
     ranges: bool
     show_secrets: bool
@@ -237,7 +241,7 @@ class Records(Export):
         if self.form.name == "ndjson" and self.job.columns is None:
             from wiredecode.cli.pcap import record_lines
 
-            record_lines(session, self.job.ranges)(frames)
+            record_lines(session, self.job.ranges, self.job.bytes or "hex")(frames)
         else:
             self._rest(frames, session.output.write)
 
@@ -280,27 +284,39 @@ class Tables(Export):
         except (ImportError, FileExistsError, NotADirectoryError, ValueError) as error:
             raise UsageError(str(error)) from None
 
+    @property
+    def several(self) -> bool:
+        """Whether several processes do it. With --count one does, for what comes after it need not be decoded."""
+        return self.job.jobs > 1 and self.job.count is None and self.job.level != "packets"
+
     def _prepared(self) -> Session:
-        from wiredecode.export.selection import Projection, needed
-        from wiredecode.tables.reader import TableReader, prefer_bulk
+        from wiredecode.export.selection import Projection
 
         job = self.job
         session = job.session(None, Output())
+        self.reader = session.counting = self._reader(session)
+        self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
+        self.writer = self._writer()
+        return session
+
+    def _reader(self, session: Session, **how: Any) -> TableReader:
+        from wiredecode.export.selection import needed
+        from wiredecode.tables.reader import TableReader, prefer_bulk
+
+        job = self.job
         timed = job.start is not None or job.end is not None
-        self.reader = session.counting = TableReader(
+        return TableReader(
             session.batches(),
             job.level,
-            columns=needed(job.columns, job.partition_by, timed=timed),
+            columns=needed(job.columns, job.partition_by, timed=timed, numbered=self.several),
             decode_as=job.decode_as,
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
             encoded=self.form.name == "parquet" and not job.partition_by,
             bulk=prefer_bulk(session.capture),
+            **how,
         )
-        self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
-        self.writer = self._writer()
-        return session
 
     def _columns(self, schema: pa.Schema) -> list[str]:
         """What is written: what was asked for, and what the partitions are made of."""
@@ -315,12 +331,14 @@ class Tables(Export):
     def _writer(self) -> Writer:
         from wiredecode.export.partition import PartitionWriter
         from wiredecode.export.records import BYTES
-        from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings
+        from wiredecode.export.writers import ROW_GROUP, WRITERS, LineWriter, Settings
 
         job, make = self.job, WRITERS[self.form.name]
         settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, job.row_group or ROW_GROUP)
         if not job.partition_by:
             self.open()
+            if self.several and self.form.name in RECORDS:
+                return LineWriter(self.packed, self.form.name)
             return make(self.packed, self.projection.schema, settings)
         self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
         return PartitionWriter(
@@ -335,6 +353,11 @@ class Tables(Export):
         from wiredecode.export.selection import within
 
         assert self.writer is not None
+        if self.several:
+            for rows in self._merged(session):
+                self.writer.write(rows)
+                self.done += len(rows)
+            return
         for batch in self.reader:
             if session.stopped:  # the reader goes on to the end, for the sake of the totals
                 continue
@@ -346,6 +369,40 @@ class Tables(Export):
             self.done += len(rows)
             if self.done == self.job.count:
                 session.stopped = True
+
+    def _merged(self, session: Session) -> Iterator[pa.RecordBatch]:
+        """Rows that several processes made ready to be written."""
+        import pyarrow as pa
+
+        from wiredecode.cli import several
+        from wiredecode.export.selection import within
+
+        def make(dissector: Callable[..., SharedDissector]) -> tuple[SharedDissector, Rows]:
+            reader = self._reader(session, dissector=dissector)
+            return reader.dissector, reader.rows()  # type: ignore[return-value]
+
+        several.check(self.job.jobs, session)
+        text = self._text()
+
+        def shape(batch: pa.RecordBatch) -> pa.RecordBatch:
+            rows = within(batch, *session.span())
+            ready = text(self.projection.apply(rows))
+            schema = pa.schema([rows.schema.field("frame"), *ready.schema], ready.schema.metadata)
+            return pa.record_batch([rows.column("frame"), *ready.columns], schema=schema)
+
+        return several.batches(self.job.jobs, session, self.job.decode_as, make, shape)
+
+    def _text(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """What the processes do for the writer, where that is most of its work."""
+        from wiredecode.export.records import BYTES
+        from wiredecode.export.writers import lines, text_columns
+
+        show, form = BYTES[self.job.bytes or "hex"], self.form.name
+        if form in RECORDS:
+            return partial(lines, show=show, form=form)
+        if form == "csv" and not self.job.partition_by:
+            return partial(text_columns, show=show)
+        return lambda batch: batch
 
     def end(self) -> None:
         assert self.writer is not None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.identify import DecodeAs
     from wiredecode.net.limits import Limits
+    from wiredecode.view.times import Times
 
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -23,6 +24,13 @@ class ColorChoice(StrEnum):
     auto = "auto"
     always = "always"
     never = "never"
+
+
+class TimeChoice(StrEnum):
+    relative = "relative"
+    absolute = "absolute"
+    delta = "delta"
+    epoch = "epoch"
 
 
 class BytesChoice(StrEnum):
@@ -56,6 +64,14 @@ Bytes = Annotated[BytesChoice, typer.Option("--bytes", help="How bytes are shown
 Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field. Trees always show it.")]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
 Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
+Time = Annotated[
+    TimeChoice | None,
+    typer.Option(
+        "--time",
+        help="Since the first packet, date and time, since the frame before, or since 1970. [default: relative]",
+    ),
+]
+Utc = Annotated[bool, typer.Option("--utc", help="Date and time in UTC, not in the local time zone.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
 
@@ -105,6 +121,17 @@ MaxBuffer = Annotated[
     ),
 ]
 
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        min=1,
+        max=64,
+        metavar="N",
+        help="Processes that decode, each its own connections; the output is the same. [default: 1]",
+        show_default=False,
+    ),
+]
 LimitOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -125,6 +152,17 @@ class Moment:
     def since(self, first_ns: int) -> int:
         """Nanoseconds since the epoch, for a capture that began at ``first_ns``."""
         return self.ns + first_ns if self.relative else self.ns
+
+
+def times(choice: TimeChoice | None, *, utc: bool, records: bool) -> Times:
+    """How times are shown; ``records``: the output has its own times."""
+    from wiredecode.view.times import Times
+
+    if (choice or utc) and records:
+        raise UsageError("--time and --utc are for people; records always have time, in UTC, and time_ns")
+    if utc and choice not in (None, TimeChoice.absolute):
+        raise UsageError(f"--utc goes with --time absolute, not with --time {choice}")
+    return Times("absolute" if utc else choice.value if choice else "relative", utc=utc)
 
 
 def moment(text: str | None, option: str) -> Moment | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +14,14 @@ from wiredecode.cli.output import Output, wants_color
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
+    from wiredecode.dissect import Dissector
+    from wiredecode.filter import Filter
     from wiredecode.frame import Frame
+    from wiredecode.identify import DecodeAs
+    from wiredecode.layer import Style
+    from wiredecode.net.limits import Limits
     from wiredecode.view.look import Look
+    from wiredecode.view.times import Times
 
 EXAMPLES = """\b
 Examples:
@@ -35,6 +41,8 @@ def pcap(
     json: Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")] = False,
     hexdump: Annotated[bool, typer.Option("--hex", help="Trees with a hex dump.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Trees with all bytes and all elements of arrays.")] = False,
+    time: options.Time = None,
+    utc: options.Utc = False,
     display_filter: options.DisplayFilter = None,
     count: options.Count = None,
     decode_as: options.DecodeAsOption = None,
@@ -58,23 +66,21 @@ def pcap(
     Totals go to standard error. In trees @8:12 is a byte range: bytes 8 up to, not including, 12 of the frame; what
     other frames tell about this one stands in [brackets].
     """
-    _combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
+    combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
+    from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
-    from wiredecode.dissect import Dissector
     from wiredecode.layer import Style
+    from wiredecode.view.look import Look
 
-    style = None if summary else Style(_show_bytes(json, bytes_.value), show_secrets, text=json)
     display = options.display_filter(display_filter, secrets=show_secrets)
-    dissector = Dissector(
-        decode_as=options.decode_as(decode_as),
-        limits=options.limits(hole_timeout, max_buffer, limit),
-        style=style if display is None else display.style(style),
-        link_responses=not summary or (display is not None and display.needs_responses),
-        select=display,
-    )
-    session = Session(
+    session = (PipeSession if is_pipe(files) else Session)(
         files,
-        dissector,
+        dissector(
+            None if summary else Style(show_bytes(json, bytes_.value), show_secrets, text=json),
+            display,
+            options.decode_as(decode_as),
+            options.limits(hole_timeout, max_buffer, limit),
+        ),
         Output(sys.stdout),
         count=count,
         start=options.moment(from_, "--from"),
@@ -83,20 +89,38 @@ def pcap(
         quiet=quiet,
         verbose=verbose,
     )
-    painted = wants_color(color.value, sys.stdout)
-    if json:
-        show = record_lines(session, ranges)
-    elif summary:
-        show = _lines(session, painted)
-    else:
-        from wiredecode.view.look import Look
-
-        look = Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump)
-        show = _trees(session, look, painted)
+    times = options.times(time, utc=utc, records=json)
+    look = Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times)
+    show = shower(session, look, summary=summary, json=json, ranges=ranges, color=color.value)
     return session.run(show, summary_json)
 
 
-def _combine(*, summary: bool, json: bool, hexdump: bool, full: bool, ranges: bool) -> None:
+def dissector(
+    style: Style | None, display: Filter | None, decode_as: Mapping[int, DecodeAs], limits: Limits
+) -> Dissector:
+    """The dissector of a command that shows frames; no style: only summaries."""
+    from wiredecode.dissect import Dissector
+
+    return Dissector(
+        decode_as=decode_as,
+        limits=limits,
+        style=style if display is None else display.style(style),
+        link_responses=style is not None or (display is not None and display.needs_responses),
+        select=display,
+    )
+
+
+def shower(
+    session: Session, look: Look, *, summary: bool, json: bool, ranges: bool, color: str
+) -> Callable[[Iterable[Frame]], None]:
+    """What shows the frames of a session as the options say."""
+    painted = wants_color(color, sys.stdout)
+    if json:
+        return record_lines(session, ranges, look.bytes)
+    return _lines(session, painted, look.times) if summary else _trees(session, look, painted)
+
+
+def combine(*, summary: bool, json: bool, hexdump: bool, full: bool, ranges: bool) -> None:
     """Refuse options that exclude each other."""
     if summary and json:
         raise options.UsageError("--summary and --json exclude each other")
@@ -107,7 +131,7 @@ def _combine(*, summary: bool, json: bool, hexdump: bool, full: bool, ranges: bo
         raise options.UsageError("--ranges goes with --json or trees, not with --summary")
 
 
-def _show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
+def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     """Records hold bytes as they are to be written; trees shorten them later."""
     if json:
         from wiredecode.export.records import BYTES
@@ -118,10 +142,10 @@ def _show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     return Raw
 
 
-def _lines(session: Session, color: bool) -> Callable[[Iterable[Frame]], None]:
+def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.summary import SummaryLines
 
-    line, write = SummaryLines(color=color).line, session.output.text
+    line, write = SummaryLines(color=color, times=times).line, session.output.text
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:
@@ -130,11 +154,11 @@ def _lines(session: Session, color: bool) -> Callable[[Iterable[Frame]], None]:
     return show
 
 
-def record_lines(session: Session, ranges: bool) -> Callable[[Iterable[Frame]], None]:
-    """Write NDJSON, one record per frame."""
-    from wiredecode.export.records import RecordLines
+def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
+    """Write NDJSON, one record per frame; ``bytes_`` is how bytes are shown."""
+    from wiredecode.export.records import BYTES, RecordLines
 
-    write, line = session.output.write, RecordLines(ranges=ranges).line
+    write, line = session.output.write, RecordLines(ranges=ranges, show=BYTES[bytes_]).line
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:

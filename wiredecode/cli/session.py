@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
 from wiredecode.cli.options import Moment
 from wiredecode.cli.output import Output, complain, say
 
@@ -38,15 +38,29 @@ READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by so much: reading goes on so far beyond ``--to``."""
 
 
+class Packets(Protocol):
+    """What is read: the capture that some files make, or a live one."""
+
+    info: CaptureInfo
+
+    @property
+    def bytes_read(self) -> int: ...
+
+    @property
+    def bytes_total(self) -> int | None: ...
+
+    def __iter__(self) -> Iterator[PacketBatch]: ...
+
+
 class Session:
-    """Runs ``dissector`` over ``files`` and hands the selected frames to a function that shows them.
+    """Runs ``dissector`` over ``source`` (files, or what was opened) and hands the selected frames to what shows them.
 
     Without a dissector, ``work`` reads :meth:`batches` by itself, and sets ``counting``.
     """
 
     def __init__(
         self,
-        files: list[str],
+        source: list[str] | Packets,
         dissector: Dissector | None,
         output: Output,
         *,
@@ -57,7 +71,7 @@ class Session:
         quiet: bool = False,
         verbose: bool = False,
     ) -> None:
-        self.capture = open_capture(files)
+        self.capture: Packets = open_capture(source) if isinstance(source, list) else source
         self.dissector, self.output = dissector, output
         self.counting: Counting | None = dissector
         self.count, self.start, self.end, self.display = count, start, end, display
@@ -103,10 +117,14 @@ class Session:
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
         assert self.dissector is not None
-        frames = self.dissector.frames(self.batches())
+        frames = self.decoded(self.dissector)
         if self.count is None and self.start is None and self.end is None:
             return frames if self.display is None else filter(self.display.matches, frames)
         return self._selected(frames)
+
+    def decoded(self, dissector: Dissector) -> Iterator[Frame]:
+        """All frames."""
+        return dissector.frames(self.batches())
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
@@ -141,9 +159,9 @@ class Session:
             if self.stopped:
                 return
             self.output.flush()
-            self._advance()
+            self.advance(self.capture.bytes_read)
 
-    def _advance(self) -> None:
+    def advance(self, bytes_read: int) -> None:
         """Progress on standard error, for longer work whose output goes elsewhere."""
         if self._progress is None:
             late = time.monotonic() - self._began > PROGRESS_AFTER_SECONDS
@@ -156,7 +174,7 @@ class Session:
             self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
             self._progress.add_task("reading", total=self.capture.bytes_total)
             self._progress.start()
-        self._progress.update(self._progress.task_ids[0], completed=self.capture.bytes_read, refresh=True)
+        self._progress.update(self._progress.task_ids[0], completed=bytes_read, refresh=True)
 
     def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
         from wiredecode.protocols.registry import protocols
@@ -177,12 +195,16 @@ class Session:
         assert self.counting is not None
         return self.counting.totals
 
+    def totals_record(self) -> dict[str, Any]:
+        """What ``--summary-json`` tells."""
+        from wiredecode.export.records import totals_record
+
+        return totals_record(self.totals)
+
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson
 
-        from wiredecode.export.records import totals_record
-
-        row = totals_record(self.totals)
+        row = self.totals_record()
         row["errors"] = [str(error) for error in failure.errors] if failure else []
         path.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
 

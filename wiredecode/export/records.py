@@ -82,9 +82,9 @@ def dumped(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def dumps(row: dict[str, Any]) -> bytes:
-    """One line of NDJSON."""
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:
+    """One line of NDJSON. ``show``: what is written for bytes that the style of the record has left as they are."""
+    return orjson.dumps(row, default=show, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class RecordLines:
@@ -98,8 +98,8 @@ class RecordLines:
     """Connections and types whose texts are remembered; then all are forgotten and made anew."""
     LAST = ',"request":null,"response":null,"latency_ns":null,"findings":[]}\n'
 
-    def __init__(self, *, ranges: bool = False) -> None:
-        self.ranges = ranges
+    def __init__(self, *, ranges: bool = False, show: Callable[[bytes], str] = bytes.hex) -> None:
+        self.ranges, self.show = ranges, show
         self._time_ns, self._time = -1, ""
         self._second, self._second_text = -1, ""
         self._ends: dict[tuple[int, int, str | None], str] = {}
@@ -109,7 +109,7 @@ class RecordLines:
         """One line of NDJSON."""
         text, request, latency = frame.text, frame.request, frame.latency_ns
         if text is None:
-            return dumps(record(frame, ranges=self.ranges))
+            return dumps(record(frame, ranges=self.ranges), self.show)
         if frame.time_ns != self._time_ns:
             self._know_time(frame.time_ns)
         ends = self._ends.get((frame.connection.number, frame.side, frame.sender)) or self._know_ends(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -81,6 +82,41 @@ class JsonWriter:
         self._array.close()
 
 
+class LineWriter:
+    """Lines that are whole already: batches have one column of them. Those of JSON begin with a comma."""
+
+    def __init__(self, stream: BinaryIO, form: str) -> None:
+        self._stream, self._before = stream, b"[" if form == "json" else b""
+        self._is_json = form == "json"
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        lines = batch.column(0)
+        _, offsets, data = lines.buffers()
+        bounds = memoryview(offsets).cast("i")
+        text = memoryview(data)[bounds[lines.offset] : bounds[lines.offset + len(lines)]]
+        if self._before:
+            self._stream.write(self._before)
+            self._before, text = b"", text[1:]
+        self._stream.write(text)
+
+    def close(self) -> None:
+        if self._is_json:
+            self._stream.write(b"[]\n" if self._before else b"\n]\n")
+
+
+def lines(batch: pa.RecordBatch, show: Callable[[bytes], str], form: str) -> pa.RecordBatch:
+    """What :class:`LineWriter` takes: the rows of a batch as ``form``, ndjson or json, has them."""
+    before, after = (b",\n", b"") if form == "json" else (b"", b"\n")
+    found = [before + dumps(row) + after for row in rows(batch, show)]
+    return pa.record_batch([pa.array(found, pa.binary())], names=["line"])
+
+
+def text_columns(batch: pa.RecordBatch, show: Callable[[bytes], str]) -> pa.RecordBatch:
+    """The rows of a batch as CSV has them."""
+    columns = [text_column(column, show) for column in batch.columns]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
 class CsvWriter:
     """CSV as RFC 4180, with a header; text in quotes, null is nothing, nested values are JSON text."""
 
@@ -93,8 +129,7 @@ class CsvWriter:
         self._writer = pcsv.CSVWriter(Unclosed(stream), self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [text_column(column, self._show) for column in batch.columns]
-        self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
+        self._writer.write_batch(text_columns(batch, self._show).cast(self._schema))
 
     def close(self) -> None:
         self._writer.close()
@@ -128,7 +163,18 @@ class ParquetWriter:
 
         self._schema, self._rows = schema, settings.row_group
         compression = settings.compression or "zstd"
-        self._writer: ArrowParquetWriter = pq.ParquetWriter(Unclosed(stream), schema, compression=compression)
+        encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+        self._writer: ArrowParquetWriter = pq.ParquetWriter(
+            Unclosed(stream),
+            schema,
+            compression=compression,
+            use_dictionary=encoded or True,
+            write_statistics=[field.name for field in schema if not pa.types.is_binary(field.type)],
+            store_schema=False,
+        )
+        # Readers find the types of the table, whichever way its texts came here.
+        plain = pa.schema([field.with_type(decoded(field.type)) for field in schema], schema.metadata)
+        self._writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(plain.serialize()).decode()})
         self._waiting: list[pa.RecordBatch] = []
         self._count = 0
         self.waiting_bytes = 0
@@ -160,6 +206,10 @@ class ParquetWriter:
     def close(self) -> None:
         self.flush()
         self._writer.close()
+
+
+def decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def weight(column: pa.Array) -> int:

@@ -6,7 +6,7 @@ connection, what framing tells, what decoding without a record tells, fields, re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.filter.errors import FilterError as FilterError
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from pyarrow import Schema
     from pyarrow.compute import Expression as ArrowExpression
 
+    from wiredecode.bulk.run import Run
+    from wiredecode.capture.batch import PacketBatch
     from wiredecode.filter.logic import Expression, Known
     from wiredecode.filter.names import Clock
+    from wiredecode.filter.rows import Masks
     from wiredecode.frame import Frame
     from wiredecode.layer import Style
     from wiredecode.net.types import Connection
@@ -114,6 +117,27 @@ class Filter:
         from wiredecode.filter.arrow import arrow_expression
 
         return arrow_expression(self.expression, schema)
+
+    def masks(self, run: Run, sender: str | None) -> Masks:
+        """Which frames of a run match for sure, and which may: see :func:`wiredecode.filter.rows.run_masks`."""
+        from wiredecode.filter.rows import run_masks
+
+        return run_masks(self.expression, run, sender)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields it is about."""
+        from wiredecode.filter.logic import tests
+
+        return frozenset().union(*(test.names for test in tests(self.expression)))
+
+    def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
+        """The same packets; the time of the first sets the clock."""
+        unset = True
+        for batch in packets:
+            if unset and len(batch):
+                unset, self.clock.first_ns = False, int(batch.time_ns[0])
+            yield batch
 
     def _step(self, level: Level) -> Known | bool | None:
         from wiredecode.filter.logic import decide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.filter.model import Level
@@ -23,6 +23,8 @@ class Atom:
     level: Level
     complete: bool = False
     column: Column | None = None
+    names: frozenset[str] = frozenset()
+    """The fields it is about."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,13 @@ def tests(expression: Expression) -> Iterator[Atom]:
     elif isinstance(expression, Join):
         for part in expression.parts:
             yield from tests(part)
+
+
+def about(names: frozenset[str], expression: Expression) -> Expression:
+    """One comparison, or its negation, told what it is about."""
+    if isinstance(expression, Atom):
+        return replace(expression, names=names)
+    return Negation(about(names, expression.part)) if isinstance(expression, Negation) else expression
 
 
 def negation(part: Expression) -> Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wiredecode.filter import Filter
 from wiredecode.filter.compare import Comparisons
-from wiredecode.filter.logic import Expression, join, negation
+from wiredecode.filter.logic import Expression, about, join, negation
 from wiredecode.filter.model import Constant
 from wiredecode.filter.names import Names
 from wiredecode.filter.operands import Operands
@@ -28,6 +28,11 @@ class Meaning:
             return join(node.operator, [self.of(part) for part in node.parts])
         if isinstance(node, Not):
             return negation(self.of(node.part))
+        self.operands.used.clear()
+        found = self._comparison(node)
+        return about(frozenset(self.operands.used), found)
+
+    def _comparison(self, node: Node) -> Expression:
         if isinstance(node, Relation):
             return self.comparisons.relation(node)
         if isinstance(node, Membership):

@@ -91,6 +91,8 @@ class Connections:
         """Connections seen."""
         self.forgotten: list[Connection] = []
         """Connections that no further event can belong to; whoever reads it clears it."""
+        self.opened: list[Connection] | None = None
+        """New connections, where somebody wants them; whoever reads it clears it."""
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -128,7 +130,9 @@ class Connections:
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
-        connection = Connection(self.count, names, (source, target))
+        connection = Connection(self.count, names, (source, target), first=number)
+        if self.opened is not None:
+            self.opened.append(connection)
         first, second = (
             Stream(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
         )

@@ -22,6 +22,7 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, take_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.reassembly import Stream
+from wiredecode.net.share import Share
 from wiredecode.net.types import Connection, Event
 
 COLUMNS_PAY_FROM = 40
@@ -37,9 +38,12 @@ class Network:
     Feed all batches in packet order. Events of one direction come in stream order; sort what is made of
     several directions by ``ready``, and hold back what is ready at or after `watermark`: the result is in
     capture order, and the same however the capture was cut into batches.
+
+    ``share``: only these connections; packets without TCP are counted all the same, but limits that they reach only by
+    the first process.
     """
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: Limits = DEFAULT, share: Share | None = None) -> None:
         self.limits = limits
         self.packets = 0
         """Packets read."""
@@ -47,9 +51,13 @@ class Network:
         """Packets without TCP, by reason (``"UDP"``, ``"ARP"``, ``"linktype 147 (USER0)"`` ...)."""
         self.limits_hit: Counter[str] = Counter()
         """How often each limit was reached, by its name in `Limits`."""
-        self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit)
+        self._share = share
+        counted = share is None or share.index == 0
+        self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._connections = Connections(limits, self.limits_hit)
+        if share is not None:
+            self._connections.opened = []
         self._last = 0
 
     @property
@@ -61,6 +69,11 @@ class Network:
     def connections(self) -> int:
         """Connections seen."""
         return self._connections.count
+
+    def take_opened(self) -> list[Connection]:
+        """The connections that are new since the last call, in the order of their first packets."""
+        opened, self._connections.opened = self._connections.opened or [], []
+        return opened
 
     @property
     def watermark(self) -> int:
@@ -83,7 +96,11 @@ class Network:
         whole = self._clock.advance(batch.time_ns) if len(batch) else batch.time_ns
         for part, clock in self._parts(batch, whole):
             self._connections.begin(clock, part.number)
-            if len(part) < COLUMNS_PAY_FROM:
+            if self._share is not None:
+                segments = self._share.keep(self._headers.read(part, clock))
+                if len(segments):
+                    ColumnIntake(segments, clock, self._connections, out).process()
+            elif len(part) < COLUMNS_PAY_FROM:
                 rows, extra = self._headers.read_rows(part, clock)
                 take_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             elif len(segments := self._headers.read(part, clock)):

@@ -27,6 +27,8 @@ class Connection:
     """Number of the packet at which it was forgotten, 0 before: of its successor's SYN, of the first packet after
     its time was over, of the one that made it one too many, or of the last of the capture. It does not depend on
     how the capture was cut into batches."""
+    first: int = 0
+    """Number of its first packet: no two connections of a capture have the same."""
     directions: tuple[Direction, Direction] = field(init=False)
 
     def __post_init__(self) -> None:

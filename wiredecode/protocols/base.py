@@ -16,7 +16,7 @@ from wiredecode.frame import Frame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wiredecode.bulk.run import Bulk, Run, RunFacts
+    from wiredecode.bulk.run import Bulk, Run, RunFacts, RunLayer
     from wiredecode.layer import Layer, Style
     from wiredecode.message import Messages
     from wiredecode.net.types import Connection
@@ -165,6 +165,10 @@ class Conversation(ABC):
 
     def facts(self, run: Run) -> list[RunFacts]:
         """What summaries tell of a run that was just taken; see :attr:`Bulk.with_facts`."""
+        return []
+
+    def run_layers(self, run: Run) -> list[RunLayer]:
+        """How frames of a run that was just taken are read as columns; see :attr:`Bulk.with_facts`."""
         return []
 
     def sender(self, frame: Frame | Run) -> str | None:

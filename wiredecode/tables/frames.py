@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -20,6 +21,9 @@ from wiredecode.export.records import BYTES
 from wiredecode.frame import Frame
 from wiredecode.layer import Style
 from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
+
+if TYPE_CHECKING:
+    from wiredecode.bulk.run import Int64s, Run
 
 Tell = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
@@ -53,22 +57,76 @@ class FrameTable:
     ``bytes_choice`` says how bytes are shown where text has them: in columns of JSON text, for example.
     """
 
-    def __init__(self, schema: pa.Schema, bytes_choice: str = RAW) -> None:
+    def __init__(self, schema: pa.Schema, bytes_choice: str = RAW, *, show_secrets: bool = False) -> None:
         self.schema = schema
-        self._builder = Builder(BYTES["hex" if bytes_choice == RAW else bytes_choice])
+        show = BYTES["hex" if bytes_choice == RAW else bytes_choice]
+        self._builder = Builder(show)
+        self._style, self._raw = Style(show, show_secrets), bytes_choice == RAW
+        """How runs are read."""
+        self._record_style = style_for(bytes_choice, show_secrets=show_secrets)
 
     def batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
         """One row per frame."""
+        columns = [
+            self._builder.layers(field, list(map(COLUMNS["layers"], frames)))
+            if field.name == "layers"
+            else self._column(field, frames)
+            for field in self.schema
+        ]
+        return pa.record_batch(columns, schema=self.schema)
+
+    def mixed(self, items: Sequence[Frame | Run]) -> pa.RecordBatch:
+        """One row per frame, in the order of their numbers, some of them in runs."""
+        from wiredecode.tables import columns_frames as bulk
+
+        frames: list[Frame] = [item for item in items if isinstance(item, Frame)]
+        runs = [item for item in items if not isinstance(item, Frame)]
+        if not runs:
+            return self.batch(sorted(frames, key=attrgetter("number")))
+        numbers = np.concatenate([[frame.number for frame in frames], *(run.numbers for run in runs)])
+        order = np.argsort(numbers)
+        rows = np.empty(len(order), np.int64)
+        rows[order] = np.arange(len(order))
         columns = []
         for field in self.schema:
-            values = list(map(COLUMNS.get(field.name) or attrgetter(field.name), frames))
             if field.name == "layers":
-                columns.append(self._builder.layers(field, values))
-            elif field.name == "time":
-                columns.append(pa.array(values, pa.int64()).cast(field.type))
-            else:
-                columns.append(self._builder.array(field, values, ignore))
+                columns.append(self._mixed_layers(field, frames, runs, rows))
+                continue
+            told = [self._column(field, frames), bulk.COLUMNS[field.name](runs, field.type)]
+            columns.append(pa.concat_arrays(told).take(pa.array(order)))
         return pa.record_batch(columns, schema=self.schema)
+
+    def _column(self, field: pa.Field, frames: Sequence[Frame]) -> pa.Array:
+        values = list(map(COLUMNS.get(field.name) or attrgetter(field.name), frames))
+        if field.name == "time":
+            return pa.array(values, pa.int64()).cast(field.type)
+        return self._builder.array(field, values, ignore)
+
+    def _mixed_layers(self, field: pa.Field, frames: Sequence[Frame], runs: list[Run], rows: Int64s) -> pa.Array:
+        """The column ``layers``; ``rows`` has the row of each frame, and then of each frame of the runs."""
+        from wiredecode.tables import columns_frames as bulk
+
+        parts: dict[str, list[bulk.Part]] = {}
+        records, places = [frame.layers or {} for frame in frames], rows[: len(frames)].tolist()
+        ends, names = np.cumsum([len(frames), *map(len, runs)]), {member.name for member in field.type}
+        for layer, wanted in bulk.by_layer(runs, np.split(rows, ends)[1:-1]).items():
+            kind = field.type.field(layer.filter_name).type if layer.filter_name in names else None
+            part, plain = bulk.read(layer, wanted, self._style, self._raw, kind)
+            parts.setdefault(layer.filter_name, []).append(part)
+            for index in np.flatnonzero(~plain).tolist():
+                records.append(bulk.record(layer, wanted, index, self._record_style))
+                places.append(int(wanted.rows[index]))
+        members = self._builder.members(field.type, records)
+        for name, part in bulk.parts_of(field.type, np.array(places, np.int64), members).items():
+            parts.setdefault(name, []).append(part)
+        joiner, columns = bulk.Joiner(len(rows)), {}
+        for member in field.type:
+            if member.name in parts:
+                made = joiner.layer(member.type, parts[member.name])
+                columns[member.name] = self._builder.filled(len(rows), member.type, *made)
+        if OTHER in members:
+            columns[OTHER] = joiner.joined([(np.array(places, np.int64), members[OTHER])], pa.string())
+        return self._builder.filled(len(rows), field.type, columns)
 
 
 def ignore(row: int, path: str, value: Any) -> None:
@@ -83,23 +141,27 @@ class Builder:
         self._nulls: dict[pa.DataType, pa.Array] = {}
 
     def layers(self, field: pa.Field, records: list[dict[str, Any]]) -> pa.Array:
-        """The column ``layers``: the ``other`` of each layer takes what has no place in it."""
+        """The column ``layers``."""
+        return self.filled(len(records), field.type, self.members(field.type, records))
+
+    def members(self, kind: pa.StructType, records: list[dict[str, Any]]) -> dict[str, pa.Array]:
+        """The layers that the records have; the ``other`` of each takes what has no place in it."""
         given = _scatter(records)
         unknown: dict[int, dict[str, Any]] = {}
-        names = {member.name for member in field.type}
+        names = {member.name for member in kind}
         for name in given.keys() - names:
             for row, value in enumerate(given[name]):
                 if value is not None:
                     unknown.setdefault(row, {})[name] = value
-        columns = []
-        for member in field.type:
-            if member.name == OTHER:
-                columns.append(self._json([unknown.get(row) for row in range(len(records))]))
-            elif member.name in given:
-                columns.append(self._layer(member, given[member.name]))
-            else:
-                columns.append(self._null(len(records), member.type))
-        return pa.StructArray.from_arrays(columns, fields=list(field.type))
+        columns = {member.name: self._layer(member, given[member.name]) for member in kind if member.name in given}
+        if unknown and OTHER in names:
+            columns[OTHER] = self._json([unknown.get(row) for row in range(len(records))])
+        return columns
+
+    def filled(self, size: int, kind: pa.StructType, columns: dict[str, pa.Array], mask: pa.Array = None) -> pa.Array:
+        """A structure of these members; the others are null."""
+        whole = [columns[field.name] if field.name in columns else self.null(size, field.type) for field in kind]
+        return pa.StructArray.from_arrays(whole, fields=list(kind), mask=mask)
 
     def _layer(self, field: pa.Field, records: list[Any]) -> pa.Array:
         rest: dict[int, dict[str, Any]] = {}
@@ -147,11 +209,7 @@ class Builder:
                     tell(row, f".{name}", value)
         if others is not None and (made := others()) is not None:
             columns[OTHER] = made
-        arrays = [columns.get(field.name) for field in kind]
-        whole = [
-            self._null(size, field.type) if array is None else array for field, array in zip(kind, arrays, strict=True)
-        ]
-        return pa.StructArray.from_arrays(whole, fields=list(kind), mask=_mask(values))
+        return self.filled(size, kind, columns, _mask(values))
 
     def _list(self, kind: pa.ListType, values: list[Any], tell: Tell) -> pa.Array:
         offsets = [0, *accumulate([len(value) if value else 0 for value in values])]
@@ -178,7 +236,7 @@ class Builder:
         texts = [None if value is None else orjson.dumps(value, default=show).decode() for value in values]
         return pa.array(texts, pa.string())
 
-    def _null(self, size: int, kind: pa.DataType) -> pa.Array:
+    def null(self, size: int, kind: pa.DataType) -> pa.Array:
         """Nulls; those of the last size are kept, for making a wide structure of them takes its time."""
         known = self._nulls.get(kind)
         if known is None or len(known) < size:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from wiredecode.tables.schema import RAW, frames_schema, messages_schema, packet
 
 if TYPE_CHECKING:
     from wiredecode.identify import DecodeAs
+    from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
 
 LARGE_BYTES = 24 * 1024 * 1024
@@ -64,9 +65,9 @@ class TableReader:
     ``frames``, which may also be set later, are those frames of ``dissector`` that somebody selected; by default all.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
-    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`), in the order of the capture; a :class:`CaptureError` is raised after
-    everything before it came out. ``totals`` is whole at the end. Raises ``ValueError``
-    for a level or column that is not there.
+    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
+    :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end. Raises
+    ``ValueError`` for a level or column that is not there.
     """
 
     def __init__(
@@ -83,8 +84,10 @@ class TableReader:
         frames: Iterable[Frame] | None = None,
         encoded: bool = False,
         bulk: bool | None = None,
+        dissector: Callable[..., Dissector] = Dissector,
     ) -> None:
-        self.capture, self.level, self.bytes_choice = capture, level, bytes_choice
+        self.capture, self.level = capture, level
+        self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
         schema = table_schema(level, bytes_choice)
         if protocol is not None and level == FRAMES:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
@@ -94,7 +97,7 @@ class TableReader:
         self._messages = Messages() if level == MESSAGES else None
         self._packets = PacketTable(limits) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
-        self.dissector = Dissector(
+        self.dissector = dissector(
             decode_as=decode_as,
             limits=limits,
             style=style_for(bytes_choice, show_secrets=show_secrets) if records else None,
@@ -118,6 +121,9 @@ class TableReader:
             if not selected and self._bulk:
                 yield from self._message_batches(collect)
                 return
+        elif self._bulk and self.frames is None:
+            yield from self._mixed_batches()
+            return
         else:
             collect = FrameBatches(self.schema, self.bytes_choice)
         error: CaptureError | None = None
@@ -131,6 +137,15 @@ class TableReader:
         if error is not None:
             raise error
 
+    def rows(self) -> Rows:
+        """What collects the rows, where somebody else drives ``dissector``: several processes do."""
+        from wiredecode.jobs.rows import FrameRows, MessageRows
+
+        if self._messages is None:
+            return FrameRows(FrameBatches(self.schema, self.bytes_choice))
+        self.dissector.runs = self._bulk
+        return MessageRows(MessageBatches(self._messages, self.schema, self.bytes_choice, False, self._encoded))
+
     def _message_batches(self, collect: MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
         self.dissector.runs = True
@@ -142,6 +157,25 @@ class TableReader:
         except CaptureError as raised:
             error = raised
         yield from collect.take()
+        if error is not None:
+            raise error
+
+    def _mixed_batches(self) -> Iterator[pa.RecordBatch]:
+        """Frames, plain ones read many at a time."""
+        from wiredecode.tables.mixed import MixedBatches
+
+        dissector = self.dissector
+        dissector.runs = dissector.columns = True
+        table = FrameTable(self.schema, self.bytes_choice, show_secrets=self._show_secrets)
+        collect = MixedBatches(table, linking=dissector.link_responses)
+        error: CaptureError | None = None
+        try:
+            for items in dissector.mixed(self.capture):
+                collect.add(items)
+                yield from collect.take()
+        except CaptureError as raised:
+            error = raised
+        yield from collect.take(final=True)
         if error is not None:
             raise error
 

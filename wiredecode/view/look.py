@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wiredecode.view.times import USUAL, Times
+
 SHOWN_BYTES = 24
 """Bytes of a value in a tree."""
 SHOWN_CHARACTERS = 200
@@ -15,6 +17,7 @@ SHOWN_DUMP_BYTES = 512
 
 SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan"}
 STATUS = {"ok": "", "partial": "yellow", "undecoded": "yellow", "malformed": "red"}
+SIDE = {"client": "cyan", "server": "magenta"}
 GENERATED = "magenta"
 VALUE = "green"
 RANGE = "dim"
@@ -32,6 +35,7 @@ class Look:
     """All bytes and elements, however many."""
     secrets: bool = False
     hexdump: bool = False
+    times: Times = USUAL
 
     def limit(self, usual: int) -> int | None:
         """``usual``, unless everything is to be shown: for slices."""

@@ -14,6 +14,7 @@ from wiredecode.fields import Array, Kind, Number, Struct, plain
 from wiredecode.frame import OK, Finding, Frame, Inner
 from wiredecode.layer import Layer
 from wiredecode.view.escape import escape, shorten
+from wiredecode.view.times import USUAL, Times
 
 if TYPE_CHECKING:
     from wiredecode.bulk.run import Run
@@ -37,18 +38,22 @@ class SummaryLines:
     client, ``←`` from the server.
     """
 
-    def __init__(self, *, color: bool = False) -> None:
+    def __init__(self, *, color: bool = False, times: Times = USUAL) -> None:
         self.color = color
+        self.times = None if times.is_usual else times
+        """How times are told; None: as seconds since the first packet, the fast way."""
+        self._head = "%7d %11.6f%s%s  %-24s%s" if self.times is None else "%7d %s%s%s  %-24s%s"
         self._ways: dict[tuple[int, int, str | None], str] = {}
         self._widths = [0, 0]
         self._facts: dict[type[Layer], Facts] = {}
 
-    def line(self, frame: Frame, first_ns: int) -> str:
-        """The line of ``frame``, with its newline; ``first_ns`` is when the capture began."""
+    def line(self, frame: Frame, first_ns: int, when: str | None = None) -> str:
+        """The line of ``frame``, with its newline; ``first_ns`` is when the capture began, ``when`` its time as text."""
+        times = self.times
         way = frame.connection.number, frame.side, frame.sender
-        text = "%7d %11.6f%s%s  %-24s%s" % (  # noqa: UP031 - half the time of an f-string
+        text = self._head % (  # half the time of an f-string
             frame.number,
-            (frame.time_ns - first_ns) / 1e9,
+            (frame.time_ns - first_ns) / 1e9 if times is None else when or times.column(frame.time_ns, first_ns),
             self._ways.get(way) or self._way(frame),
             frame.protocol or "-",
             frame.type or frame.status,
@@ -68,9 +73,10 @@ class SummaryLines:
         runs: list[Run] = []
         steps: list[tuple[int, list[int]]] = []
         """From which number on the address columns are how wide."""
+        told = {} if self.times is None else self.times.columns(_times(items), first_ns)
         for number, item in sorted(((first_number(item), item) for item in items), key=itemgetter(0)):
             if isinstance(item, Frame):
-                lines.append((number, self.line(item, first_ns)))
+                lines.append((number, self.line(item, first_ns, told.get(number))))
             else:
                 self._way(item)
                 runs.append(item)
@@ -81,14 +87,16 @@ class SummaryLines:
             for (_, widths), (beyond, _) in zip(steps, [*steps[1:], (int(run.numbers[-1]) + 1, [])], strict=True):
                 high = int(np.searchsorted(run.numbers, beyond))
                 if high > low:
-                    lines += self._run(run, range(low, high), way_text(run, widths), first_ns)
+                    lines += self._run(run, range(low, high), way_text(run, widths), told or first_ns)
                     low = high
         lines.sort()
         return [line for _, line in lines]
 
-    def _run(self, run: Run, wanted: range, way: str, first_ns: int) -> Iterator[tuple[int, str]]:
-        seconds = ((run.time_ns - first_ns) / 1e9).tolist()
+    def _run(self, run: Run, wanted: range, way: str, since: int | Mapping[int, str]) -> Iterator[tuple[int, str]]:
+        """The lines of a part of a run; ``since``: when the capture began, or the times as text by number."""
+        seconds = ((run.time_ns - since) / 1e9).tolist() if isinstance(since, int) else None
         numbers, kinds = run.numbers.tolist(), run.kinds.tolist()
+        head = "%7d %11.6f%s%s%s" if seconds is not None else "%7d %s%s%s%s"
         protocols = run.protocols or (run.protocol,) * len(run.types)
         heads = [f"{way}{protocol}  {kind:<24}" for protocol, kind in zip(protocols, run.types, strict=True)]
         for facts in run.facts:
@@ -96,7 +104,8 @@ class SummaryLines:
             for row, text, generated in zip(facts.rows.tolist(), texts, facts.generated, strict=True):
                 if row in wanted:
                     told = self._told(generated) if generated else ""
-                    line = "%7d %11.6f%s%s%s" % (numbers[row], seconds[row], heads[kinds[row]], text, told)  # noqa: UP031
+                    when = seconds[row] if seconds is not None else since[numbers[row]]
+                    line = head % (numbers[row], when, heads[kinds[row]], text, told)
                     yield numbers[row], (line.rstrip() if line[-1] == " " else line) + "\n"
 
     def facts(self, frame: Frame) -> str:
@@ -152,6 +161,15 @@ class SummaryLines:
 
     def _paint(self, severity: str, text: str) -> str:
         return f"{COLORS[severity]}{text}{RESET}" if self.color else text
+
+
+def _times(items: list[Frame | Run]) -> Iterator[tuple[int, int]]:
+    """Number and time of every frame."""
+    for item in items:
+        if isinstance(item, Frame):
+            yield item.number, item.time_ns
+        else:
+            yield from zip(item.numbers.tolist(), item.time_ns.tolist(), strict=True)
 
 
 def first_number(item: Frame | Run) -> int:

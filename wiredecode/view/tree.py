@@ -27,7 +27,7 @@ INLINE_CHARACTERS = 90
 
 def frame_tree(frame: Frame, first_ns: int = 0, look: Look = DEFAULT) -> RenderableType:
     """The tree of a frame that was dissected with ``Style(Raw)``; ``first_ns``: when the capture began."""
-    tree = Tree(_title(frame, first_ns), guide_style="dim")
+    tree = Tree(_title(frame, look.times.labelled(frame.time_ns, first_ns)), guide_style="dim")
     tree.add(_place(frame))
     layer = _dissect(frame)
     if layer is not None:
@@ -64,13 +64,11 @@ def _inner(tree: Tree, frame: Frame, inner: Inner, look: Look) -> None:
 # The lines around the layer.
 
 
-def _title(frame: Frame, first_ns: int) -> Text:
+def _title(frame: Frame, when: str) -> Text:
     ends, side = frame.connection.endpoints, frame.side
     roles = ("client ", "server ") if frame.sender == "client" else ("server ", "client ") if frame.sender else ("", "")
     text = Text()
-    text.append(
-        f"Frame {frame.number}  {(frame.time_ns - first_ns) / 1e9:.6f} s  #{frame.connection.number}  ", looks.HEAD
-    )
+    text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", looks.HEAD)
     text.append(f"{roles[0]}{ends[side]} → {roles[1]}{ends[1 - side]}  ")
     text.append(frame.type or frame.status, looks.HEAD)
     text.append(SummaryLines().facts(frame), looks.VALUE)

@@ -52,9 +52,7 @@ def attach(packets: socket.socket, program: bytes) -> None:
     """Let the kernel run ``program`` on what comes to this socket, from now on."""
     instructions = ctypes.create_string_buffer(program, len(program))
     count = len(program) // _INSTRUCTION.size
-    packets.setsockopt(
-        socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", count, ctypes.addressof(instructions))
-    )
+    packets.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", count, ctypes.addressof(instructions)))
 
 
 def _load() -> ctypes.CDLL:

@@ -1,4 +1,4 @@
-"""Addresses of all interfaces, asked of the kernel by rtnetlink (rtnetlink(7)): needs no rights and no other program."""
+"""Addresses of all interfaces, asked of the kernel by rtnetlink(7): needs no rights and no other program."""
 
 from __future__ import annotations
 

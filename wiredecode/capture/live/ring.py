@@ -12,11 +12,14 @@ copy and a few numpy calls per block, whatever the number of packets, and the ri
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import os
 import select
 import socket
 import struct
 import sys
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +33,6 @@ from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, Device
 MIB = 1 << 20
 BLOCK_BYTES = 512 * 1024
 """A packet must fit into one block."""
-MAX_SNAPLEN = 262_144
 RETIRE_MS = 50
 """So old a block may become before it is handed over, full or not."""
 TAKE_BYTES = 4 * MIB
@@ -98,16 +100,16 @@ class PacketRing:
             option(_SOL_PACKET, _RX_RING, struct.pack("7I", BLOCK_BYTES, blocks, frame, blocks, RETIRE_MS, 0, 0))
             return blocks, mmap.mmap(self._socket.fileno(), BLOCK_BYTES * blocks)
         except OSError as error:
-            size = BLOCK_BYTES * blocks // MIB
-            raise LiveError(f"no buffer of {size} MiB for packets: {error.strerror}", "try a smaller --buffer") from None
+            what = f"no buffer of {BLOCK_BYTES * blocks // MIB} MiB for packets: {error.strerror}"
+            raise LiveError(what, "try a smaller --buffer") from None
 
     def _bind(self) -> None:
         if self.device.index:
-            try:
+            with suppress(OSError):  # before Linux 4.20 they are only left out when read
                 self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, int(self.device.name == "lo"))
-            except OSError:  # before Linux 4.20: they are left out when read
-                pass
-        self._socket.bind((self.device.name if self.device.index else "", _ETH_P_ALL))
+            self._socket.bind((self.device.name, _ETH_P_ALL))
+        else:
+            _bind_to_all(self._socket)
 
     def read(self, wait: float) -> PacketBatch | None:
         """The packets that are there; None when none came within ``wait`` seconds.
@@ -191,6 +193,15 @@ class PacketRing:
             interface=np.zeros(count, np.int32),
             number=np.arange(first, first + count, dtype=np.int64),
         )
+
+
+def _bind_to_all(packets: socket.socket) -> None:
+    """Bind to interface 0, which is all of them, and which Python's bind knows no name for."""
+    address = struct.pack("=HHi12x", socket.AF_PACKET, socket.htons(_ETH_P_ALL), 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.bind(packets.fileno(), address, len(address)):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def _packets(parts: list[bytes]) -> Int64s:

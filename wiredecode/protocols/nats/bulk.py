@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.kernel import COMPILED, view
+from wiredecode.bulk.kernel import COMPILED, Scratch, view
 from wiredecode.bulk.run import Bulk, Cut, Int64s, Run, UInt8s
 from wiredecode.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices, Valid
 from wiredecode.protocols.liftbridge.kernels import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wiredecode.protocols.liftbridge.conversation import Memory
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
 
+SCRATCH = Scratch()
 SMALLEST_FRAME = 5
 """+OK and its line end."""
 AT = "at"
@@ -70,13 +71,13 @@ class NatsBulk(Bulk):
 def cut_by_kernel(data: bytes) -> Cut:
     """All plain operations."""
     most = len(data) // SMALLEST_FRAME
-    starts, kinds = np.empty(most + 1, np.int64), np.empty(most, np.uint8)
-    at = np.empty((most, COLUMNS), np.int64)
+    starts, kinds = SCRATCH.array("starts", most + 1, np.int64), SCRATCH.array("kinds", most, np.uint8)
+    at = SCRATCH.array("at", most, np.int64, COLUMNS)
     spans, scratch = np.empty(10, np.int64), np.empty((2, PARTS), np.int64)
     n = kernels.cut_operations(view(data), starts, kinds, at, spans, scratch)
     if (kinds[:n] > OPERATIONS).any():
         judge(view(data), starts[1 : n + 1], kinds[:n], at[:n], BODY, HEADERS, OPERATIONS, scratch)
-    return Cut(starts[: n + 1], kinds[:n], {AT: at[:n]})
+    return Cut(starts[: n + 1].copy(), kinds[:n].copy(), {AT: at[:n].copy()})
 
 
 def cut_in_python(data: bytes) -> Cut:
@@ -134,7 +135,7 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
             return False
         for subscription, count in counts:
             subscription.delivered += count
-    conversation.client = client
+    conversation.client, run.dialect = client, conversation.link
     said.reached = int(run.base + run.stops[-1])
     if published and run.side == client and envelopes.any():
         remember(state, run, codes, subjects, envelopes > 0)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.kernel import kernel, view
-from wiredecode.bulk.run import Bulk, Cut, Run, RunFacts, UInt8s
+from wiredecode.bulk.kernel import Scratch, kernel, view
+from wiredecode.bulk.run import Bulk, Cut, Run, RunFacts, RunLayer, UInt8s
 from wiredecode.layer import Layer
 from wiredecode.message import DELIVER, PUBLISH, Coded, Column, Slices, from_milliseconds
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2, Publish, PublishConfirm
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Int64s = npt.NDArray[np.int64]
 
 PUBLISH_KIND, CONFIRM_KIND, DELIVER_KIND, DELIVER_V2_KIND = 1, 2, 3, 4
+SCRATCH = Scratch()
 SMALLEST_FRAME = 8
 """Size, key and version."""
 
@@ -121,12 +122,14 @@ class RabbitMQBulk(Bulk):
 
     with_facts = (PUBLISH_KIND, CONFIRM_KIND, DELIVER_KIND, DELIVER_V2_KIND)
     types = ("", "Publish", "PublishConfirm", "Deliver", "Deliver")
+    codes = (None, 0x0002, 0x0003, 0x0008, 0x0008)
 
     def cut(self, data: bytes) -> Cut:
         most = len(data) // SMALLEST_FRAME
-        starts, kinds, counts = np.empty(most + 1, np.int64), np.empty(most, np.uint8), np.empty(most, np.int64)
+        starts, kinds = SCRATCH.array("starts", most + 1, np.int64), SCRATCH.array("kinds", most, np.uint8)
+        counts = SCRATCH.array("counts", most, np.int64)
         n = cut_frames(view(data), starts, kinds, counts)
-        return Cut(starts[: n + 1], kinds[:n], {"count": counts[:n]})
+        return Cut(starts[: n + 1].copy(), kinds[:n].copy(), {"count": counts[:n].copy()})
 
 
 def take(conversation: RabbitMQConversation, run: Run, out: Messages | None) -> bool:
@@ -210,6 +213,21 @@ def facts(conversation: RabbitMQConversation, run: Run) -> list[RunFacts]:
             generated = [table[each].generated for each in ids[rows].tolist()]
             columns = {number: ids[rows].tolist(), **counts_of(run, kind, rows)}
             told.append(RunFacts(layer, rows, columns, generated))
+    return told
+
+
+def run_layers(conversation: RabbitMQConversation, run: Run) -> list[RunLayer]:
+    """See :meth:`Conversation.run_layers`."""
+    told = []
+    ids = np.frombuffer(run.buffer, np.uint8)[run.starts + 8]
+    for kind, (layer, _, bindings) in READ_AS.items():
+        rows = np.flatnonzero(run.kinds == kind)
+        if len(rows):
+            table = getattr(conversation, bindings).table
+            numbers, codes = np.unique(ids[rows], return_inverse=True)
+            checked = {"crc_status": "good"} if kind >= DELIVER_KIND else {}
+            generated = [{**table[number].generated, **checked} for number in numbers.tolist()]
+            told.append(RunLayer(layer, rows, codes, generated))
     return told
 
 

@@ -1,0 +1,143 @@
+"""Sessions over input that goes on while it is read: a pipe, an interface."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.file import IDLE_SECONDS
+from wiredecode.cli.output import say
+from wiredecode.cli.session import Packets, Session
+
+if TYPE_CHECKING:
+    from wiredecode.capture.live.sniffer import Sniffer
+    from wiredecode.dissect import Dissector
+    from wiredecode.frame import Frame
+
+PATIENCE_NS = 100_000_000
+"""How long, live, a request waits for its response before it is shown without."""
+MARGIN_NS = 200_000_000
+"""When nothing came for a while, packets that passed this long ago may still be on their way."""
+RECORDED_NS = 60_000_000_000
+"""A pipe whose packets are older than this carries a recorded capture: it may pause without meaning anything."""
+
+
+def is_pipe(files: list[str]) -> bool:
+    """Whether this is standard input, and no regular file."""
+    if files != ["-"] or sys.stdin is None:
+        return False
+    try:
+        return not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode)
+    except (OSError, ValueError):  # not a real file
+        return False
+
+
+class LiveSession(Session):
+    """A session that shows what it has when nothing more comes for a while."""
+
+    recorded_ns: int | None = None
+    """Packets older than this do not count as live."""
+
+    def decoded(self, dissector: Dissector) -> Iterator[Frame]:
+        """As `Dissector.frames`; while nothing comes, what waits is shown when its time is over."""
+        error: CaptureError | None = None
+        last_ns: int | None = None
+        since = 0
+        try:
+            for batch in self.batches():
+                if len(batch):
+                    yield from dissector.feed(batch)
+                    last_ns, since = int(batch.time_ns.max()), time.monotonic_ns()
+                elif last_ns is not None and not self._recorded(last_ns):
+                    now_ns = last_ns + time.monotonic_ns() - since - MARGIN_NS
+                    yield from dissector.tick(max(now_ns, last_ns), PATIENCE_NS)
+        except CaptureError as raised:
+            error = raised
+        yield from dissector.finish()
+        if error is not None:
+            raise error
+
+    def _recorded(self, last_ns: int) -> bool:
+        return self.recorded_ns is not None and abs(time.time_ns() - last_ns) > self.recorded_ns
+
+
+class PipeSession(LiveSession):
+    """Standard input is a pipe, at whose other end a capture may be running."""
+
+    recorded_ns = RECORDED_NS
+
+    def __init__(self, source: list[str] | Packets, dissector: Dissector | None, *rest: Any, **options: Any) -> None:
+        packets = open_capture(source, idle_seconds=IDLE_SECONDS) if isinstance(source, list) else source
+        super().__init__(packets, dissector, *rest, **options)
+
+
+class SniffSession(LiveSession):
+    """A live capture on this machine: Ctrl-C ends it in good order, and what was lost is told."""
+
+    capture: Sniffer
+
+    def decoded(self, dissector: Dissector) -> Iterator[Frame]:
+        dissector.lookahead_ns = PATIENCE_NS
+        return super().decoded(dissector)
+
+    def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
+        def until_the_end() -> None:
+            try:
+                work()
+            finally:
+                self.capture.close()
+
+        with _Ending(self.capture.stop):
+            return super().work(until_the_end, summary_json)
+
+    def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
+        super()._close(interrupted, failure)
+        counts = self.capture.counts
+        if failure is not None and not counts.received:
+            return
+        texts = [f"{counts.received:,} received, {counts.dropped:,} dropped by the kernel"]
+        if self.capture.saving is not None:
+            files = self.capture.saving.files
+            texts.append(f"{counts.saved:,} saved in {files[-1].name if len(files) == 1 else f'{len(files)} files'}")
+            texts.append(f"{counts.skipped:,} of them not decoded (too slow)" if counts.skipped else "")
+        say(f"{'capture':<10}{', '.join(text for text in texts if text)}")
+        if counts.dropped:
+            say(f"{'hint':<10}to drop less: -f, a larger --buffer, --summary, output to a file; or -w and look later")
+
+    def totals_record(self) -> dict[str, Any]:
+        from dataclasses import asdict
+
+        return {**super().totals_record(), "capture": asdict(self.capture.counts)}
+
+
+class _Ending:
+    """While it lasts, the first SIGINT or SIGTERM calls ``stop``; the next one does what it always did."""
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        self._before = [signal.getsignal(number) for number in self.signals]
+        for number in self.signals:
+            signal.signal(number, self._signal)
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._restore()
+        self._stop()
+
+    def _restore(self) -> None:
+        for number, handler in zip(self.signals, self._before, strict=True):
+            signal.signal(number, handler)

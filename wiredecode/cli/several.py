@@ -1,0 +1,64 @@
+"""``--jobs``: an export by several processes, with the same rows in the same order."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from wiredecode.cli.options import UsageError
+from wiredecode.jobs.dissector import SharedDissector, has_session
+from wiredecode.jobs.merge import Merge
+from wiredecode.jobs.worker import Done, Worker
+from wiredecode.net.share import Share
+from wiredecode.protocols import registry
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from wiredecode.cli.session import Session
+    from wiredecode.identify import DecodeAs
+    from wiredecode.jobs.exchange import Peers
+    from wiredecode.jobs.rows import Rows
+
+MAX_JOBS = 64
+
+Make = Callable[[Callable[..., SharedDissector]], "tuple[SharedDissector, Rows]"]
+"""Makes a dissector, by calling what it is given with the options of one, and what collects its rows."""
+Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def check(jobs: int, session: Session) -> None:
+    """Refuse what several processes cannot do."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise UsageError("--jobs needs an operating system whose processes can fork")
+    if session.capture.bytes_total is None:
+        raise UsageError("--jobs reads a capture several times, so it needs files: not standard input, not a pipe")
+
+
+def together(decode_as: Mapping[int, DecodeAs]) -> frozenset[int]:
+    """Ports of protocols whose connections know of each other: one process has them all."""
+    ports = {port for known in registry.known() if has_session(known.load()) for port in known.ports}
+    return frozenset(ports | {port for port, said in decode_as.items() if has_session(said.protocol)})
+
+
+def batches(
+    jobs: int, session: Session, decode_as: Mapping[int, DecodeAs], make: Make, shape: Shape
+) -> Iterator[pa.RecordBatch]:
+    """The rows that ``make`` and ``shape`` make of the capture, in its order; without the number of their frame."""
+    bound = together(decode_as)
+
+    def work(index: int, peers: Peers, pipe: Connection) -> Done:
+        session.quiet = True  # progress is shown once
+        dissector, rows = make(partial(SharedDissector, Share(index, jobs, bound), peers, bound))
+        error = Worker(pipe, shape).run(dissector, rows, session.batches(), lambda: session.capture.bytes_read)
+        return Done(dissector.totals, session.capture.info, error, session.stopped)
+
+    merge = session.counting = Merge(jobs, work, session.advance)
+    for batch in merge:
+        yield batch.select(range(1, batch.num_columns))
+    session.capture.info = merge.done[0].info
+    session.stopped = merge.done[0].stopped

@@ -1,0 +1,268 @@
+"""Rows of the table of frames that were never frames: runs, read by columns, put between the rows of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wiredecode.bulk.run import Run, RunLayer
+from wiredecode.frame import OK, Frame
+from wiredecode.layer import Layer, Style
+from wiredecode.protocols.rabbitmq_stream.chunk import number_offsets
+from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2
+from wiredecode.protocols.reading import Plan
+from wiredecode.tables.columns import reader
+from wiredecode.tables.columns_rows import Bools, Int64s
+from wiredecode.tables.schema import OTHER
+
+
+def per_run(values: Callable[[Run], Any]) -> Callable[[list[Run], pa.DataType], pa.Array]:
+    """A column of which all frames of a run have the same value."""
+
+    def column(runs: list[Run], kind: pa.DataType) -> pa.Array:
+        return pa.array(map(values, runs), kind).take(pa.array(np.repeat(np.arange(len(runs)), [*map(len, runs)])))
+
+    return column
+
+
+def per_kind(values: Callable[[Run], Sequence[Any]]) -> Callable[[list[Run], pa.DataType], pa.Array]:
+    """A column that follows from the kinds: the value of each is in a tuple of the run."""
+
+    def column(runs: list[Run], kind: pa.DataType) -> pa.Array:
+        known = [values(run) for run in runs]
+        firsts = np.cumsum([0, *map(len, known)])
+        places = [first + run.kinds.astype(np.int64) for first, run in zip(firsts, runs, strict=False)]
+        return pa.array([*chain.from_iterable(known)], kind).take(pa.array(np.concatenate(places)))
+
+    return column
+
+
+def numbers(values: Callable[[Run], Int64s]) -> Callable[[list[Run], pa.DataType], pa.Array]:
+    """A column of the run."""
+    return lambda runs, kind: pa.array(np.concatenate([values(run) for run in runs])).cast(kind)
+
+
+def nulls(runs: list[Run], kind: pa.DataType) -> pa.Array:
+    return pa.nulls(sum(map(len, runs)), kind)
+
+
+def empty_lists(runs: list[Run], kind: pa.DataType) -> pa.Array:
+    offsets = np.zeros(sum(map(len, runs)) + 1, np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(0, kind.value_type), type=kind)
+
+
+def packets(runs: list[Run], kind: pa.DataType) -> pa.Array:
+    """The packets that carried each frame, in the order of their numbers, each once."""
+    counts, found = zip(*map(carriers, runs), strict=True)
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate(counts)))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(found)), type=kind)
+
+
+def carriers(run: Run) -> tuple[Int64s, Int64s]:
+    """How many packets carried each frame, and their numbers."""
+    if (np.diff(run.packet) <= 0).any():  # a packet that came in two pieces, or not in its turn
+        lists = [
+            sorted({*run.packet[low : high + 1].tolist()})
+            for low, high in zip(run.low.tolist(), run.high.tolist(), strict=True)
+        ]
+        return np.array([*map(len, lists)], np.int64), np.array([*chain.from_iterable(lists)], np.int64)
+    counts = run.high + 1 - run.low
+    before = np.cumsum(counts) - counts
+    return counts, run.packet[np.repeat(run.low - before, counts) + np.arange(int(counts.sum()))]
+
+
+COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
+    "frame": numbers(lambda run: run.numbers),
+    "time": numbers(lambda run: run.time_ns),
+    "connection": per_run(lambda run: run.connection.number),
+    "src": per_run(lambda run: run.connection.endpoints[run.side]),
+    "dst": per_run(lambda run: run.connection.endpoints[1 - run.side]),
+    "sender": per_run(lambda run: run.sender),
+    "packets": packets,
+    "offset": numbers(lambda run: run.base + run.starts),
+    "length": numbers(lambda run: run.stops - run.starts),
+    "protocol": per_kind(lambda run: run.protocols or (run.protocol,) * len(run.types)),
+    "dialect": per_run(lambda run: run.dialect),
+    "type": per_kind(lambda run: run.types),
+    "code": per_kind(lambda run: run.codes or (None,) * len(run.types)),
+    "status": per_run(lambda run: OK),
+    "request": nulls,
+    "response": nulls,
+    "latency_ns": nulls,
+    "findings": empty_lists,
+}
+"""All columns of runs but ``layers``."""
+
+
+# Layers.
+
+
+@dataclass(slots=True)
+class Part:
+    """What is known of a layer in some rows of a table."""
+
+    rows: Int64s
+    """Which, in order."""
+    there: Bools
+    """Which of them have the layer."""
+    fields: Mapping[str, pa.Array]
+    """Members of the layer, null where it is not there."""
+
+
+@dataclass(slots=True)
+class Wanted:
+    """Frames of runs that have the same layer, in the order of their rows."""
+
+    rows: Int64s
+    data: list[bytes]
+    codes: Int64s
+    generated: list[Mapping[str, Any]]
+    """What other frames tell: ``generated[codes[i]]`` about frame i."""
+    parts: list[tuple[Run, Int64s]]
+    """Where they come from: runs, and which of their frames."""
+    order: Int64s
+    """Places of the frames among those of ``parts``."""
+
+    def frame(self, index: int) -> Frame:
+        """One of them as a frame."""
+        place = int(self.order[index])
+        for run, rows in self.parts:
+            if place < len(rows):
+                break
+            place -= len(rows)
+        return run.part(int(rows[place]), int(rows[place]) + 1).frames()[0]
+
+
+def by_layer(runs: Iterable[Run], rows: Iterable[Int64s]) -> dict[type[Layer], Wanted]:
+    """Sort the frames of runs by layer; ``rows`` tells the row of each frame of each run."""
+    found: dict[type[Layer], list[tuple[Run, Int64s, RunLayer]]] = {}
+    for run, own in zip(runs, rows, strict=True):
+        for each in run.layers:
+            found.setdefault(each.layer, []).append((run, own[each.rows], each))
+    return {layer: gathered(parts) for layer, parts in found.items()}
+
+
+def gathered(parts: list[tuple[Run, Int64s, RunLayer]]) -> Wanted:
+    data: list[bytes] = []
+    codes: list[Int64s] = []
+    generated: list[Mapping[str, Any]] = []
+    for run, _, each in parts:
+        starts, stops = run.starts[each.rows].tolist(), run.stops[each.rows].tolist()
+        data += [run.buffer[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        codes.append(each.codes + len(generated))
+        generated += each.generated
+    rows = np.concatenate([own for _, own, _ in parts])
+    order = np.argsort(rows)
+    ordered = [data[place] for place in order.tolist()]
+    sources = [(run, each.rows) for run, _, each in parts]
+    return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, sources, order)
+
+
+def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType | None) -> tuple[Part, Bools]:
+    """The columns of a layer, for its type in the table; which of the frames they hold."""
+    found = reader(layer, style, raw)
+    if found is None or kind is None or not has_room(kind, layer):
+        none = np.zeros(len(wanted.rows), np.bool_)
+        return Part(wanted.rows[none], none[none], {}), none
+    sizes = np.array([*map(len, wanted.data)], np.int64)
+    stops = np.cumsum(sizes)
+    columns = found.read(b"".join(wanted.data), stops - sizes, stops)
+    names, plain = {field.name for field in kind}, columns.plain
+    fields = {name: array for name, array in columns.fields.items() if name in names}
+    if layer in WITH_OFFSETS and "chunk" in fields:
+        fields["chunk"] = with_offsets(fields["chunk"])
+    for name in {name: None for told in wanted.generated for name in told}:
+        fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
+    if not plain.all():
+        fields = {name: array.filter(pa.array(plain)) for name, array in fields.items()}
+    return Part(wanted.rows[plain], plain[plain], fields), plain
+
+
+def has_room(kind: pa.StructType, layer: type[Layer]) -> bool:
+    """Whether nothing of the layer belongs into the member for the rest, which only records fill."""
+    names = {field.name for field in kind}
+    return OTHER not in names or names.issuperset(each.name for each in layer.fields_desc if not each.hidden)
+
+
+def record(layer: type[Layer], wanted: Wanted, index: int, style: Style) -> dict[str, Any]:
+    """The layers of one of the frames, as its conversation would have made them."""
+    frame = wanted.frame(index)
+    Plan(layer, None).read(frame, style)
+    assert frame.layers is not None
+    made = frame.layers[layer.filter_name]
+    made.update(wanted.generated[int(wanted.codes[index])])
+    if layer in WITH_OFFSETS:
+        number_offsets(made["chunk"])
+    layers: dict[str, Any] = frame.layers
+    return layers
+
+
+WITH_OFFSETS = (Deliver, DeliverV2)
+
+
+def with_offsets(chunk: pa.StructArray) -> pa.StructArray:
+    """Give every message of a chunk its offset, where all entries are simple."""
+    entries, first = chunk.field("entries"), np.asarray(chunk.field("chunk_id"), np.uint64)
+    counts = np.asarray(pc.fill_null(pc.list_value_length(entries), 0), np.int64)
+    before = np.cumsum(counts) - counts
+    offsets = np.repeat(first - before.astype(np.uint64), counts) + np.arange(int(counts.sum()), dtype=np.uint64)
+    items = pc.list_flatten(entries)
+    names = [each.name for each in items.type]
+    whole = pa.StructArray.from_arrays([*items.flatten(), pa.array(offsets)], [*names, "offset"])
+    places = pa.array(np.concatenate((before, [int(counts.sum())])).astype(np.int32))
+    lists = pa.ListArray.from_arrays(places, whole, mask=entries.is_null())
+    members = dict(zip([each.name for each in chunk.type], chunk.flatten(), strict=True))
+    return pa.StructArray.from_arrays([*{**members, "entries": lists}.values()], [*members])
+
+
+def parts_of(kind: pa.StructType, rows: Int64s, members: Mapping[str, pa.Array]) -> dict[str, Part]:
+    """The layers of rows that were made one by one."""
+    found = {}
+    for name, array in members.items():
+        if name != OTHER:
+            inner = zip(kind.field(name).type, array.flatten(), strict=True)
+            fields = {field.name: column for field, column in inner if column.null_count < len(column)}
+            found[name] = Part(rows, np.asarray(array.is_valid()), fields)
+    return found
+
+
+class Joiner:
+    """Puts the parts of columns of ``size`` rows together."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._places: dict[tuple[int, ...], pa.Array] = {}
+
+    def joined(self, parts: Sequence[tuple[Int64s, pa.Array]], kind: pa.DataType) -> pa.Array:
+        """``parts``: rows, and what is in them; null in all others."""
+        arrays = [array if array.type == kind else array.cast(kind) for _, array in parts]
+        if len(parts) == 1 and len(parts[0][0]) == self.size:
+            return arrays[0]
+        key = tuple(id(rows) for rows, _ in parts)
+        places = self._places.get(key)
+        if places is None:
+            found = np.full(self.size, -1, np.int64)
+            first = 0
+            for rows, _ in parts:
+                found[rows] = np.arange(first, first + len(rows))
+                first += len(rows)
+            places = self._places[key] = pa.array(found, mask=found < 0)
+        return (arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)).take(places)
+
+    def layer(self, kind: pa.StructType, parts: Sequence[Part]) -> tuple[dict[str, pa.Array], pa.Array | None]:
+        """Those members of a layer that some part has, and where the layer is null."""
+        there = np.zeros(self.size, np.bool_)
+        for part in parts:
+            there[part.rows[part.there]] = True
+        columns = {}
+        for field in kind:
+            given = [(part.rows, part.fields[field.name]) for part in parts if field.name in part.fields]
+            if given:
+                columns[field.name] = self.joined(given, field.type)
+        return columns, None if there.all() else pa.array(~there)

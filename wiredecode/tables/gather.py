@@ -1,0 +1,223 @@
+"""Columns that grow piece by piece, out of order, and become Arrow arrays at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wiredecode.message import Coded, Column, Header, HeaderLists, Slices, Valid
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Order = Int64s | None
+"""Which row comes where; None: they are in order."""
+
+INLINE_BYTES = 12
+"""Arrow keeps shorter byte strings inside the view itself."""
+LONG = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
+
+
+def in_order(pieces: list[npt.NDArray[Any]], order: Order) -> npt.NDArray[Any]:
+    column = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    return np.ascontiguousarray(column) if order is None else column[order]
+
+
+def flat(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
+    """An array of fixed width without a copy; ``pa.array`` would import pandas, where that is installed."""
+    return pa.Array.from_buffers(kind, len(values), [bitmap(valid), pa.py_buffer(values)])
+
+
+def bitmap(valid: Bools | None) -> pa.Buffer | None:
+    if valid is None or valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+class Texts:
+    """Texts of which few differ: a dictionary that grows, and codes; -1 is null."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.codes: list[npt.NDArray[np.int32]] = []
+
+    def code(self, text: str | None) -> int:
+        return -1 if text is None else self.values.setdefault(text, len(self.values))
+
+    def add(self, column: Any, count: int) -> None:
+        if isinstance(column, Coded):
+            known = np.array([*map(self.code, column.values), -1], np.int32)
+            self.codes.append(known[column.codes])
+        elif isinstance(column, Slices):
+            spans = zip(column.starts.tolist(), column.stops.tolist(), strict=True)
+            found = (None if start < 0 else column.buffer[start:stop] for start, stop in spans)
+            texts = (None if text is None else text.decode("utf-8", "backslashreplace") for text in found)
+            self.codes.append(np.fromiter(map(self.code, texts), np.int32, count))
+        else:
+            self.codes.append(np.full(count, self.code(column), np.int32))
+
+    def add_each(self, texts: Sequence[str | None], rows: Int64s) -> None:
+        """``texts[rows[i]]`` for row i."""
+        self.codes.append(np.fromiter(map(self.code, texts), np.int32, len(texts))[rows])
+
+    def array(self, order: Order) -> pa.Array:
+        codes = in_order(self.codes, order)
+        indices = flat(pa.int32(), codes, codes >= 0)
+        return pa.DictionaryArray.from_arrays(indices, pa.array(list(self.values), pa.string()))
+
+
+class Integers:
+    """Integers or times, null where they are not valid."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+        self.dtype: Any = np.dtype("int64") if pa.types.is_timestamp(kind) else np.dtype(kind.to_pandas_dtype())
+        self.values: list[npt.NDArray[Any]] = []
+        self.valid: list[Bools] = []
+
+    def add(self, column: Column | Sequence[int | None], count: int) -> None:
+        if isinstance(column, Valid):
+            values, valid = column.values, column.valid
+        elif isinstance(column, np.ndarray):
+            values, valid = column, np.ones(count, np.bool_)
+        else:
+            assert column is None or isinstance(column, int)
+            values, valid = np.full(count, column or 0, self.dtype), np.full(count, column is not None)
+        self.values.append(values.astype(self.dtype, copy=False))
+        self.valid.append(valid)
+
+    def add_each(self, numbers: Sequence[int | None], rows: Int64s) -> None:
+        """``numbers[rows[i]]`` for row i."""
+        column = self.column(numbers)
+        self.values.append(column.values[rows])
+        self.valid.append(column.valid[rows])
+
+    def add_lists(self, lists: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> None:
+        """A number per row, or None for all rows of a frame."""
+        if not any(each is not None for each in lists):
+            self.add(None, sum(counts))
+            return
+        told = [[None] * count if each is None else each for each, count in zip(lists, counts, strict=True)]
+        column = self.column(list(chain.from_iterable(told)))
+        self.values.append(column.values)
+        self.valid.append(column.valid)
+
+    def column(self, numbers: Sequence[int | None]) -> Valid:
+        try:
+            return Valid(np.array(numbers, self.dtype), np.ones(len(numbers), np.bool_))
+        except TypeError:
+            valid = np.fromiter((number is not None for number in numbers), np.bool_, len(numbers))
+            return Valid(np.array([number or 0 for number in numbers], self.dtype), valid)
+
+    def array(self, order: Order) -> pa.Array:
+        return flat(self.kind, in_order(self.values, order), in_order(self.valid, order))
+
+
+class ByteStrings:
+    """Byte strings: views into buffers that are copied once, at the end."""
+
+    def __init__(self) -> None:
+        self.buffers: list[bytes] = []
+        self.views: list[npt.NDArray[Any]] = []
+        self.valid: list[Bools] = []
+
+    def add(self, column: Slices | None, count: int) -> None:
+        if column is None:
+            self.views.append(np.zeros(count, LONG))
+            self.valid.append(np.zeros(count, np.bool_))
+            return
+        lengths = column.stops - column.starts
+        views = np.zeros(count, LONG)
+        views["length"], views["buffer"], views["offset"] = lengths, len(self.buffers), column.starts
+        self.buffers.append(column.buffer)
+        if (short := np.flatnonzero(lengths <= INLINE_BYTES)).size:
+            inline(views, column, short)
+        self.views.append(views)
+        self.valid.append(column.starts >= 0)
+
+    def add_lists(self, lists: Sequence[Sequence[bytes | None] | None], counts: Sequence[int]) -> None:
+        """A byte string per row, or None for all rows of a frame."""
+        if not any(each is not None for each in lists):
+            self.add(None, sum(counts))
+            return
+        told = [[None] * count if each is None else each for each, count in zip(lists, counts, strict=True)]
+        texts = list(chain.from_iterable(told))
+        self.add(joined(texts), len(texts))
+
+    def array(self, order: Order) -> pa.Array:
+        views, valid = in_order(self.views, order), in_order(self.valid, order)
+        buffers = [bitmap(valid), pa.py_buffer(views), *map(pa.py_buffer, self.buffers)]
+        return pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary())
+
+
+class Headers:
+    """Lists of names and values."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+        self.counts: list[npt.NDArray[Any]] = []
+        self.valid: list[Bools] = []
+        self.names, self.values = ByteStrings(), ByteStrings()
+
+    def add(self, column: HeaderLists | None, count: int) -> None:
+        if column is None:
+            self.counts.append(np.zeros(count, np.int64))
+            self.valid.append(np.zeros(count, np.bool_))
+            return
+        self.counts.append(np.diff(column.stops))
+        self.valid.append(column.valid)
+        self.names.add(column.keys, len(column.keys.starts))
+        self.values.add(column.values, len(column.keys.starts))
+
+    def add_lists(self, lists: Sequence[Sequence[list[Header] | None] | None], counts: Sequence[int]) -> None:
+        """The headers of each row, or None for all rows of a frame."""
+        if not any(each is not None for each in lists):
+            self.add(None, sum(counts))
+            return
+        told = [[None] * count if each is None else each for each, count in zip(lists, counts, strict=True)]
+        rows = list(chain.from_iterable(told))
+        self.counts.append(np.fromiter((len(row or ()) for row in rows), np.int64, len(rows)))
+        self.valid.append(np.fromiter((row is not None for row in rows), np.bool_, len(rows)))
+        pairs = [pair for row in rows for pair in row or ()]
+        self.names.add(joined([name.encode() for name, _ in pairs]), len(pairs))
+        self.values.add(joined([value for _, value in pairs]), len(pairs))
+
+    def array(self, order: Order) -> pa.Array:
+        counts, valid = np.concatenate(self.counts), np.concatenate(self.valid)
+        if not valid.any():
+            return pa.nulls(len(valid), self.kind)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        names, values = self.names.array(None).cast(pa.string()), self.values.array(None)
+        pairs = pa.StructArray.from_arrays([names, values], fields=[*self.kind.value_type])
+        buffers = [bitmap(valid), pa.py_buffer(offsets)]
+        lists = pa.Array.from_buffers(self.kind, len(counts), buffers, children=[pairs])
+        return lists if order is None else lists.take(flat(pa.int64(), order, None))
+
+
+def inline(views: npt.NDArray[Any], slices: Slices, short: Int64s) -> None:
+    """Write short byte strings into their views."""
+    data = np.frombuffer(slices.buffer, np.uint8)
+    whole = np.zeros((len(short), 16), np.uint8)
+    starts, lengths = slices.starts[short], (slices.stops - slices.starts)[short]
+    whole[:, :4] = lengths.astype("<i4").view(np.uint8).reshape(-1, 4)
+    for byte in range(int(lengths.max())):
+        longer = np.flatnonzero(lengths > byte)
+        whole[longer, 4 + byte] = data[starts[longer] + byte]
+    views[short] = whole.view(LONG).reshape(-1)
+
+
+def joined(texts: Sequence[bytes | None]) -> Slices:
+    """Byte strings as slices of one buffer."""
+    try:
+        whole = b"".join(texts)  # type: ignore[arg-type]
+        stops = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))  # type: ignore[arg-type]
+        return Slices(whole, np.concatenate([[0], stops[:-1]]) if len(stops) else stops, stops)
+    except TypeError:  # some are null
+        known = joined([text or b"" for text in texts])
+        missing = np.fromiter((text is None for text in texts), np.bool_, len(texts))
+        known.starts[missing] = known.stops[missing] = -1
+        return known
