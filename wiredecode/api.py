@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.dissect import Totals
+    from wiredecode.filter import Filter
     from wiredecode.frame import Frame
     from wiredecode.identify import DecodeAs
     from wiredecode.net.limits import Limits
@@ -40,6 +41,7 @@ def read(
     *,
     level: str = FRAMES,
     columns: Sequence[str] | None = None,
+    filter: str | None = None,  # noqa: A002 - as -Y is called
     decode_as: Mapping[int, str] | None = None,
     bytes: str = RAW,  # noqa: A002 - as --bytes
     show_secrets: bool = False,
@@ -50,7 +52,8 @@ def read(
 
     paths: a file name, several (one capture in time order), ``-`` for standard input, or binary file objects.
     level: what iterating and tables give, ``frames``, ``messages`` or ``packets``. columns: of tables, such as
-    ``["time", "type", "layers.nats.subject"]``. decode_as: what is spoken on a port, ``{15552: "rabbitmq_stream"}`` or
+    ``["time", "type", "layers.nats.subject"]``. filter: only what a display filter chooses, such as
+    ``"latency > 5ms"`` (docs/filters.md). decode_as: what is spoken on a port, ``{15552: "rabbitmq_stream"}`` or
     ``"nats/3"`` with a dialect. bytes: how tables hold bytes: ``raw``, or text as ``hex``, ``base64``, ``text``,
     ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
     ``--limit`` has them. strict: damage raises CaptureError, after everything before it came out; otherwise it is a
@@ -61,11 +64,16 @@ def read(
     several = [paths] if isinstance(paths, str | os.PathLike) or hasattr(paths, "read") else list(paths)
     if level not in LEVELS:
         raise ValueError(f"no level is called {level!r}; there is {', '.join(LEVELS)}")
+    if filter is not None:
+        from wiredecode.filter import compile_filter
+
+        compile_filter(filter, secrets=show_secrets)
     known = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
     return Dissection(
         paths=known,  # type: ignore[arg-type]
         level=level,
         columns=None if columns is None else list(columns),
+        filter=filter,
         decode_as=_decode_as(decode_as or {}),
         bytes=bytes,
         show_secrets=show_secrets,
@@ -85,6 +93,7 @@ class Dissection:
     paths: list[str | BinaryIO]
     level: str
     columns: list[str] | None
+    filter: str | None
     decode_as: dict[int, DecodeAs]
     bytes: str
     show_secrets: bool
@@ -119,11 +128,28 @@ class Dissection:
 
     def _frames(self) -> Generator[Frame]:
         from wiredecode.dissect import Dissector
-        from wiredecode.view.single import style
+        from wiredecode.view.single import keep_raw, style
 
         shown = style(show_secrets=self.show_secrets)
-        dissector = self._counted = Dissector(decode_as=self.decode_as, limits=self.limits, style=shown)
-        yield from self._whole(dissector.frames(open_capture(self.paths)))
+        how: dict[str, Any] = {"decode_as": self.decode_as, "limits": self.limits}
+        display, packets = self._display(), open_capture(self.paths)
+        if display is None:
+            dissector = self._counted = Dissector(**how, style=shown)
+            yield from self._whole(dissector.frames(packets))
+            return
+        dissector = self._counted = Dissector(**how, style=display.style(shown), select=display)
+        for frame in self._whole(dissector.frames(display.watch(packets))):
+            if display.matches(frame):
+                frame.layers = keep_raw(frame.layers)
+                yield frame
+
+    def _display(self) -> Filter | None:
+        """The filter, new for every run."""
+        if self.filter is None:
+            return None
+        from wiredecode.filter import compile_filter
+
+        return compile_filter(self.filter, secrets=self.show_secrets)
 
     def _rows(self) -> Generator[dict[str, Any]]:
         from wiredecode.export.rows import rows
@@ -185,12 +211,16 @@ class Dissection:
         from wiredecode.tables import require_pyarrow
 
         require_pyarrow()
-        from wiredecode.tables.reader import TableReader
+        from wiredecode.tables.reader import TableReader, prefer_bulk
 
+        display = self._display()
+        bulk = prefer_bulk(packets)
         return TableReader(
-            packets,
+            packets if display is None else display.watch(packets),
             self.level,
             columns=self.columns,
+            bulk=bulk,
+            display=display,
             decode_as=self.decode_as,
             limits=self.limits,
             bytes_choice=self.bytes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
@@ -23,12 +24,13 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation, Protocol
-from wiredecode.streams import Stream
+from wiredecode.streams import SHORT_RUN, Passed, Stream
 
 if TYPE_CHECKING:
     from wiredecode.bulk.order import Release
     from wiredecode.bulk.run import Run
     from wiredecode.filter import Filter
+    from wiredecode.filter.rows import Mask
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
 
@@ -78,9 +80,12 @@ class Dialogue:
         connection: Connection,
         candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
-        out: list[Frame | Run],
+        out: list[Frame | Run | Passed],
         runs: bool,
         facts: bool,
+        alone: bool,
+        selected: bool,
+        tally: Callable[[Conversation, str, int, bytes, list[int]], bool] | None,
     ) -> None:
         self.connection, self.out, self.runs, self.facts = connection, out, runs, facts
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
@@ -91,8 +96,12 @@ class Dialogue:
         self.other: str | None = None
         """What it looks like, if it is nothing that is decoded here."""
         self.undecoded = 0
-        self.unseen = False
+        self.unseen = tally is not None
         """No frame of it will be shown."""
+        self.tally = tally
+        """Counts frames that need not be made, if nothing of it will be shown."""
+        self.alone, self.selected = alone, selected
+        """Runs only where the order among frames of different connections does not matter; or where few are shown."""
         forced = self.identifier.forced()
         if forced is not None:
             self._begin(forced)
@@ -143,6 +152,9 @@ class Dialogue:
             Stream(direction, known.protocol, self.out, direction.started) for direction in self.connection.directions
         )
         self.streams = first, second
+        if self.tally is not None:
+            for stream in self.streams:
+                stream.passes = partial(self.tally, self.conversation, known.protocol.name, stream.direction.side)
         if known.verdict is not None:
             self.conversation.started_by(known.side, known.verdict.client)
             told = self.streams[known.side]
@@ -152,15 +164,21 @@ class Dialogue:
         for event in identifier.waiting:
             self._feed(self.streams[event.direction.side], event)
         # None of these was known before the protocol was: they follow that packet, in the order in which they came.
-        begun = sorted(cast("list[Frame]", self.out[before:]), key=attrgetter("ready"))
-        self.out[before:] = begun
+        passed = [item for item in self.out[before:] if isinstance(item, Passed)]
+        for item in passed:
+            item.ready = [max(ready, known.ready) for ready in item.ready]
+        rows = [item for item in self.out[before:] if isinstance(item, Frame)]
+        begun = sorted(rows, key=attrgetter("ready"))
+        self.out[before:] = [*begun, *passed]
         for frame in begun:
             if frame.ready >= known.ready:
                 break
             frame.ready = known.ready
-        if self.runs:
+        if self.runs and (not self.alone or type(known.protocol).new_session is Protocol.new_session):
             first.bulk = second.bulk = known.protocol.bulk()
             first.facts = second.facts = self.facts
+            if self.selected:
+                first.shortest = second.shortest = SHORT_RUN
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
@@ -185,9 +203,10 @@ class Dissector:
 
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
     their response: output then lags by up to 1000 frames, see :mod:`wiredecode.lookahead`. ``messages`` collects the
-    published and delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come out as runs,
-    see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the protocols that
-    are tried. ``select``: what will be shown; records are not made of frames that it excludes.
+    published and delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come
+    out as runs, see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the protocols that
+    are tried. ``select``: what will be shown; records are not made of frames that it excludes, and with ``runs`` it
+    picks those of runs: what comes out of them one by one, here or in :meth:`frames`, may match.
     """
 
     def __init__(
@@ -222,7 +241,9 @@ class Dissector:
         self.runs, self._facts = runs, facts
         self.columns = False
         """Runs will be read as columns: only those come that can be, with ``Run.layers``."""
-        self._pending: list[Frame | Run] = []
+        self._mixing = False
+        """Whether runs come out."""
+        self._pending: list[Frame | Run | Passed] = []
         self.lookahead_ns = LOOKAHEAD_NS
         """How long, in capture time, requests wait for their response; live captures wait less."""
         self._lookahead = Lookahead()
@@ -254,7 +275,7 @@ class Dissector:
     def feed(self, batch: PacketBatch) -> Iterator[Frame]:
         """Take the next packets, yield the frames that are ready."""
         self._receive(batch)
-        yield from self._release(self.network.watermark)
+        yield from self._released(self.network.watermark)
 
     def tick(self, time_ns: int, patience_ns: int) -> Iterator[Frame]:
         """Live capture: no packet came up to ``time_ns``; yield the frames that have waited long enough.
@@ -270,7 +291,7 @@ class Dissector:
     def finish(self) -> Iterator[Frame]:
         """The capture is over: yield everything that is left and close the accounts."""
         self._end()
-        yield from self._release(None)
+        yield from self._released(None)
         while self._waiting:
             yield self._waiting.popleft()
         self._close()
@@ -281,6 +302,7 @@ class Dissector:
         Needs ``runs``, and no ``link_responses``.
         """
         error: CaptureError | None = None
+        self._mixing = True
         try:
             for batch in batches:
                 self._receive(batch)
@@ -326,7 +348,10 @@ class Dissector:
             if dialogue is None:
                 candidates = self._candidates.order(connection)
                 how = self._decode_as, self._pending, self.runs, self._facts or self.columns
-                dialogue = Dialogue(connection, candidates, *how)
+                unseen = self.runs and self.select is not None and self.select.excluded(connection)
+                tally = self._tally if unseen else None
+                selected = self.select is not None
+                dialogue = Dialogue(connection, candidates, *how, not self._mixing, selected, tally)
                 self._dialogues[connection] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)
@@ -368,6 +393,15 @@ class Dissector:
         dialogue.streams = None
         self._ended.append(connection)
 
+    def _released(self, watermark: int | None) -> Iterator[Frame]:
+        """Frames in order, also those that a filter left of runs."""
+        if not self.runs:
+            yield from self._release(watermark)
+            return
+        frames = cast("list[Frame]", [*self._release_mixed(watermark)])
+        for frame in sorted(frames, key=attrgetter("number")):
+            yield from self._link(frame) if self.link_responses else (frame,)
+
     def _release(self, watermark: int | None) -> Iterator[Frame]:
         """Decode and hand on, in capture order, the frames that nothing can come before any more."""
         pending = cast("list[Frame]", self._pending)
@@ -383,7 +417,7 @@ class Dissector:
         ready.reverse()
         while ready:
             frame = ready.pop()  # so that a frame that was handed on is not kept until the last one is
-            if passing and self._pass_over(frame):
+            if passing and self._pass_over(frame, self._number + 1):
                 continue
             handed_on = self._decode(frame, self._number + 1)
             if linking:
@@ -400,6 +434,8 @@ class Dissector:
         for frame, rank in release.rows():
             for run in release.runs_before(frame.connection.number, rank):
                 yield from self._take(run)
+            if self.select is not None and self._pass_over(frame, release.number(rank)):
+                continue
             handed_on = self._decode(frame, release.number(rank))
             yield frame
             for inner in handed_on:
@@ -421,20 +457,43 @@ class Dissector:
         conversation = self._dialogues[connection].conversation
         assert conversation is not None
         noted = (connection, run.side) in self._notes
-        if noted or not conversation.take(run, self.messages):
+        shown = None if self.select is None or noted else self._shown(run, conversation, self.select)
+        whole = not noted and (self.select is None or shown is not None)
+        passed = shown is not None and not shown.any() and conversation.skip_run(run)
+        if not passed and not (whole and conversation.take(run, self.messages)):
             for frame in run.frames():  # frames of a run hand nothing on
-                self._decode(frame, frame.number)
-                yield frame
+                if self.select is None or not self._pass_over(frame, frame.number):
+                    self._decode(frame, frame.number)
+                    yield frame
             return
         run.sender = conversation.sender(run)
+        counts = self.totals.frames
+        for key, count in run.counted():
+            counts[key] = counts.get(key, 0) + count
+        if shown is not None:
+            if not shown.any():
+                return
+            run = run.chosen(shown)
         if self._facts:
             run.facts = conversation.facts(run)
         if self.columns:
             run.layers = conversation.run_layers(run)
-        counts = self.totals.frames
-        for key, count in run.counted():
-            counts[key] = counts.get(key, 0) + count
         yield run
+
+    def _tally(self, conversation: Conversation, protocol: str, side: int, data: bytes, starts: list[int]) -> bool:
+        """Count frames of a connection that nobody will see; False: they have to be decoded."""
+        found = conversation.tally(side, data, starts)
+        for type_, count in (found or {}).items():
+            key = protocol, type_, OK
+            self.totals.frames[key] = self.totals.frames.get(key, 0) + count
+        return found is not None
+
+    def _shown(self, run: Run, conversation: Conversation, select: Filter) -> Mask | None:
+        """Which frames of a run are shown; None: they have to be looked at one by one."""
+        sure, may = select.masks(run, conversation.sender(run))
+        if not may.any():
+            return may
+        return sure if self._mixing and not (may & ~sure).any() else None
 
     def _let_go(self) -> None:
         """Forget the connections that are over, once no frame of theirs waits."""
@@ -481,20 +540,20 @@ class Dissector:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
 
-    def _pass_over(self, frame: Frame) -> bool:
+    def _pass_over(self, frame: Frame, number: int) -> bool:
         """Number and count a frame that nobody will see, and that nothing later depends on."""
         dialogue, select = self._dialogues[frame.connection], self.select
         conversation = dialogue.conversation
         assert select is not None
         assert conversation is not None
-        frame.number = self._number + 1
+        frame.number = number
         if not dialogue.unseen:
             if select.arrival(frame) is not False:
                 return False
             dialogue.unseen = select.excludes(frame.connection)
         if frame.status != OK or not conversation.skip(frame, forever=dialogue.unseen):
             return False
-        self._number += 1
+        self._number = number
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", OK)
         counts[key] = counts.get(key, 0) + 1
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
@@ -145,14 +145,15 @@ Piece = tuple[int, int, bytes | Hole]
 class Payload:
     """The payload of one connection in the order in which it was complete, as ``dissector`` is run.
 
-    ``side``: only of this endpoint. :meth:`take` gives what is ready.
+    ``side``: only of this endpoint. ``out`` is called with each piece.
     """
 
-    def __init__(self, dissector: Dissector, number: int, side: int | None = None) -> None:
+    def __init__(self, dissector: Dissector, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
         self.found = False
         """Whether the connection sent something."""
         self._number, self._side, self._network = number, side, dissector.network
         self._waiting: list[Piece] = []
+        self._out = out
         dissector.on_events = self._events
 
     def _events(self, events: list[Event]) -> None:
@@ -168,18 +169,18 @@ class Payload:
             elif isinstance(event, Gap):
                 hole = Hole(direction.connection, direction.side, event.offset, event.length, event.reason)
                 self._waiting.append((event.ready, event.ready_ns, hole))
+        if self._waiting:
+            self._release()
 
-    def take(self) -> Iterator[Piece]:
-        """What nothing can come before any more."""
-        if not self._waiting:
-            return
+    def _release(self) -> None:
+        """Hand on what nothing can come before any more."""
         self._waiting.sort(key=itemgetter(0))  # stable: each direction keeps its order
         watermark, count = self._network.watermark, 0
         for piece in self._waiting:
             if piece[0] >= watermark:
                 break
             count += 1
-            yield piece
+            self._out(piece)
         del self._waiting[:count]
 
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frame import PARTIAL, UNDECODED, Finding, Frame
-from wiredecode.net.types import Chunk, Direction, Gap
+from wiredecode.net.types import Chunk, Connection, Direction, Gap
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wiredecode.bulk.run import Bulk, Cut
 
 UNDECODED_SPAN = 1024 * 1024
@@ -31,6 +33,8 @@ RUN_BYTES = 8192
 """A stretch with fewer frames and fewer bytes is faster one by one than as a run (measured)."""
 LEAST_RUN_BYTES = 1024
 """Nor is a run looked for in less."""
+SHORT_RUN = 6
+"""The same in frames where a filter leaves most runs undecoded."""
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
@@ -90,6 +94,17 @@ class Span:
     findings: list[Finding] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
+class Passed:
+    """Whole frames that nobody will see, already counted: only their places in the capture order matter."""
+
+    connection: Connection
+    ready: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ready)
+
+
 class Stream:
     """Cuts one direction into frames, and runs where ``bulk`` finds some; they go to ``frames``, in stream order."""
 
@@ -100,6 +115,9 @@ class Stream:
         """How to find runs, if they are wanted."""
         self.facts = False
         """Only runs that summaries can tell about."""
+        self.shortest = RUN_FRAMES
+        self.passes: Callable[[bytes, list[int]], bool] | None = None
+        """Counts frames that start at places in a buffer; whether they need not be made."""
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
@@ -212,7 +230,7 @@ class Stream:
         if self.have < max(self.need, 1):
             return False
         data = self._joined()
-        if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
+        if self.bulk is not None and len(data) >= (LEAST_RUN_BYTES if self.shortest == RUN_FRAMES else 0):
             data = self._cut_runs(data, self.bulk.cut(data))
         split = self.protocol.split(data)
         if split.ends:
@@ -239,7 +257,7 @@ class Stream:
         low = 0
         rows: list[int] = []
         for high in (*edges.tolist(), len(plain)):
-            if plain[low] and (high - low >= RUN_FRAMES or starts[high] - starts[low] >= RUN_BYTES):
+            if plain[low] and (high - low >= self.shortest or starts[high] - starts[low] >= RUN_BYTES):
                 if rows:
                     self._emit(data, rows, int(starts[low - len(rows)]))
                     rows = []
@@ -285,6 +303,8 @@ class Stream:
             *(pieces.ends, pieces.packet, pieces.ready),
             *(pieces.ready_ns, pieces.time_ns),
         )
+        if self.passes is not None and self._pass(data, ends, start):
+            return
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
         low = high = 0
         first, begin = len(out), start
@@ -310,6 +330,21 @@ class Stream:
         self.framed += ends[-1] - begin
         if self.findings:
             self._attach(out[first])
+
+    def _pass(self, data: bytes, ends: list[int], start: int) -> bool:
+        """Let frames go that nobody will see; not the first of a stream, and not one that has something to tell."""
+        assert self.passes is not None
+        if self.findings or self.base + start == 0 or not self.passes(data, [start, *ends[:-1]]):
+            return False
+        piece_ends, ready, base, high = self.pieces.ends, self.pieces.ready, self.base, 0
+        told = []
+        for stop in ends:
+            while piece_ends[high] < base + stop:
+                high += 1
+            told.append(max(ready[high], self.floor))
+        self.frames.append(Passed(self.direction.connection, told))
+        self.framed += ends[-1] - start
+        return True
 
     def _attach(self, frame: Frame) -> None:
         if self.findings:

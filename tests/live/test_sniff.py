@@ -114,6 +114,22 @@ def test_a_snapshot_length_cuts_packets_and_says_so(
     assert next(iter(open_capture([saved]))).original.max() == max(original for _, original in sizes)
 
 
+def test_a_ring_of_files_goes_on_though_nothing_comes(run: Run, tmp_path: Path) -> None:
+    words = ["--ring-seconds", 0.2, "--ring-files", 2, "--duration", 0.7]
+    result = run("sniff", "-i", "lo", "-f", "udp port 1", "--summary", "-w", tmp_path / "x.pcapng", *words)
+    assert result.code == 0
+    files = sorted(path.name[:7] for path in tmp_path.iterdir())
+    assert len(files) == 2
+    assert files[-1] > "x_00002"
+    assert "0 saved in 2 files" in result.err
+
+
+def test_a_file_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "none" / "x.pcapng"
+    result = run("sniff", "-i", "lo", "-w", path)
+    assert (result.code, result.err) == (2, f"wiredecode: {path}: cannot be written: No such file or directory\n")
+
+
 def test_any_is_all_interfaces_and_loopback_once(
     run: Run, captures: Path, listener: socket.socket, tmp_path: Path
 ) -> None:
@@ -250,7 +266,7 @@ def test_a_slow_pipe_shows_frames_as_they_come(captures: Path) -> None:
     """Also a request that nobody answers, and the last frame, before the pipe is closed."""
     path = captures / "rabbitmq-stream" / "c43_basic.pcap"
     now = time.time_ns()
-    found = [(now + i, data) for i, (_, data, _) in enumerate(packets([path])[:20])]
+    found = [(now + i, data) for i, (_, data, _) in enumerate(packets([path])[:12])]
     expected = capture(path).frames
     words = [sys.executable, "-m", "wiredecode", "pcap", "-", "--json", "-q"]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -269,9 +285,9 @@ def test_a_slow_pipe_shows_frames_as_they_come(captures: Path) -> None:
             for frame in complete[seen:]:
                 began = time.monotonic()
                 assert json.loads(process.stdout.readline())["type"] == frame.type
-                assert time.monotonic() - began < 5 if not seen else 1
+                assert time.monotonic() - began < (1 if seen else 5)
                 seen += 1
-        assert seen >= 4
+        assert seen >= 2
         assert os.waitpid(process.pid, os.WNOHANG) == (0, 0), "still waiting for more"
     finally:
         process.kill()

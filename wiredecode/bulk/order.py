@@ -9,17 +9,24 @@ import numpy.typing as npt
 
 from wiredecode.bulk.run import Run
 from wiredecode.frame import Frame
+from wiredecode.streams import Passed
 
 Int64s = npt.NDArray[np.int64]
 
 
-def ready_columns(items: list[Frame | Run]) -> tuple[Int64s, Int64s]:
+def ready_columns(items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
     """``ready`` and ``Connection.first`` of each frame."""
     if not items:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    ready = np.concatenate([np.atleast_1d(item.ready) for item in items])
+    ready: list[int] = []
+    for item in items:
+        if isinstance(item, Frame):
+            ready.append(item.ready)
+        else:
+            ready += item.ready if isinstance(item, Passed) else item.ready.tolist()
     sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
-    return ready, np.repeat(np.fromiter((item.connection.first for item in items), np.int64, len(items)), sizes)
+    first = np.fromiter((item.connection.first for item in items), np.int64, len(items))
+    return np.array(ready, np.int64), np.repeat(first, sizes)
 
 
 def capture_order(ready: Int64s, first: Int64s) -> Int64s:
@@ -40,7 +47,7 @@ class Release:
 
     def __init__(
         self,
-        pending: list[Frame | Run],
+        pending: list[Frame | Run | Passed],
         watermark: int | None,
         number: int,
         others: tuple[Int64s, Int64s] | None = None,
@@ -60,7 +67,7 @@ class Release:
         pending[:] = self._sort(pending, ranks)
         self._rows.sort(key=lambda row: row[0])
 
-    def _sort(self, pending: list[Frame | Run], ranks: Int64s) -> Iterator[Frame | Run]:
+    def _sort(self, pending: list[Frame | Run | Passed], ranks: Int64s) -> Iterator[Frame | Run | Passed]:
         """Sort out what is ready; yield the rest."""
         position = 0
         for item in pending:
@@ -74,6 +81,11 @@ class Release:
                 continue
             own = ranks[position : position + len(item)]
             position += len(item)
+            if isinstance(item, Passed):
+                item.ready = [ready for ready, rank in zip(item.ready, own.tolist(), strict=True) if rank >= self.count]
+                if item.ready:
+                    yield item
+                continue
             count = int(np.searchsorted(own, self.count))
             if count:
                 runs = self._runs.setdefault(item.connection.number, [])

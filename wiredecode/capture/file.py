@@ -36,8 +36,6 @@ class CaptureFile:
         self.batch_bytes = batch_bytes
         self._batch_packets = batch_packets
         self._max_record = max_record
-        self.compiled = False
-        """Whether compiled loops may be used: importing their compiler pays for large files only."""
         self.idle_seconds: float | None = None
         """Live input: an empty batch tells that nothing came for so long."""
         self._raw: RawSource | None = None
@@ -86,7 +84,7 @@ class CaptureFile:
 
     def _recognise(self, head: bytes) -> Format:
         if head[:_MAGIC_BYTES] in pcap.MAGICS:
-            return pcap.Pcap(head[:_MAGIC_BYTES], self.info, self._max_record, self.compiled)
+            return pcap.Pcap(head[:_MAGIC_BYTES], self.info, self._max_record)
         if head.startswith(pcapng.MAGIC):
             self.info.format = "pcapng"
             return pcapng.PcapNg(self.info, self._max_record)

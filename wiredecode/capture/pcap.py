@@ -11,6 +11,7 @@ distributions has 8 more bytes (interface, protocol, packet type) in every recor
 
 from __future__ import annotations
 
+import sys
 from struct import Struct
 
 import numpy as np
@@ -33,6 +34,8 @@ MAGICS = {
     for number, variant in _VARIANTS.items()
     for order in "<>"
 }
+KERNELS = "wiredecode.bulk.kernel"
+"""Loading the compiler takes half a second and 50 MB: its loops are used here when something else has loaded it."""
 _LINKTYPE_MASK = 0xFFFF
 _FCS_PRESENT = 1 << 26
 _FCS_SHIFT = 28  # upper four bits: length of the frame check sequence in units of 16 bits
@@ -41,10 +44,10 @@ _FCS_SHIFT = 28  # upper four bits: length of the frame check sequence in units 
 class Pcap:
     """Index the records of a pcap file; see ``columns.Format``."""
 
-    def __init__(self, magic: bytes, info: FileInfo, max_record: int, compiled: bool) -> None:
+    def __init__(self, magic: bytes, info: FileInfo, max_record: int) -> None:
         self._order, (info.format, self._unit_ns, self._header) = MAGICS[magic]
         self._info = info
-        self._max_record, self._compiled = max_record, compiled
+        self._max_record = max_record
         self._length = Struct(self._order + "I")
         self._linktype: int | None = None
 
@@ -79,7 +82,7 @@ class Pcap:
     def _records(self, buffer: bytes, position: int, limit: int) -> list[int]:
         """Where records start; the last one may end behind the buffer."""
         header, length_at = self._header, self._length.unpack_from
-        if self._compiled:
+        if getattr(sys.modules.get(KERNELS), "COMPILED", False):
             from wiredecode.capture.index import record_starts
 
             return record_starts(buffer, position, header, little=self._order == "<", limit=limit)

@@ -55,13 +55,6 @@ class Capture:
         self.errors: list[CaptureError] = []
         """What could not be read, in the order of the files; complete after iterating."""
 
-    def compile(self) -> None:
-        """Use compiled loops from now on, where there is a compiler: for large captures."""
-        from wiredecode.bulk.kernel import COMPILED
-
-        for file in self._files:
-            file.compiled = COMPILED
-
     @property
     def bytes_read(self) -> int:
         """Bytes read so far, as they are stored (compressed)."""

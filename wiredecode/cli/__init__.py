@@ -8,11 +8,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from wiredecode.cli.completion import answer_bash, asked_by_bash
+from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
 from wiredecode.view.escape import escape
@@ -63,30 +66,39 @@ def common(
 
 
 def _register() -> None:
-    from wiredecode.cli import export, fields, interfaces, pcap, protocols, sniff, sql
+    from wiredecode.cli import export, fields, follow, interfaces, pcap, protocols, sniff, sql
 
-    app.command(
+    command = partial(app.command, cls=Command)
+    command(
         "pcap", short_help="Decode captures: trees, lines or JSON records.", no_args_is_help=True, epilog=pcap.EXAMPLES
     )(pcap.pcap)
-    app.command(
+    command(
         "sniff",
         short_help="Decode what passes an interface, live.",
         no_args_is_help=True,
         epilog=sniff.EXAMPLES,
     )(sniff.sniff)
-    app.command("interfaces", short_help="Where sniff can listen.", epilog=interfaces.EXAMPLES)(interfaces.interfaces)
-    app.command(
+    command("interfaces", short_help="Where sniff can listen.", epilog=interfaces.EXAMPLES)(interfaces.interfaces)
+    command("follow", short_help="One connection as a dialogue.", no_args_is_help=True, epilog=follow.EXAMPLES)(
+        follow.follow
+    )
+    command(
         "export",
         short_help="Write files for other programs: Parquet, Arrow, CSV, JSON.",
         no_args_is_help=True,
         epilog=export.EXAMPLES,
     )(export.export)
-    app.command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
-    app.command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
-    app.command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
+    command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
+    command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
+    command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 
 
 _register()
+
+
+def command_line() -> Any:
+    """click's tree of commands: for the man page, and for tests that go through every option."""
+    return typer.main.get_command(app)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,10 +110,13 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = typer.main.get_command(app)(words, prog_name="wiredecode", standalone_mode=False)
+        run = partial(command_line(), words, prog_name="wiredecode", standalone_mode=False)
+        code = answer_bash(run) if asked_by_bash() else run()
         sys.stdout.flush()
     except UsageError as error:
         return _usage(error)
+    except SystemExit as end:  # completion was installed, shown or answered
+        return int(end.code or 0)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except (Closed, BrokenPipeError):

@@ -16,6 +16,7 @@ Examples:
   wiredecode export a.pcap* -o m.parquet --level messages   a row per message
   wiredecode export a.pcap -o frames.ndjson.gz              records, compressed
   wiredecode export a.pcap -o t.csv --columns time,type,layers.nats.subject
+  wiredecode export a.pcap -o e.ndjson -Y 'finding or latency > 5ms'
   wiredecode export a.pcap -o lake --format parquet --partition-by protocol,hour
   tcpdump -w - | wiredecode export - -o - --format arrows | my-program
 """
@@ -69,6 +70,7 @@ def export(
         int | None, typer.Option("--row-group", min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
     ] = None,
     count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None,
+    display_filter: options.DisplayFilter = None,
     decode_as: options.DecodeAsOption = None,
     bytes_: Annotated[
         options.BytesChoice | None,
@@ -110,6 +112,7 @@ def export(
         count=count,
         start=options.moment(from_, "--from"),
         end=options.moment(to, "--to"),
+        display=options.display_filter(display_filter, secrets=show_secrets),
         decode_as=options.decode_as(decode_as),
         limits=options.limits(hole_timeout, max_buffer, limit),
         jobs=jobs,

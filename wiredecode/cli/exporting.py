@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wiredecode.cli.options import UsageError
@@ -16,13 +17,16 @@ from wiredecode.cli.output import Output, complain, say
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.jobs import Unsplittable
 from wiredecode.view.escape import escape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.capture import PacketBatch
     from wiredecode.cli.options import Moment
     from wiredecode.export.writers import Writer
+    from wiredecode.filter import Filter
     from wiredecode.frame import Frame
     from wiredecode.identify import DecodeAs
     from wiredecode.jobs.dissector import SharedDissector
@@ -52,6 +56,7 @@ class Job:
     count: int | None
     start: Moment | None
     end: Moment | None
+    display: Filter | None
     decode_as: dict[int, DecodeAs]
     limits: Limits
     jobs: int
@@ -63,7 +68,7 @@ class Job:
     verbose: bool
 
     def session(self, dissector: Any, output: Output) -> Session:
-        chosen = {"count": self.count, "start": self.start, "end": self.end}
+        chosen = {"count": self.count, "start": self.start, "end": self.end, "display": self.display}
         session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
@@ -122,6 +127,19 @@ def _check_place(job: Job) -> None:
             raise UsageError(f"{job.out} is one of the captures")
 
 
+def several_modules() -> ModuleType:
+    """What ``--jobs`` needs: rows of all formats go from process to process as Arrow."""
+    from wiredecode.tables import require_pyarrow
+
+    try:
+        require_pyarrow()
+    except ImportError as error:
+        raise UsageError(str(error).replace("tables need", "--jobs needs")) from None
+    from wiredecode.cli import several
+
+    return several
+
+
 class Export:
     """What all exports have in common: an output that is committed or discarded, and the lines at the end."""
 
@@ -161,6 +179,8 @@ class Export:
             self.discard()
             complain(self.undone("interrupted"))
             return INTERRUPTED
+        except Unsplittable as why:
+            return self.alone(why)
         except (OSError, target.Unclear) as error:
             self.discard()
             if isinstance(error, BrokenPipeError) and self.place is None:
@@ -173,12 +193,27 @@ class Export:
         self.tell(code)
         return code
 
+    @property
+    def several(self) -> bool:
+        """Whether several processes do it. With --count or -Y one does."""
+        return self.job.jobs > 1 and self.job.count is None and self.job.level != "packets" and self.job.display is None
+
     def open(self) -> None:
         """Open the output; a folder is opened by who fills it."""
         if self.job.out != STANDARD_OUTPUT:
             self.place = NewFile(Path(self.job.out))
             self.raw = self.place.stream
         self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
+
+    def alone(self, why: Unsplittable) -> int:
+        """Several processes cannot do it: start again with one, unless that would write the same twice."""
+        self.discard()
+        if self.job.out == STANDARD_OUTPUT and self.done:
+            complain(self.undone(f"--jobs cannot divide this capture, {why}; run it without"))
+            return UNREADABLE
+        if not self.job.quiet:
+            say(f"{'jobs':<10}one process reads this capture: {why}")
+        return type(self)(replace(self.job, jobs=1), self.form).run()
 
     def finish(self) -> None:
         """Everything has been handed over: write the end, and give the output its name."""
@@ -232,11 +267,21 @@ class Records(Export):
         except UnknownColumn as error:
             raise UsageError(str(error)) from None
         style = Style(BYTES[job.bytes or "hex"], job.show_secrets)
-        dissector = Dissector(decode_as=job.decode_as, limits=job.limits, style=style)
+        if job.display is not None:
+            style = job.display.style(style) or style
+        how = {"decode_as": job.decode_as, "limits": job.limits, "style": style}
+        self.dissecting = partial(Dissector, **how, select=job.display)  # type: ignore[arg-type]
+        session = job.session(self.dissecting(), Output())
+        if self.several:
+            several_modules().check(job.jobs, session)
         self.open()
-        return job.session(dissector, Output(binary=self.packed))
+        session.output = Output(binary=self.packed)
+        return session
 
     def work(self, session: Session) -> None:
+        if self.several:
+            self._several(session)
+            return
         frames = self.counted(session.frames())
         if self.form.name == "ndjson" and self.job.columns is None:
             from wiredecode.cli.pcap import record_lines
@@ -245,15 +290,43 @@ class Records(Export):
         else:
             self._rest(frames, session.output.write)
 
+    def _several(self, session: Session) -> None:
+        """Lines that several processes made."""
+        from wiredecode.export.writers import LineWriter
+        from wiredecode.jobs.rows import LineRows
+
+        line = self._line()
+        writer = LineWriter(self.packed, self.form.name)
+
+        def make(dissector: Callable[..., SharedDissector]) -> tuple[SharedDissector, Rows]:
+            rows = LineRows(lambda frame: line(frame) if session.within(frame.time_ns) else b"")
+            return dissector(**self.dissecting.keywords), rows
+
+        for batch in several_modules().batches(self.job.jobs, session, self.job.decode_as, make):
+            writer.write(batch)
+            self.done += len(batch)
+
+    def _line(self) -> Callable[[Frame], bytes]:
+        """What makes the line of a frame; in an array all begin with a comma."""
+        from wiredecode.export.columns import picker
+        from wiredecode.export.records import BYTES, RecordLines, dumps, record
+
+        ranges, show = self.job.ranges, BYTES[self.job.bytes or "hex"]
+        if self.form.name == "ndjson" and self.job.columns is None:
+            return RecordLines(ranges=ranges, show=show).line
+        pick = picker(self.job.columns) if self.job.columns else dict
+        before, after = (b",\n", b"") if self.form.name == "json" else (b"", b"\n")
+        return lambda frame: before + dumps(pick(record(frame, ranges=ranges)), show)[:-1] + after
+
     def _rest(self, frames: Iterable[Frame], write: Callable[[bytes], None]) -> None:
         """Records in an array, or some of their columns."""
         from wiredecode.export.columns import picker
-        from wiredecode.export.records import dumps, record
+        from wiredecode.export.records import BYTES, dumps, record
 
-        pick = picker(self.job.columns) if self.job.columns else dict
+        pick, show = picker(self.job.columns) if self.job.columns else dict, BYTES[self.job.bytes or "hex"]
         before, between, after = (b"[\n", b",\n", b"") if self.form.name == "json" else (b"", b"", b"\n")
         for frame in frames:
-            row = dumps(pick(record(frame, ranges=self.job.ranges)))
+            row = dumps(pick(record(frame, ranges=self.job.ranges)), show)
             write(before + row[:-1] + after)
             before = between
 
@@ -276,37 +349,37 @@ class Tables(Export):
         self.writer: Writer | None = None
 
     def prepare(self) -> Session:
-        from wiredecode.tables import require_pyarrow
+        from wiredecode.tables import bound_memory, require_pyarrow
 
         try:
             require_pyarrow()
+            bound_memory()
             return self._prepared()
         except (ImportError, FileExistsError, NotADirectoryError, ValueError) as error:
             raise UsageError(str(error)) from None
 
-    @property
-    def several(self) -> bool:
-        """Whether several processes do it. With --count one does, for what comes after it need not be decoded."""
-        return self.job.jobs > 1 and self.job.count is None and self.job.level != "packets"
-
     def _prepared(self) -> Session:
         from wiredecode.export.selection import Projection
+        from wiredecode.tables.reader import prefer_bulk
 
         job = self.job
         session = job.session(None, Output())
-        self.reader = session.counting = self._reader(session)
+        if self.several:
+            several_modules().check(job.jobs, session)
+        self.bulk = prefer_bulk(session.capture)
+        self.reader = session.counting = self._reader(session.batches())
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()
         return session
 
-    def _reader(self, session: Session, **how: Any) -> TableReader:
+    def _reader(self, packets: Iterator[PacketBatch], **how: Any) -> TableReader:
         from wiredecode.export.selection import needed
-        from wiredecode.tables.reader import TableReader, prefer_bulk
+        from wiredecode.tables.reader import TableReader
 
         job = self.job
         timed = job.start is not None or job.end is not None
         return TableReader(
-            session.batches(),
+            packets,
             job.level,
             columns=needed(job.columns, job.partition_by, timed=timed, numbered=self.several),
             decode_as=job.decode_as,
@@ -314,7 +387,8 @@ class Tables(Export):
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
             encoded=self.form.name == "parquet" and not job.partition_by,
-            bulk=prefer_bulk(session.capture),
+            bulk=self.bulk,
+            display=job.display,
             **how,
         )
 
@@ -374,14 +448,12 @@ class Tables(Export):
         """Rows that several processes made ready to be written."""
         import pyarrow as pa
 
-        from wiredecode.cli import several
         from wiredecode.export.selection import within
 
         def make(dissector: Callable[..., SharedDissector]) -> tuple[SharedDissector, Rows]:
-            reader = self._reader(session, dissector=dissector)
+            reader = self._reader(iter(()), dissector=dissector)
             return reader.dissector, reader.rows()  # type: ignore[return-value]
 
-        several.check(self.job.jobs, session)
         text = self._text()
 
         def shape(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -390,7 +462,11 @@ class Tables(Export):
             schema = pa.schema([rows.schema.field("frame"), *ready.schema], ready.schema.metadata)
             return pa.record_batch([rows.column("frame"), *ready.columns], schema=schema)
 
-        return several.batches(self.job.jobs, session, self.job.decode_as, make, shape)
+        return several_modules().batches(self.job.jobs, session, self.job.decode_as, make, shape, self._warm)
+
+    def _warm(self, packets: Iterator[PacketBatch]) -> None:
+        for _ in self._reader(packets):
+            pass
 
     def _text(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """What the processes do for the writer, where that is most of its work."""

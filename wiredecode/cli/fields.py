@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiredecode.cli.completion import complete_field
 from wiredecode.cli.output import Output, complain
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ WIDE = 100
 
 def fields(
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only names that begin so, as in rabbitmq_stream.chunk.")
+        str,
+        typer.Argument(
+            metavar="[PREFIX]",
+            autocompletion=complete_field,
+            help="Only names that begin so, as in rabbitmq_stream.chunk.",
+        ),
     ] = "",
     json: Annotated[bool, typer.Option("--json", help="One JSON object per field (NDJSON).")] = False,
 ) -> int:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from wiredecode.dissect import Dissector
     from wiredecode.frame import Frame
 
+INTERRUPTED = 130
+"""Exit code."""
 PATIENCE_NS = 100_000_000
 """How long, live, a request waits for its response before it is shown without."""
 MARGIN_NS = 200_000_000
@@ -70,13 +72,31 @@ class LiveSession(Session):
 
 
 class PipeSession(LiveSession):
-    """Standard input is a pipe, at whose other end a capture may be running."""
+    """Standard input is a pipe, at whose other end a capture may be running.
+
+    Ctrl-C ends reading in good order; the exit code tells that there may have been more.
+    """
 
     recorded_ns = RECORDED_NS
 
     def __init__(self, source: list[str] | Packets, dissector: Dissector | None, *rest: Any, **options: Any) -> None:
         packets = open_capture(source, idle_seconds=IDLE_SECONDS) if isinstance(source, list) else source
         super().__init__(packets, dissector, *rest, **options)
+        self._interrupted = False
+
+    def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
+        with _Ending(self._interrupt):
+            code = super().work(work, summary_json)
+        return INTERRUPTED if self._interrupted and not code else code
+
+    def _interrupt(self) -> None:
+        self._interrupted = self.stopped = True
+
+    def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
+        if self._interrupted:
+            self.stopped = False
+            say("interrupted; so far:")
+        super()._close(interrupted, failure)
 
 
 class SniffSession(LiveSession):
@@ -107,9 +127,10 @@ class SniffSession(LiveSession):
         if self.capture.saving is not None:
             files = self.capture.saving.files
             texts.append(f"{counts.saved:,} saved in {files[-1].name if len(files) == 1 else f'{len(files)} files'}")
-            texts.append(f"{counts.skipped:,} of them not decoded (too slow)" if counts.skipped else "")
-        say(f"{'capture':<10}{', '.join(text for text in texts if text)}")
-        if counts.dropped:
+        if counts.skipped:
+            texts.append(f"{counts.skipped:,} not decoded (too slow)")
+        say(f"{'capture':<10}{', '.join(texts)}")
+        if counts.dropped or counts.skipped:
             say(f"{'hint':<10}to drop less: -f, a larger --buffer, --summary, output to a file; or -w and look later")
 
     def totals_record(self) -> dict[str, Any]:
@@ -119,7 +140,7 @@ class SniffSession(LiveSession):
 
 
 class _Ending:
-    """While it lasts, the first SIGINT or SIGTERM calls ``stop``; the next one does what it always did."""
+    """While it lasts, the first SIGINT or SIGTERM calls ``stop``; the next one ends the program."""
 
     signals = (signal.SIGINT, signal.SIGTERM)
 
@@ -132,12 +153,10 @@ class _Ending:
             signal.signal(number, self._signal)
 
     def __exit__(self, *_: object) -> None:
-        self._restore()
-
-    def _signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._restore()
-        self._stop()
-
-    def _restore(self) -> None:
         for number, handler in zip(self.signals, self._before, strict=True):
             signal.signal(number, handler)
+
+    def _signal(self, _number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._stop()

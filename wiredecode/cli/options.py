@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiredecode.cli.completion import complete_decode_as, complete_limit
+
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.identify import DecodeAs
@@ -57,11 +59,13 @@ DecodeAsOption = Annotated[
         "-d",
         "--decode-as",
         metavar="PORT=PROTOCOL[/DIALECT]",
+        autocompletion=complete_decode_as,
         help="What is spoken on a TCP port, where the bytes do not tell. Repeatable.",
     ),
 ]
 Bytes = Annotated[BytesChoice, typer.Option("--bytes", help="How bytes are shown.")]
 Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field. Trees always show it.")]
+RecordRanges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field.")]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
 Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
 Time = Annotated[
@@ -96,6 +100,16 @@ DisplayFilter = Annotated[
         metavar="FILTER",
         autocompletion=complete_filter,
         help="Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'; names: wiredecode fields.",
+    ),
+]
+FollowFilter = Annotated[
+    str | None,
+    typer.Option(
+        "-Y",
+        "--display-filter",
+        metavar="FILTER",
+        autocompletion=complete_filter,
+        help="The connection that has a frame that fits, as in 'latency > 5ms'; names: wiredecode fields.",
     ),
 ]
 From = Annotated[
@@ -137,6 +151,7 @@ LimitOption = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=VALUE",
+        autocompletion=complete_limit,
         help="Change a limit of reassembly, as in fragment_seconds=5; an unknown name lists them all. Repeatable.",
     ),
 ]

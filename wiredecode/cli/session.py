@@ -129,13 +129,13 @@ class Session:
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
         for frame in frames:
-            if self.stopped or not self._within(frame.time_ns) or (matches is not None and not matches(frame)):
+            if self.stopped or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
                 continue
             yield frame
             shown += 1
             self.stopped = shown == self.count
 
-    def _within(self, time_ns: int) -> bool:
+    def within(self, time_ns: int) -> bool:
         start, end = self.span()
         return (start is None or time_ns >= start) and (end is None or time_ns <= end)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from wiredecode.capture import CaptureError
+from wiredecode.capture.reader import Capture
 from wiredecode.cli.options import UsageError
 from wiredecode.jobs.dissector import SharedDissector, has_session
 from wiredecode.jobs.merge import Merge
@@ -19,12 +23,11 @@ from wiredecode.protocols import registry
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    from wiredecode.capture import PacketBatch
     from wiredecode.cli.session import Session
     from wiredecode.identify import DecodeAs
     from wiredecode.jobs.exchange import Peers
     from wiredecode.jobs.rows import Rows
-
-MAX_JOBS = 64
 
 Make = Callable[[Callable[..., SharedDissector]], "tuple[SharedDissector, Rows]"]
 """Makes a dissector, by calling what it is given with the options of one, and what collects its rows."""
@@ -46,9 +49,21 @@ def together(decode_as: Mapping[int, DecodeAs]) -> frozenset[int]:
 
 
 def batches(
-    jobs: int, session: Session, decode_as: Mapping[int, DecodeAs], make: Make, shape: Shape
+    jobs: int,
+    session: Session,
+    decode_as: Mapping[int, DecodeAs],
+    make: Make,
+    shape: Shape = lambda batch: batch,
+    warm: Callable[[Iterator[PacketBatch]], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that ``make`` and ``shape`` make of the capture, in its order; without the number of their frame."""
+    """The rows that ``make`` and ``shape`` make of the capture, in its order; without the number of their frame.
+
+    ``warm`` is given the first packets before there are several processes: what is imported, compiled or loaded for
+    them is shared by all.
+    """
+    if warm is not None and isinstance(session.capture, Capture):
+        with suppress(CaptureError):
+            warm(islice(session.capture, 1))
     bound = together(decode_as)
 
     def work(index: int, peers: Peers, pipe: Connection) -> Done:

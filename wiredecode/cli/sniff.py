@@ -80,6 +80,8 @@ def sniff(
     json: Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")] = False,
     hexdump: Annotated[bool, typer.Option("--hex", help="Trees with a hex dump.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Trees with all bytes and all elements of arrays.")] = False,
+    time: options.Time = None,
+    utc: options.Utc = False,
     display_filter: options.DisplayFilter = None,
     decode_as: options.DecodeAsOption = None,
     via: Annotated[
@@ -110,6 +112,7 @@ def sniff(
     Packets that were lost are counted there.
     """
     combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
+    times = options.times(time, utc=utc, records=json)
     rotation = _rotation(save, ring_size, ring_seconds, ring_files)
     from wiredecode.cli.live import SniffSession
     from wiredecode.layer import Style
@@ -128,18 +131,27 @@ def sniff(
     if sniffer is None:
         return 2
     try:
-        if save is not None:
-            sniffer.save(save, rotation)
+        if save is not None and not _save(sniffer, save, rotation):
+            return 2
         session = SniffSession(
             sniffer, decoder, Output(sys.stdout), count=count, display=display, quiet=quiet, verbose=verbose
         )
-        look = Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump)
+        look = Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times)
         show = shower(session, look, summary=summary, json=json, ranges=ranges, color=color.value)
         if not quiet and sys.stderr.isatty():
             say(f"capturing on {interface}; Ctrl-C ends it")
         return session.run(show, summary_json)
     finally:
         sniffer.close()
+
+
+def _save(sniffer: Sniffer, path: Path, rotation: Rotation) -> bool:
+    try:
+        sniffer.save(path, rotation)
+    except OSError as error:
+        complain(f"{error.filename}: cannot be written: {error.strerror}")
+        return False
+    return True
 
 
 def _rotation(save: Path | None, size: int | None, seconds: float | None, files: int | None) -> Rotation:

@@ -14,7 +14,7 @@ from wiredecode.export.rows import dumps, rows, text_column
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter as ArrowParquetWriter
 
-ROW_GROUP = 131_072
+ROW_GROUP = 65_536
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
 ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when so much is waiting for it, however few its rows are; nulls are not counted."""

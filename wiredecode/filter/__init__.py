@@ -13,9 +13,6 @@ from wiredecode.filter.errors import FilterError as FilterError
 from wiredecode.filter.model import Level
 
 if TYPE_CHECKING:
-    from pyarrow import Schema
-    from pyarrow.compute import Expression as ArrowExpression
-
     from wiredecode.bulk.run import Run
     from wiredecode.capture.batch import PacketBatch
     from wiredecode.filter.logic import Expression, Known
@@ -81,6 +78,16 @@ class Filter:
         key = connection.number << 1
         return self._known.get(key) is False and self._known.get(key | 1) is False
 
+    def excluded(self, connection: Connection) -> bool:
+        """Whether addresses and ports alone say that no frame of a connection can match."""
+        if not callable(self._connection):
+            return self._connection is False
+        from wiredecode.frame import Frame
+
+        for side in (0, 1):
+            self.connection(Frame(connection, side, b"", 0, 0, 0, 0, 0, [], 0, 0, 0))
+        return self.excludes(connection)
+
     def arrival(self, frame: Frame) -> bool | None:
         """What can be said of a frame that was numbered, but not decoded."""
         decide = self._arrival
@@ -111,12 +118,6 @@ class Filter:
         if style is None or not self.needs_records:
             return RAW if self.needs_records else style
         return replace(style, show=KEEP, text=False)
-
-    def arrow(self, schema: Schema) -> ArrowExpression | None:
-        """The same predicate on a table with these columns; None: it has to be evaluated frame by frame."""
-        from wiredecode.filter.arrow import arrow_expression
-
-        return arrow_expression(self.expression, schema)
 
     def masks(self, run: Run, sender: str | None) -> Masks:
         """Which frames of a run match for sure, and which may: see :func:`wiredecode.filter.rows.run_masks`."""

@@ -50,7 +50,7 @@ class Comparisons:
         left, right = self.operands.make(node.left), self.operands.make(node.right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             left = self._self_typed(left, node)
-        left, right = _unnamed(left, right, node.left), _unnamed(right, left, node.right)
+        left, right = self._unnamed(left, right, node.left), self._unnamed(right, left, node.right)
         operator = node.operator
         if isinstance(left, Constant):
             if operator in ("contains", "matches"):
@@ -65,6 +65,14 @@ class Comparisons:
         if operator in ("contains", "==", "===") and left.field is not None and left.field.verbatim:
             get = _holding(get, self._value(right, left))
         return self._test(left, get, fits, every, self._column(operator, left, right))
+
+    def _unnamed(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
+        """The name of a protocol beside text is text: ``frame.protocol == nats``."""
+        text = isinstance(other, Operand) and other.type is Type.STRING
+        if text and isinstance(side, Operand) and side.type is Type.PROTOCOL and isinstance(node, Word):
+            self.operands.used.discard(node.text)
+            return Constant(node.text, False, node.start, node.stop)
+        return side
 
     def _self_typed(self, left: Constant, node: Relation) -> Operand:
         for side in (node.left, node.right):
@@ -275,14 +283,6 @@ def _one_of(tests: Sequence[One]) -> One:
 
 def _between(above: One, below: One) -> One:
     return lambda value: above(value) and below(value)
-
-
-def _unnamed(side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
-    """The name of a protocol beside text is text: ``frame.protocol == nats``."""
-    text = isinstance(other, Operand) and other.type is Type.STRING
-    if text and isinstance(side, Operand) and side.type is Type.PROTOCOL and isinstance(node, Word):
-        return Constant(node.text, False, node.start, node.stop)
-    return side
 
 
 def _there(operand: Operand) -> Column | None:

@@ -5,7 +5,8 @@ Two masks are told apart: the rows that match for sure, and those that may; wher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,24 +42,35 @@ MOST_DIGITS = 1 << 62
 
 def run_masks(expression: Expression, run: Run, sender: str | None) -> Masks:
     """What a filter says of the frames of a run that was numbered and not decoded yet; ``sender`` as far as known."""
-    return _masks(expression, RunRows(run, sender))
+    return masks(expression, RunRows(run, sender))
 
 
-def _masks(expression: Expression, rows: RunRows) -> Masks:
+class Rows(Protocol):
+    """Frames as a filter sees them."""
+
+    every: Mask
+    """True for each."""
+
+    def mask(self, atom: Atom) -> Mask | None:
+        """The frames that fit; None: not known."""
+
+
+def masks(expression: Expression, rows: Rows) -> Masks:
+    """What the tests of an expression say, taken together."""
     if isinstance(expression, bool):
-        mask = np.full(len(rows.run), expression)
+        mask = rows.every if expression else ~rows.every
         return mask, mask
     if isinstance(expression, Atom):
         known = rows.mask(expression)
         return (~rows.every, rows.every) if known is None else (known, known)
     if isinstance(expression, Negation):
-        sure, may = _masks(expression.part, rows)
+        sure, may = masks(expression.part, rows)
         return ~may, ~sure
-    sure, may = _masks(expression.parts[0], rows)
+    sure, may = masks(expression.parts[0], rows)
     for part in expression.parts[1:]:
         if expression.operator == "and" and not may.any():
             break
-        also, perhaps = _masks(part, rows)
+        also, perhaps = masks(part, rows)
         if expression.operator == "and":
             sure, may = sure & also, may & perhaps
         elif expression.operator == "or":
@@ -66,6 +78,20 @@ def _masks(expression: Expression, rows: RunRows) -> Masks:
         else:
             sure, may = (sure & ~perhaps) | (also & ~may), (may & ~also) | (perhaps & ~sure)
     return sure, may
+
+
+def compared(atom: Atom, numbers: Callable[[str], npt.NDArray[np.int64] | None]) -> Mask | None:
+    """A comparison of a column, given by ``numbers``, with one number; None: it is none."""
+    column = atom.column
+    if column is None or len(column.values) != 1:
+        return None
+    operator, value = column.operator, column.values[0]
+    compare: Any = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else None)
+    if compare is None or isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MOST_DIGITS:
+        return None
+    values = numbers(column.name)
+    found: Mask | None = None if values is None else compare(values, value)
+    return found
 
 
 class RunRows:
@@ -86,7 +112,7 @@ class RunRows:
         if all(_is_of_kind(name, atom) for name in names):
             return self._by_kind(atom)
         if all(name in OF_ROW or _is_of_kind(name, atom) for name in names):
-            quick = self._compared(atom)
+            quick = compared(atom, lambda name: self._column(COLUMNS[name]) if name in COLUMNS else None)
             return self._row_by_row(atom) if quick is None else quick
         return None
 
@@ -106,18 +132,6 @@ class RunRows:
         for kind in np.flatnonzero(np.bincount(kinds)).tolist():
             answers[kind] = atom.run(self._frame(kind))
         found: Mask = answers[kinds]
-        return found
-
-    def _compared(self, atom: Atom) -> Mask | None:
-        """A comparison with one number; None: it is none."""
-        column = atom.column
-        if column is None or column.name not in COLUMNS or len(column.values) != 1:
-            return None
-        operator, value = column.operator, column.values[0]
-        compare: Any = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else None)
-        if compare is None or isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MOST_DIGITS:
-            return None
-        found: Mask = compare(self._column(COLUMNS[column.name]), value)
         return found
 
     def _row_by_row(self, atom: Atom) -> Mask:

@@ -69,8 +69,7 @@ class SharedDissector(Dissector):
             self._hear(wait=True)
             yield from self._part()
         yield from self._part()
-        while self._waiting:
-            yield [self._waiting.popleft()], self._number
+        yield [*self._waiting], self._number
         self._close()
         if error is not None:
             raise error

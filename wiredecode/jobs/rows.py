@@ -36,7 +36,7 @@ class MessageRows:
         self._batches = batches
 
     def add(self, item: Frame | Run) -> bool:
-        return self._batches.gather()
+        return False  # what is ready together comes in no order
 
     def take(self) -> Iterator[pa.RecordBatch]:
         self._batches.gather()
@@ -58,7 +58,7 @@ class FrameRows:
 
 
 class LineRows:
-    """A line of text per frame."""
+    """A line of text per frame; none for a frame whose line is empty."""
 
     def __init__(self, line: Callable[[Frame], bytes]) -> None:
         self._line = line
@@ -69,6 +69,8 @@ class LineRows:
     def add(self, item: Frame | Run) -> bool:
         assert isinstance(item, Frame)
         line = self._line(item)
+        if not line:
+            return False
         self._numbers.append(item.number)
         self._lines.append(line)
         self._size += len(line)

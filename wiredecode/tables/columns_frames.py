@@ -108,7 +108,7 @@ class Part:
     """What is known of a layer in some rows of a table."""
 
     rows: Int64s
-    """Which, in order."""
+    """Which."""
     there: Bools
     """Which of them have the layer."""
     fields: Mapping[str, pa.Array]
@@ -132,11 +132,11 @@ class Wanted:
     def frame(self, index: int) -> Frame:
         """One of them as a frame."""
         place = int(self.order[index])
-        for run, rows in self.parts:
-            if place < len(rows):
-                break
-            place -= len(rows)
-        return run.part(int(rows[place]), int(rows[place]) + 1).frames()[0]
+        ends = np.cumsum([len(rows) for _, rows in self.parts])
+        part = int(np.searchsorted(ends, place, "right"))
+        run, rows = self.parts[part]
+        row = int(rows[place - int(ends[part])])  # counted from behind
+        return run.part(row, row + 1).frames()[0]
 
 
 def by_layer(runs: Iterable[Run], rows: Iterable[Int64s]) -> dict[type[Layer], Wanted]:
@@ -166,28 +166,37 @@ def gathered(parts: list[tuple[Run, Int64s, RunLayer]]) -> Wanted:
 
 def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType | None) -> tuple[Part, Bools]:
     """The columns of a layer, for its type in the table; which of the frames they hold."""
+    none = np.zeros(len(wanted.rows), np.bool_)
+    nothing = Part(wanted.rows[none], none[none], {}), none
     found = reader(layer, style, raw)
-    if found is None or kind is None or not has_room(kind, layer):
-        none = np.zeros(len(wanted.rows), np.bool_)
-        return Part(wanted.rows[none], none[none], {}), none
+    if found is None or kind is None:
+        return nothing
     sizes = np.array([*map(len, wanted.data)], np.int64)
     stops = np.cumsum(sizes)
     columns = found.read(b"".join(wanted.data), stops - sizes, stops)
-    names, plain = {field.name for field in kind}, columns.plain
-    fields = {name: array for name, array in columns.fields.items() if name in names}
-    if layer in WITH_OFFSETS and "chunk" in fields:
+    fields, plain = columns.fields, columns.plain
+    if layer in WITH_OFFSETS:
         fields["chunk"] = with_offsets(fields["chunk"])
     for name in {name: None for told in wanted.generated for name in told}:
         fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
+    names = {field.name for field in kind}
+    if OTHER in names and not holds(kind, pa.struct([(name, array.type) for name, array in fields.items()])):
+        return nothing
+    fields = {name: array for name, array in fields.items() if name in names}
     if not plain.all():
         fields = {name: array.filter(pa.array(plain)) for name, array in fields.items()}
     return Part(wanted.rows[plain], plain[plain], fields), plain
 
 
-def has_room(kind: pa.StructType, layer: type[Layer]) -> bool:
-    """Whether nothing of the layer belongs into the member for the rest, which only records fill."""
-    names = {field.name for field in kind}
-    return OTHER not in names or names.issuperset(each.name for each in layer.fields_desc if not each.hidden)
+def holds(kind: pa.DataType, found: pa.DataType) -> bool:
+    """Whether a type has a place for every member of another: the rest has one in records only."""
+    if pa.types.is_list(kind) and pa.types.is_list(found):
+        return holds(kind.value_type, found.value_type)
+    if not (pa.types.is_struct(kind) and pa.types.is_struct(found)):
+        return True
+    return all(
+        kind.get_field_index(field.name) >= 0 and holds(kind.field(field.name).type, field.type) for field in found
+    )
 
 
 def record(layer: type[Layer], wanted: Wanted, index: int, style: Style) -> dict[str, Any]:
@@ -242,7 +251,8 @@ class Joiner:
     def joined(self, parts: Sequence[tuple[Int64s, pa.Array]], kind: pa.DataType) -> pa.Array:
         """``parts``: rows, and what is in them; null in all others."""
         arrays = [array if array.type == kind else array.cast(kind) for _, array in parts]
-        if len(parts) == 1 and len(parts[0][0]) == self.size:
+        first_rows = parts[0][0]
+        if len(parts) == 1 and len(first_rows) == self.size and bool((np.diff(first_rows) > 0).all()):
             return arrays[0]
         key = tuple(id(rows) for rows, _ in parts)
         places = self._places.get(key)

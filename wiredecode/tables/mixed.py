@@ -14,7 +14,7 @@ from wiredecode.lookahead import Lookahead
 from wiredecode.tables.frames import FrameTable
 
 ROWS = 65_536
-BYTES = 8 * 1024 * 1024
+BYTES = 4 * 1024 * 1024
 """Most rows of a batch, and about so many bytes of frames; a frame that was read one by one counts as several."""
 ROW_BYTES = 256
 """Added to the length of each frame for what else is in its row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import RAW, frames_schema, messages_schema, packets_schema, select, type_schema
 
 if TYPE_CHECKING:
+    from wiredecode.filter import Filter
+    from wiredecode.filter.tables import TableFilter
     from wiredecode.identify import DecodeAs
     from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
@@ -28,7 +30,7 @@ LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
 FRAMES, MESSAGES, PACKETS = LEVELS = ("frames", "messages", "packets")
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 32_768
 """Most rows of a batch."""
 BATCH_BYTES = 32 * 1024 * 1024
 """About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
@@ -60,7 +62,8 @@ class TableReader:
     text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
 
     ``encoded``: texts of messages as dictionaries, see :func:`wiredecode.tables.messages.encoded_schema`. ``bulk``:
-    whether plain frames are read many at a time, if all are wanted; by default where the capture is large.
+    whether plain frames are read many at a time, if all are wanted; by default where the capture is large. ``display``:
+    only rows of frames that it matches; columns that it needs may be in ``schema`` too.
 
     ``frames``, which may also be set later, are those frames of ``dissector`` that somebody selected; by default all.
 
@@ -84,6 +87,7 @@ class TableReader:
         frames: Iterable[Frame] | None = None,
         encoded: bool = False,
         bulk: bool | None = None,
+        display: Filter | None = None,
         dissector: Callable[..., Dissector] = Dissector,
     ) -> None:
         self.capture, self.level = capture, level
@@ -91,18 +95,26 @@ class TableReader:
         schema = table_schema(level, bytes_choice)
         if protocol is not None and level == FRAMES:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
+        self._bulk = prefer_bulk(capture) if bulk is None else bulk
+        self._where = where(display, level, bulk=self._bulk)
+        self._select = display if self._where is None else None
+        if self._where is not None and columns is not None:
+            columns = list(dict.fromkeys([*columns, *self._where.columns]))
         self._encoded = encoded and level == MESSAGES and bytes_choice == RAW
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
-        self.frames, self._bulk = frames, prefer_bulk(capture) if bulk is None else bulk
+        self.frames = frames
         self._messages = Messages() if level == MESSAGES else None
         self._packets = PacketTable(limits) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
+        style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
+        responses = level == FRAMES and "response" in self.schema.names
         self.dissector = dissector(
             decode_as=decode_as,
             limits=limits,
-            style=style_for(bytes_choice, show_secrets=show_secrets) if records else None,
-            link_responses=level == FRAMES and "response" in self.schema.names,
+            style=style if self._select is None else self._select.style(style),
+            link_responses=responses or (self._select is not None and self._select.needs_responses),
             messages=self._messages,
+            **({} if self._select is None else {"select": self._select}),
         )
         """At level ``packets`` it has nothing to do."""
 
@@ -111,6 +123,24 @@ class TableReader:
         return self.dissector.totals if self._packets is None else self._packets.totals
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._where is None:
+            if self._select is not None:
+                self.frames = self._selected(self._select)
+            return self._batches()
+        return (kept for batch in self._batches() if len(kept := self._where.apply(batch)))
+
+    def _selected(self, display: Filter) -> Iterator[Frame]:
+        """The frames that match. Messages of others are dropped; those of frames that wait for a response wait too."""
+        messages, waiting = self._messages, dict[Frame, list[Any]]()
+        for frame in self.dissector.frames(self.capture):
+            if messages is not None:
+                for part in messages.take():
+                    waiting.setdefault(part.frame, []).append(part)  # type: ignore[union-attr]
+                messages.parts = waiting.pop(frame, [])
+            if display.matches(frame):
+                yield frame
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         collect: FrameBatches | MessageBatches
         if self._packets is not None:
             yield from self._packet_batches(self._packets)
@@ -188,14 +218,23 @@ class TableReader:
             table.finish()
 
 
+def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | None:
+    """How a filter chooses rows of batches; None: frames have to be chosen one by one. Raises ``ValueError``."""
+    if display is None or (level != PACKETS and not bulk):
+        return None
+    from wiredecode.filter.tables import NAMES, TableFilter
+
+    found = TableFilter(display, level)
+    if found.unknown and level == PACKETS:
+        names = ", ".join(NAMES[PACKETS])
+        raise ValueError(f"packets have no {found.unknown[0]}: at this level filters are about {names}")
+    return None if found.unknown else found
+
+
 def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
-    """Whether reading many frames at a time pays: compiled loops take a second to load. If so, ``capture`` uses them."""
+    """Whether reading many frames at a time pays: compiled loops take a second to load."""
     size = capture.bytes_total if isinstance(capture, Capture) else None
-    if size is None or size < LARGE_BYTES:
-        return False
-    assert isinstance(capture, Capture)
-    capture.compile()
-    return True
+    return size is not None and size >= LARGE_BYTES
 
 
 class FrameBatches:

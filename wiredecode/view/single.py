@@ -24,6 +24,15 @@ def style(*, show_secrets: bool = False) -> Style:
     return Style(Raw, show_secrets)
 
 
+def keep_raw(value: Any) -> Any:
+    """A record whose bytes were left as they are, as :func:`style` would have made it."""
+    if isinstance(value, bytes):
+        return Raw(value)
+    if isinstance(value, dict):
+        return {name: keep_raw(inner) for name, inner in value.items()}
+    return [keep_raw(inner) for inner in value] if isinstance(value, list) else value
+
+
 def frame_line(frame: Frame) -> str:
     """Number, addresses, type and key facts, on one line."""
     from wiredecode.view.summary import SummaryLines, remark

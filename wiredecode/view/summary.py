@@ -48,7 +48,7 @@ class SummaryLines:
         self._facts: dict[type[Layer], Facts] = {}
 
     def line(self, frame: Frame, first_ns: int, when: str | None = None) -> str:
-        """The line of ``frame``, with its newline; ``first_ns`` is when the capture began, ``when`` its time as text."""
+        """The line of ``frame``, with its newline; ``first_ns``: when the capture began, ``when``: its time as text."""
         times = self.times
         way = frame.connection.number, frame.side, frame.sender
         text = self._head % (  # half the time of an f-string
@@ -92,11 +92,13 @@ class SummaryLines:
         lines.sort()
         return [line for _, line in lines]
 
-    def _run(self, run: Run, wanted: range, way: str, since: int | Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    def _run(self, run: Run, wanted: range, way: str, since: int | dict[int, str]) -> Iterator[tuple[int, str]]:
         """The lines of a part of a run; ``since``: when the capture began, or the times as text by number."""
-        seconds = ((run.time_ns - since) / 1e9).tolist() if isinstance(since, int) else None
         numbers, kinds = run.numbers.tolist(), run.kinds.tolist()
-        head = "%7d %11.6f%s%s%s" if seconds is not None else "%7d %s%s%s%s"
+        if isinstance(since, int):
+            head, times = "%7d %11.6f%s%s%s", ((run.time_ns - since) / 1e9).tolist()
+        else:
+            head, times = "%7d %s%s%s%s", [since[number] for number in numbers]
         protocols = run.protocols or (run.protocol,) * len(run.types)
         heads = [f"{way}{protocol}  {kind:<24}" for protocol, kind in zip(protocols, run.types, strict=True)]
         for facts in run.facts:
@@ -104,8 +106,7 @@ class SummaryLines:
             for row, text, generated in zip(facts.rows.tolist(), texts, facts.generated, strict=True):
                 if row in wanted:
                     told = self._told(generated) if generated else ""
-                    when = seconds[row] if seconds is not None else since[numbers[row]]
-                    line = head % (numbers[row], when, heads[kinds[row]], text, told)
+                    line = head % (numbers[row], times[row], heads[kinds[row]], text, told)
                     yield numbers[row], (line.rstrip() if line[-1] == " " else line) + "\n"
 
     def facts(self, frame: Frame) -> str:

@@ -60,13 +60,9 @@ class PcapNgWriter:
 
     def close(self, statistics: Statistics | None) -> None:
         """End the file, with statistics of the first interface."""
-        if statistics is not None and self._described:
-            body = pack("<I", 0) + _time(statistics.end_ns)
-            body += _option(_ISB_START, _time(statistics.start_ns)) + _option(_ISB_END, _time(statistics.end_ns))
-            body += _option(_ISB_RECEIVED, pack("<Q", statistics.received))
-            body += _option(_ISB_DROPPED, pack("<Q", statistics.dropped))
-            self._write(_block(INTERFACE_STATISTICS, body + _option(0)))
-        self._file.close()
+        with self._file:
+            if statistics is not None and self._described:
+                self._write(_statistics(statistics))
 
     def _describe(self, one: Interface) -> None:
         body = pack("<HHI", one.linktype, 0, one.snaplen)
@@ -113,6 +109,13 @@ def _packets(batch: PacketBatch) -> memoryview:
     for place, start, count in zip(places, batch.start.tolist(), batch.captured.tolist(), strict=True):
         out[place : place + count] = source[start : start + count]
     return out
+
+
+def _statistics(told: Statistics) -> bytes:
+    body = pack("<I", 0) + _time(told.end_ns)
+    body += _option(_ISB_START, _time(told.start_ns)) + _option(_ISB_END, _time(told.end_ns))
+    body += _option(_ISB_RECEIVED, pack("<Q", told.received)) + _option(_ISB_DROPPED, pack("<Q", told.dropped))
+    return _block(INTERFACE_STATISTICS, body + _option(0))
 
 
 def _block(kind: int, body: bytes) -> bytes:

@@ -35,7 +35,7 @@ BLOCK_BYTES = 512 * 1024
 """A packet must fit into one block."""
 RETIRE_MS = 50
 """So old a block may become before it is handed over, full or not."""
-TAKE_BYTES = 4 * MIB
+TAKE_BYTES = MIB
 """Most bytes of a batch."""
 
 _SOL_PACKET = 263

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -68,15 +69,23 @@ class Saving:
         self._put(batch)
 
     def close(self) -> None:
-        self._put(None)  # an interface is described even if nothing came from it
-        self._writer.close(self._statistics())
-
-    def _put(self, batch: PacketBatch | None) -> None:
         try:
-            self._writer.write(NOTHING if batch is None else batch, self._interfaces)
+            self._put(NOTHING)  # an interface is described even if nothing came from it
+        finally:
+            with self._telling():
+                self._writer.close(self._statistics())
+
+    def _put(self, batch: PacketBatch) -> None:
+        with self._telling():
+            self._writer.write(batch, self._interfaces)
+        self.packets += len(batch)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise CaptureError(str(self._current), f"cannot be written any more: {error.strerror}") from None
-        self.packets += 0 if batch is None else len(batch)
 
     def _rotate(self) -> None:
         self.close()

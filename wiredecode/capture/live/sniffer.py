@@ -23,6 +23,8 @@ from wiredecode.capture.live.saving import Rotation, Saving
 from wiredecode.capture.live.source import LiveSource
 
 QUEUE_BYTES = 32 * 1024 * 1024
+END_SECONDS = 3.0
+"""After the end, what waits is decoded for so long; the rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Counts:
     dropped: int
     """By the kernel: its buffer was full."""
     skipped: int
-    """Saved but not decoded: decoding was too slow."""
+    """Read (and saved) but not decoded: decoding was too slow."""
     saved: int
 
 
@@ -57,6 +59,8 @@ class Sniffer:
         self._changed = Condition()
         self._error: Exception | None = None
         self._reading = self._closed = self._ended = False
+        self._overdue: float | None = None
+        """After the end: when what waits is given up."""
         self._thread = Thread(target=self._read, name="capture", daemon=True)
 
     def save(self, path: Path, rotation: Rotation) -> None:
@@ -78,6 +82,8 @@ class Sniffer:
 
     def stop(self) -> None:
         """Take nothing more in; what is in still comes out."""
+        if self._overdue is None:
+            self._overdue = time.monotonic() + END_SECONDS
         self._source.stop()
 
     def close(self) -> None:
@@ -95,6 +101,11 @@ class Sniffer:
         with self._changed:
             if not self._queue and self._reading:
                 self._changed.wait(IDLE_SECONDS)
+            if self._overdue is not None and time.monotonic() > self._overdue:
+                self._skipped += sum(map(len, self._queue))
+                self._queue.clear()
+                self._queued = 0
+                self._changed.notify_all()
             if not self._queue:
                 return NOTHING if self._reading else None
             batch = self._queue.popleft()
@@ -108,7 +119,7 @@ class Sniffer:
         try:
             for batch in self._source.batches():
                 if end is not None and time.monotonic() >= end:
-                    self._source.stop()
+                    self.stop()
                 if self.saving is not None:
                     self.saving.write(batch, self.info.interfaces)
                 if len(batch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Protocol
@@ -67,6 +69,9 @@ class RingSource:
         self._final: tuple[int, int] | None = None
         program = bpf.take(wanted.snaplen)
         if expression:
+            if re.search(r"\bvlan\b", expression):
+                what = "-f with vlan: VLAN tags are taken out of packets before the filter sees them"
+                raise LiveError(what, "--via tcpdump knows where the kernel keeps them")
             ethernet = one.linktype == LINKTYPE_ETHERNET
             program = bpf.compile_filter(expression, ethernet=ethernet, snaplen=wanted.snaplen)
         self._ring = _open(one, program, wanted)
@@ -84,7 +89,8 @@ class RingSource:
 
     def stop(self) -> None:
         if not self._ended.is_set():
-            self._ring.stop()
+            with suppress(OSError):  # it is over already
+                self._ring.stop()
             self._ended.set()
 
     def counts(self) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -117,7 +117,7 @@ class RabbitMQConversation(Conversation):
         if self.client is not None:
             frame.sender = "client" if frame.side == self.client else "server"
         frame.code = code
-        if code in (24, 25) and frame.sender == "server":
+        if code in UNMARKED and frame.sender == "server":
             code |= names.RESPONSE_BIT
             frame.find(
                 "note", "protocol", "no-response-bit", "RabbitMQ 3.10 sends this response without its bit", "key"
@@ -152,11 +152,27 @@ class RabbitMQConversation(Conversation):
         if self.client is None or not frame.offset or frame.missing:
             return False
         code = HEADER.unpack_from(frame.buffer, frame.start)[1]
-        if code not in names.KEYS or not (forever or code in PASSING):
+        unmarked = code in UNMARKED and frame.side != self.client
+        if code not in names.KEYS or unmarked or not (forever or code in PASSING):
             return False
         frame.protocol, frame.code, frame.type = NAME, code, names.KEYS[code]
         frame.sender = "client" if frame.side == self.client else "server"
         return True
+
+    def tally(self, side: int, data: bytes, starts: list[int]) -> Mapping[str, int] | None:
+        if self.client is None:
+            return None
+        codes = Counter([data[start + 4 : start + 6] for start in starts])
+        counts: dict[str, int] = {}
+        for raw, count in codes.items():
+            code = int.from_bytes(raw)
+            if code not in names.KEYS or (code in UNMARKED and side != self.client):
+                return None
+            counts[names.KEYS[code]] = counts.get(names.KEYS[code], 0) + count
+        return counts
+
+    def skip_run(self, run: Run) -> bool:
+        return self.client is not None and run.base + int(run.starts[0]) > 0
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.rabbitmq_stream.messages import add_messages
@@ -442,6 +458,8 @@ class RabbitMQConversation(Conversation):
 
 PASSING = frozenset({0x0002, 0x0003, 0x0004, 0x0008, 0x0009, 0x0017})
 """Commands that later frames do not depend on: Publish, PublishConfirm, PublishError, Deliver, Credit, Heartbeat."""
+UNMARKED = (24, 25)
+"""Responses of RabbitMQ 3.10 have these codes of their requests."""
 RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
 """How the records of frames are made later."""
 CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}

@@ -1,0 +1,102 @@
+"""Make the man page wiredecode.1 from the commands: ``python docs/make_man.py``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wiredecode.cli import DEBUG, command_line
+
+PAGE = Path(__file__).parent / "wiredecode.1"
+EXIT_CODES = (
+    ("0", "Fine; also when the reader of standard output has gone."),
+    ("2", "A wrong command line, or input that cannot be read or is damaged; what could be decoded has been written."),
+    ("70", "A mistake in wiredecode itself; please report it."),
+    ("130", "Interrupted by Ctrl-C."),
+)
+ENVIRONMENT = (
+    ("NO_COLOR", "If it is set and not empty, --color auto means no colours. So does TERM=dumb."),
+    ("COLUMNS", "How wide trees, tables and help are; by default as the terminal."),
+    ("TZ", "The time zone of --time absolute."),
+    (DEBUG, "If it is set, a mistake in wiredecode shows its traceback, as -v does."),
+)
+FILES = (
+    ("FILE", "A capture in pcap or pcapng format, plain or compressed with gzip, zstd or lz4. - is standard input."),
+    ("~/.bash_completions/wiredecode.sh, ~/.zfunc/_wiredecode, ~/.config/fish/completions/wiredecode.fish", ""),
+    ("", "Written by --install-completion, for bash, zsh and fish."),
+)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
+
+
+def page() -> str:
+    """The whole man page, in the man macros of troff."""
+    tree = command_line()
+    lines = ['.TH WIREDECODE 1 "" "wiredecode" "User Commands"', ".SH NAME"]
+    lines += [f"wiredecode \\- {_plain(tree.help.rstrip('.'))}", ".SH SYNOPSIS"]
+    for name, command in tree.commands.items():
+        lines += [f".B wiredecode {name}", _plain(_usage(command)), ".br"]
+    lines += [".SH DESCRIPTION", _plain(tree.help), "Each command explains itself with \\fB\\-\\-help\\fR."]
+    lines += [".SH OPTIONS", *_options(tree), ".SH COMMANDS"]
+    for name, command in tree.commands.items():
+        lines += _command(name, command)
+    for title, rows in (("EXIT STATUS", EXIT_CODES), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)):
+        lines.append(f".SH {title}")
+        for head, text in rows:
+            lines += ([".TP", f"\\fB{_plain(head)}\\fR"] if head else []) + ([_plain(text)] if text else [])
+    lines += [".SH EXAMPLES", *_example(tree.epilog)]
+    lines += [".SH SEE ALSO", ".BR tshark (1),", ".BR tcpdump (1),", ".BR pcap\\-filter (7)"]
+    return "\n".join(lines) + "\n"
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    yield f".SS wiredecode {name} {_plain(_usage(command))}"
+    for paragraph in re.split(r"\n\s*\n", command.help.strip()):
+        yield _plain(" ".join(paragraph.split()))
+        yield ".PP"
+    yield from _options(command)
+    yield from _example(command.epilog or "")
+
+
+def _usage(command: Any) -> str:
+    names = [f"{one.metavar}{'...' if one.nargs == -1 else ''}" for one in _some(command, "argument")]
+    return " ".join(["[OPTIONS]", *names])
+
+
+def _some(command: Any, kind: str) -> list[Any]:
+    return [one for one in command.params if one.param_type_name == kind]
+
+
+def _options(command: Any) -> Iterator[str]:
+    """The options by group, as --help shows them."""
+    context = type(command).context_class(command)
+    groups = command.groups(context) if hasattr(command, "groups") else {"": _some(command, "option")}
+    for heading, some in groups.items():
+        if len(groups) > 1:
+            yield f".PP\n\\fI{heading}\\fR"
+        for option in some:
+            record = option.get_help_record(context)
+            if record is not None:
+                yield f".TP\n\\fB{_plain(record[0])}\\fR\n{_plain(' '.join(record[1].split()))}"
+
+
+def _example(epilog: str) -> Iterator[str]:
+    """The examples at the end of a help text, as they are."""
+    lines = [line for line in epilog.strip("\b\n").splitlines() if line.strip() and line.strip() != "Examples:"]
+    if lines:
+        yield from (".PP", "Examples:", ".PP", ".nf", *(_plain(line) for line in lines), ".fi")
+
+
+def _plain(text: str) -> str:
+    """Text that troff takes as it is."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("→", "\\(->").replace("←", "\\(<-")
+    return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    main()

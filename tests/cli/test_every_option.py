@@ -1,0 +1,295 @@
+"""Every option of every command does something: each has a case here that shows it, or names the test that does."""
+
+from __future__ import annotations
+
+import ast
+import multiprocessing.process
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.net import craft
+from tests.view.frames import CLIENT, HANDSHAKE
+from tests.view.frames import write as write_capture
+from wiredecode.capture import PacketBatch, open_capture
+from wiredecode.capture.live.sniffer import Counts
+from wiredecode.cli import command_line, sniff
+from wiredecode.protocols.rabbitmq_stream import layers
+
+ROOT = Path(__file__).parent.parent.parent
+RABBITMQ = ROOT / "captures" / "rabbitmq-stream"
+BASIC, SHUFFLED = str(RABBITMQ / "c43_basic.pcap"), str(RABBITMQ / "d_shuffled_dups.pcap")
+LATE = "late.pcap"
+"""Made by :func:`folder`: a frame of 2 MiB, one segment of which comes 40 ms after its place."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line without the option and with it: what comes of them differs."""
+
+    without: str
+    option: str
+    before: str = ""
+    """What is run first, both times."""
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class See:
+    """The option needs more than files; this test shows it: ``path::name``."""
+
+    test: str
+
+
+PUBLISH = """-q -Y frame.type=="Publish" -c 1"""
+READING = {
+    "-d": Case("{basic} {quick}", "-d 5552=nats"),
+    "--hole-timeout": Case("{late} {quick}", "--hole-timeout 0.005"),
+    "--max-buffer": Case("{late} {quick}", "--max-buffer 1"),
+    "--limit": Case("{shuffled} {quick}", "--limit buffered_segments=0"),
+}
+"""``{quick}``: the shortest output of the command."""
+SHOWING = {
+    "--summary": Case("{basic} -q -c 3", "--summary"),
+    "--json": Case("{basic} -q -c 3", "--json"),
+    "--hex": Case("{basic} -q -c 3", "--hex"),
+    "--full": Case(f"{{basic}} {PUBLISH}", "--full"),
+    "--time": Case("{basic} -q -c 3 --summary", "--time delta"),
+    "--utc": Case("{basic} -q -c 3 --time absolute", "--utc"),
+    "-Y": Case("{basic} -q --summary", "-Y frame.length>100"),
+    "-c": Case("{basic} -q --summary", "-c 3"),
+    "--bytes": Case(f"{{basic}} {PUBLISH}", "--bytes length"),
+    "--ranges": Case("{basic} -q -c 3 --json", "--ranges"),
+    "--show-secrets": Case("""{basic} -q -Y frame.type=="SaslAuthenticate" """, "--show-secrets"),
+    "--color": Case("{basic} -q -c 3", "--color always"),
+    "--summary-json": Case("{basic} -q -c 3", "--summary-json totals.json"),
+    "-q": Case("{basic} --summary", "-q"),
+    "-v": Case("{basic} --summary", "-v"),
+}
+TIMES = {
+    "--from": Case("{basic} {quick}", "--from 2.8"),
+    "--to": Case("{basic} {quick}", "--to 0.01"),
+}
+CASES: dict[str, dict[str, Case | See]] = {
+    "": {
+        "--version": Case("protocols", "--version"),
+        "--install-completion": Case("protocols", "--install-completion bash"),
+        "--show-completion": Case("protocols", "--show-completion bash"),
+    },
+    "pcap": {**SHOWING, **TIMES, **READING},
+    "sniff": {
+        **SHOWING,
+        **READING,
+        "--hole-timeout": See("tests/cli/test_every_option.py::test_limits_reach_a_live_dissector"),
+        "--max-buffer": See("tests/cli/test_every_option.py::test_limits_reach_a_live_dissector"),
+        "--limit": See("tests/cli/test_every_option.py::test_limits_reach_a_live_dissector"),
+        "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
+        "-i": See("tests/live/test_rights.py::test_options_reach_the_capture"),
+        "-f": See("tests/live/test_rights.py::test_options_reach_the_capture"),
+        "-p": See("tests/live/test_sniff.py::test_the_mode_of_the_interface_is_as_asked"),
+        "-w": See("tests/live/test_sniff.py::test_a_dialogue_held_again_gives_its_frames_and_the_saved_file_the_same_ones"),
+        "--ring-size": See("tests/live/test_saving.py::test_a_ring_by_size_is_named_as_dumpcap_does_and_loses_nothing_on_the_way"),
+        "--ring-seconds": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
+        "--ring-files": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
+        "--duration": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
+        "--via": See("tests/live/test_sniff.py::test_another_program_captures"),
+        "--snaplen": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
+        "--buffer": See("tests/live/test_rights.py::test_options_reach_the_capture"),
+    },
+    "interfaces": {"--json": Case("", "--json")},
+    "follow": {
+        **READING,
+        **TIMES,
+        "-n": Case("{basic} -q", "-n 2"),
+        "--address": Case("{basic} -q", "--address 127.0.0.1:37496"),
+        "--port": Case("{basic} -q", "--port 37496"),
+        "-Y": Case("{basic} -q", """-Y frame.type=="QueryOffset" """),
+        "--side": Case("{basic} -q -n 2", "--side server"),
+        "--raw": Case("{basic} -q -n 2", "--raw"),
+        "--messages": Case("{basic} -q -n 2", "--messages"),
+        "--json": Case("{basic} -q -n 2", "--json"),
+        "--hex": Case("{basic} -q -n 2", "--hex"),
+        "--full": Case("{basic} -q -n 2", "--full"),
+        "--time": Case("{basic} -q -n 2", "--time epoch"),
+        "--utc": Case("{basic} -q -n 2 --time absolute", "--utc"),
+        "-c": Case("{basic} -q -n 2", "-c 3"),
+        "--bytes": Case("{basic} -q -n 2", "--bytes sha256"),
+        "--ranges": Case("{basic} -q -n 2 --json", "--ranges"),
+        "--show-secrets": Case("{basic} -q -n 2 --hex", "--show-secrets"),
+        "--color": Case("{basic} -q -n 2", "--color always"),
+        "-q": Case("{basic} -n 2", "-q"),
+        "-v": Case("{basic} -n 2", "-v"),
+    },
+    "export": {
+        **{name: Case(case.without.replace("--time", ""), case.option) for name, case in (READING | TIMES).items()},
+        "-o": Case("{basic} -q -o a.ndjson", "-o b.ndjson"),
+        "--format": Case("{basic} -q -c 3 -o a.ndjson", "--format csv"),
+        "--level": Case("{basic} -q -o a.csv", "--level messages"),
+        "--columns": Case("{basic} -q -o a.csv", "--columns time,type"),
+        "--partition-by": Case("{basic} -q -o a --format csv", "--partition-by type"),
+        "--overwrite": Case(
+            "{basic} -q -c 5 -o a --format csv --partition-by type",
+            "--overwrite",
+            before="{basic} -q -o a --format csv --partition-by type",
+        ),
+        "--compression": Case("{basic} -q -o a.parquet", "--compression none"),
+        "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),
+        "-c": Case("{basic} -q -o a.csv", "-c 3"),
+        "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
+        "--bytes": Case("{basic} -q -o a.ndjson", "--bytes length"),
+        "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
+        "--show-secrets": Case("{basic} -q -o a.ndjson", "--show-secrets"),
+        "--jobs": See("tests/cli/test_every_option.py::test_jobs_are_so_many_processes"),
+        "--summary-json": Case("{basic} -q -o a.csv", "--summary-json totals.json"),
+        "-q": Case("{basic} -o a.csv", "-q"),
+        "-v": Case("{basic} -o a.csv", "-v"),
+    },
+    "sql": {
+        **READING,
+        "--format": Case("{basic} {quick}", "--format csv"),
+        "-o": Case("{basic} {quick}", "-o answer.csv"),
+        "--bytes": Case("{basic} select~body~from~messages", "--bytes text"),
+        "--show-secrets": Case("{basic} select~layers.rabbitmq_stream.data~from~frames", "--show-secrets"),
+        "--color": Case("{basic} {quick} --format table", "--color always"),
+        "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
+    },
+    "protocols": {},
+    "fields": {"--json": Case("nats.subject", "--json")},
+}
+QUICK = {
+    "pcap": "--summary",
+    "sniff": "--summary -q",
+    "follow": "--json -n 1",
+    "export": "-o out.ndjson",
+    "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
+}
+
+
+def options() -> Iterator[tuple[str, str]]:
+    """Every option: its command and its first name."""
+    tree = command_line()
+    for name, command in [("", tree), *tree.commands.items()]:
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                yield name, parameter.opts[0]
+
+
+ALL = list(options())
+
+
+def test_every_option_has_a_case_and_every_case_an_option() -> None:
+    assert set(ALL) == {(name, option) for name, cases in CASES.items() for option in cases}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands run: what they write is seen; HOME, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    message = layers.PublishedMessage(publishing_id=1, data=bytes(2 << 20))
+    talk = craft.Talk()
+    made = talk.handshake()
+    for side, layer in HANDSHAKE:
+        made += talk.send(side, bytes(layer))
+    large = talk.send(CLIENT, bytes(layers.Publish(publisher_id=1, messages=[message])), 60_000)
+    write_capture(tmp_path / LATE, [*made, *large[:5], *large[6:], large[5]])
+    return tmp_path
+
+
+class Replayed:
+    """What sniff reads, out of a file: the first word of the command line names it."""
+
+    path = BASIC
+
+    def __init__(self) -> None:
+        self._capture = open_capture([self.path])
+        self.info, self.saving, self.bytes_total = self._capture.info, None, None
+        self.counts = Counts(230, 0, 0, 0)
+        self.bytes_read = 0
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        return iter(self._capture)
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
+    """Exit code, both outputs, and what is in the folder."""
+    places = {"basic": BASIC, "late": LATE, "shuffled": SHUFFLED, "quick": QUICK.get(command, "")}
+    found = [word.replace("~", " ") for word in words.format(**places).split()]
+    if command == "sniff":
+        monkeypatch.setattr(Replayed, "path", found[0])
+        monkeypatch.setattr(sniff, "_open", lambda *_: Replayed())
+        found[:1] = ["-i", "lo"]
+    result = run(*[command] * bool(command), *found)
+    files = {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return result.code, result.raw, result.err, files
+
+
+@pytest.mark.parametrize(("command", "option"), ALL, ids=[" ".join(pair).strip() for pair in ALL])
+def test_the_option_changes_what_comes_out(
+    command: str, option: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[command][option]
+    if isinstance(case, See):
+        path, _, name = case.test.partition("::")
+        names = {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
+        assert name in names, f"{case.test} does not exist"
+        return
+    assert case.option.split()[0] == option
+    results = []
+    for words in (case.without, f"{case.without} {case.option}" if command else case.option):
+        if case.before:
+            outcome(run, command, case.before, folder, monkeypatch)
+        results.append(outcome(run, command, words, folder, monkeypatch))
+        for path in folder.rglob("*"):
+            if path.is_file() and path.name != LATE:
+                path.unlink()
+    assert results[1][0] == case.code, results[1][2]
+    assert results[0] != results[1]
+
+
+def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "-i lo --hole-timeout 7 --max-buffer 9 --limit closed_seconds=3".split()
+    limits: list[Any] = []
+    monkeypatch.setattr(sniff, "dissector", lambda *given: limits.append(given[3]))
+    monkeypatch.setattr(sniff, "_open", lambda *_: None)
+    assert run("sniff", *said).code == 2
+    (found,) = limits
+    assert (found.hole_seconds, found.buffered_bytes, found.closed_seconds) == (7, 9 << 20, 3)
+
+
+def test_jobs_are_so_many_processes(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    start = multiprocessing.process.BaseProcess.start
+
+    def count(process: Any) -> None:
+        started.append(process.name)
+        start(process)
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", count)
+    for jobs in (1, 3):
+        started.clear()
+        assert run("export", BASIC, "-q", "-o", "a.parquet", "--jobs", jobs).code == 0
+        assert len(started) in ((0,) if jobs == 1 else (2, 3))
+
+
+@pytest.mark.parametrize("command", ["sql", "sniff"])
+def test_verbose_shows_the_traceback_of_a_bug(
+    command: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(sniff, "_open", fail)
+    monkeypatch.setattr("wiredecode.export.query.Database", fail)
+    words = {"sql": [BASIC, "select 1"], "sniff": ["-i", "lo"]}[command]
+    assert "Traceback" not in run(command, *words).err
+    assert "Traceback" in run(command, *words, "-v").err

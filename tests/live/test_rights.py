@@ -1,0 +1,203 @@
+"""Who may capture, what is said to those who may not, and options that make no sense."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.live.conftest import needs
+from wiredecode.capture.live import bpf, privileges
+from wiredecode.capture.live.errors import LiveError
+from wiredecode.capture.live.source import LiveOptions, RingSource
+from wiredecode.cli import sniff as cli
+
+NOBODY = 65534
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-i", "lo", "--ring-size", 1), "--ring-size, --ring-seconds and --ring-files go with -w"),
+        (("-i", "lo", "-w", "x", "--ring-files", 2), "--ring-files goes with --ring-size or --ring-seconds"),
+        (("-i", "lo", "-w", "-"), "-w needs a file: standard output carries the frames"),
+        (("-i", "lo", "--summary", "--json"), "--summary and --json exclude each other"),
+        (("-i", "lo", "-f", "port port"), "-f 'port port': can't parse filter expression: syntax error"),
+        (("-i", "lo", "-f", "vlan 5"), "-f with vlan: VLAN tags are taken out of packets"),
+        (("-i", "nope"), "no interface is called 'nope'; there is"),
+        (("-i", "lo", "-Y", "nats.nope"), "-Y: "),
+    ],
+)
+def test_a_wrong_command_line_is_one_clear_line(run: Run, words: tuple[object, ...], message: str) -> None:
+    result = run("sniff", *words)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith(f"wiredecode: {message}")
+
+
+def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def opened(*words: object) -> None:
+        asked.append(words)
+
+    monkeypatch.setattr(cli, "_open", opened)
+    words = ("--snaplen", 96, "--buffer", 7, "-f", "tcp", "-p", "--duration", 2.5)
+    assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
+    assert run("sniff", "-i", "any").code == 2
+    assert asked == [
+        (LiveOptions("lo", "tcp", promiscuous=False, snaplen=96, buffer_mib=7), cli.Via.tcpdump, 2.5),
+        (LiveOptions("any", "", promiscuous=True, snaplen=262_144, buffer_mib=32), None, None),
+    ]
+
+
+def test_the_shell_completes_interfaces() -> None:
+    assert cli.complete_interface("l") == [name for _, name in socket.if_nameindex() if name.startswith("l")]
+    assert "any" in cli.complete_interface("")
+
+
+def test_without_the_right_it_says_what_is_missing_and_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    result = run("sniff", "-i", "lo")
+    assert result.code == 2
+    lines = result.err.splitlines()
+    assert lines[0] == "wiredecode: cannot capture on lo: CAP_NET_RAW is missing"
+    assert [word for word in ("sudo", "setcap cap_net_raw+ep", "--via dumpcap") if word in result.err] != []
+    assert len(lines) == 4
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "--cap-add=NET_RAW" in run("sniff", "-i", "lo").err
+
+
+def test_the_program_that_is_to_capture_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    result = run("sniff", "-i", "lo", "--via", "dumpcap")
+    assert result.code == 2
+    assert result.err == "wiredecode: --via dumpcap: it cannot be started: No such file or directory\n"
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    """Run ``work`` in a process of its own, which may give its rights away."""
+    if os.geteuid() != 0:
+        pytest.skip("this needs root, to give rights away")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "fine"
+        try:
+            work()
+        except BaseException:
+            said = traceback.format_exc()
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    assert said == "fine", said
+
+
+@pytest.mark.usefixtures("rights")
+def test_root_by_sudo_becomes_the_caller_once_the_capture_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    monkeypatch.setenv("SUDO_GID", str(NOBODY))
+    monkeypatch.setattr(privileges, "_can_read", lambda *_: True)  # the installation may be root's only
+    tmp_path.chmod(0o777)
+    folder = os.open(tmp_path, os.O_RDONLY)
+
+    def work() -> None:
+        source = RingSource(LiveOptions("lo"))
+        assert privileges.give_up_root() == ""
+        assert os.getresuid() == os.getresgid() == (NOBODY,) * 3
+        assert 0 not in os.getgroups()
+        assert privileges.missing_right() == "CAP_NET_RAW is missing"
+        assert not privileges.has_net_raw()
+        os.fchdir(folder)
+        made = Path("saved.pcapng")
+        made.touch()
+        assert made.stat().st_uid == NOBODY
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind(("127.0.0.1", 0))
+            sender.sendto(b"seen", sender.getsockname())
+        source.stop()
+        assert sum(map(len, source.batches())) >= 1
+        source.close()
+
+    in_a_child(work)
+    os.close(folder)
+
+
+@pytest.mark.usefixtures("rights")
+def test_somebody_without_rights_is_refused() -> None:
+    def work() -> None:
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        with pytest.raises(LiveError, match="cannot capture on lo: CAP_NET_RAW is missing") as refused:
+            RingSource(LiveOptions("lo"))
+        assert any("setcap" in line for line in refused.value.advice)
+
+    in_a_child(work)
+
+
+def test_it_stays_root_where_the_caller_could_not_import_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    monkeypatch.setenv("SUDO_GID", str(NOBODY))
+    monkeypatch.setenv("SUDO_USER", "ann")
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o700)
+    monkeypatch.setattr(privileges.os, "__file__", str(locked / "os.py"))
+
+    def work() -> None:
+        assert privileges.give_up_root().startswith("stays root: ann cannot read the Python installation")
+        assert os.geteuid() == 0
+
+    in_a_child(work)
+
+
+def test_interfaces_tells_addresses_and_whether_capturing_is_allowed(run: Run) -> None:
+    result = run("interfaces", "--json")
+    found = {row["name"]: row for row in map(json.loads, result.lines)}
+    assert result.code == 0
+    assert found["lo"]["addresses"][0] == "127.0.0.1/8"
+    assert (found["lo"]["state"], found["lo"]["link"], found["lo"]["linktype"]) == ("up", "Ethernet", 1)
+    assert found["lo"]["capture"] is (privileges.missing_right() == "")
+    assert found["any"]["link"] == "Linux cooked v2"
+    assert set(found) == {name for _, name in socket.if_nameindex()} | {"any"}
+    table = run("interfaces").lines
+    assert table[0].split() == ["NAME", "STATE", "LINK", "CAPTURE", "ADDRESSES"]
+    assert len(table) == len(found) + 1
+
+
+def test_an_interface_that_is_down_cannot_be_captured_on(namespace: str) -> None:
+    needs("ip")
+    import subprocess
+    import sys
+
+    subprocess.run(["ip", "-n", namespace, "link", "set", "right", "down"], check=True)
+    inside = ["ip", "netns", "exec", namespace, sys.executable, "-m", "wiredecode"]
+    listed = subprocess.run([*inside, "interfaces"], capture_output=True, text=True, check=True).stdout
+    assert any(line.startswith("right ") and "no: is down" in line for line in listed.splitlines())
+    sniff = subprocess.run([*inside, "sniff", "-i", "right"], capture_output=True, text=True, check=False, timeout=20)
+    assert sniff.returncode == 2
+    assert "right: cannot be captured on any more: the interface is down or gone" in sniff.stderr
+
+
+@pytest.mark.parametrize("ethernet", [True, False])
+def test_a_filter_is_compiled_for_its_kind_of_link(ethernet: bool) -> None:
+    try:
+        program = bpf.compile_filter("tcp port 5552", ethernet=ethernet, snaplen=96)
+    except LiveError as error:
+        pytest.skip(str(error))
+    assert len(program) % 8 == 0
+    assert (b"\x0c\0\0\0" in program[:8]) is ethernet  # the ethertype is looked at first
+    assert bpf.take(96) in program

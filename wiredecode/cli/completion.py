@@ -1,0 +1,81 @@
+"""Completion for shells: what bash needs besides what typer does."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+VARIABLE = "_WIREDECODE_COMPLETE"
+"""Environment variable in which the shell asks for completion."""
+BREAKS = "=:"
+"""bash makes words of their own of these (COMP_WORDBREAKS)."""
+
+
+def asked_by_bash() -> bool:
+    return os.environ.get(VARIABLE) == "complete_bash"
+
+
+def answer_bash(complete: Callable[[], Any]) -> int:
+    """Let ``complete`` print what a word may become; of it bash wants only what stands behind its own last break."""
+    word = join_words()
+    found = re.match(rf"[^'\"]*[{BREAKS}]", word)
+    known = found[0] if found else ""
+    printed = io.StringIO()
+    code: Any = 0
+    try:
+        with contextlib.redirect_stdout(printed):
+            complete()
+    except SystemExit as end:
+        code = end.code
+    for line in printed.getvalue().splitlines():
+        print(line.removeprefix(known))
+    return int(code or 0)
+
+
+def join_words() -> str:
+    """Put together again what bash has taken apart: ``-d 5552 = rab`` was one word; return the one in question."""
+    words, current = os.environ.get("COMP_WORDS", "").split("\n"), os.environ.get("COMP_CWORD", "")
+    if not current.isdigit() or int(current) >= len(words):
+        return ""
+    joined: list[str] = []
+    glue = False
+    for word in words[: int(current) + 1]:
+        separate = word != "" and set(word) <= set(BREAKS)
+        if joined and (separate or glue):
+            joined[-1] += word
+        else:
+            joined.append(word)
+        glue = separate
+    os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join(joined), str(len(joined) - 1)
+    return joined[-1]
+
+
+def complete_decode_as(incomplete: str) -> list[str]:
+    """Protocols and dialects for ``-d PORT=``."""
+    from wiredecode.protocols.registry import protocols
+
+    port = incomplete.partition("=")[0]
+    if not port.isdigit():
+        return []
+    names = [name for known in protocols() for name in (known.name, *(f"{known.name}/{d}" for d in known.dialects))]
+    return [f"{port}={name}" for name in names if f"{port}={name}".startswith(incomplete)]
+
+
+def complete_limit(incomplete: str) -> list[str]:
+    """Names for ``--limit``."""
+    from dataclasses import asdict
+
+    from wiredecode.net.limits import Limits
+
+    return [f"{name}=" for name in asdict(Limits()) if f"{name}=".startswith(incomplete)]
+
+
+def complete_field(incomplete: str) -> list[str]:
+    """Beginnings of field names for ``wiredecode fields``."""
+    from wiredecode.filter.names import Names
+
+    return [name for name in Names().all() if name.startswith(incomplete)]

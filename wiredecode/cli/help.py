@@ -1,0 +1,50 @@
+"""``--help`` of a command: options in groups, without rich."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.core
+
+GROUPS = {
+    "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via --snaplen --buffer",
+    "Selection": "-n --address --port -Y -c --from --to --side",
+    "Output": "-o --format --level --columns --partition-by --overwrite --compression --row-group --summary --json "
+    "--hex --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
+    "Decoding": "-d --hole-timeout --max-buffer --limit",
+    "General": "--jobs -q -v -h --help --version",
+}
+"""Heading to the options below it, each by its first name, in this order; others stand above all."""
+OTHERS = "Options"
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose options stand in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options; ``ctx`` and ``formatter`` are click's."""
+        arguments, found = [], self.groups(ctx)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name == "argument":
+                arguments.append((f"{parameter.metavar}{'...' if parameter.nargs == -1 else ''}", record[1]))
+        rows = [("Arguments", arguments)]
+        rows += [(name, [parameter.get_help_record(ctx) for parameter in some]) for name, some in found.items()]
+        for name, records in rows:
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+    def groups(self, ctx: Any) -> dict[str, list[Any]]:
+        """The options that are shown, by heading, in the order of :data:`GROUPS`."""
+        places = {name: (heading, at) for heading, names in GROUPS.items() for at, name in enumerate(names.split())}
+        found: dict[str, list[tuple[int, Any]]] = {heading: [] for heading in (OTHERS, *GROUPS)}
+        for at, parameter in enumerate(self.get_params(ctx)):
+            if parameter.param_type_name == "option" and not getattr(parameter, "hidden", False):
+                heading, place = places.get(parameter.opts[0], (OTHERS, at))
+                found[heading].append((place, parameter))
+        ordered = {heading: sorted(some, key=lambda pair: pair[0]) for heading, some in found.items()}
+        filled = {heading: [parameter for _, parameter in some] for heading, some in ordered.items() if some}
+        if list(filled) == ["General"]:  # headings are for long lists
+            filled = {OTHERS: filled["General"]}
+        return filled

@@ -1,0 +1,164 @@
+"""A filter on record batches of the tables, column by column: the same rows as frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wiredecode.filter.logic import Atom, tests
+from wiredecode.filter.rows import Mask, compared, masks
+from wiredecode.frame import Frame
+from wiredecode.net.types import Connection
+
+if TYPE_CHECKING:
+    from wiredecode.filter import Filter
+
+ADDRESSES = dict.fromkeys(("ip.addr", "ip.src", "ip.dst"), ("src", "dst"))
+PORTS = dict.fromkeys(("tcp.port", "tcp.srcport", "tcp.dstport"), ("src", "dst"))
+"""Names, and the columns that tell them."""
+FRAME: dict[str, tuple[str, ...]] = {
+    **ADDRESSES,
+    **PORTS,
+    "tcp.stream": ("connection",),
+    "frame.number": ("frame",),
+    "frame.time": ("time",),
+    "frame.time_relative": ("time",),
+    "latency": ("latency_ns",),
+    **{
+        f"frame.{name}": (name,)
+        for name in (
+            "length",
+            "offset",
+            "type",
+            "code",
+            "status",
+            "protocol",
+            "dialect",
+            "sender",
+            "request",
+            "response",
+        )
+    },
+}
+OF_FRAMES = ("frame", "time", "connection", "src", "dst", "sender", "protocol", "type")
+"""Of messages: the columns that are about the frame; offset, for example, is not."""
+NAMES: dict[str, dict[str, tuple[str, ...]]] = {
+    "frames": FRAME,
+    "messages": {name: columns for name, columns in FRAME.items() if set(columns) <= {*OF_FRAMES}},
+    "packets": {
+        **ADDRESSES,
+        **{name: (*columns, "transport") for name, columns in PORTS.items()},
+        "frame.number": ("packet",),
+        "frame.time": ("time",),
+        "frame.time_relative": ("time",),
+        "frame.length": ("length",),
+    },
+}
+"""What is known at each level."""
+ATTRIBUTES = {"frame": "number", "packet": "number", "time": "time_ns"}
+"""Attributes of frames that have another name than their column."""
+
+
+class TableFilter:
+    """``display`` on batches of a level."""
+
+    def __init__(self, display: Filter, level: str) -> None:
+        self.expression = display.expression
+        known = NAMES[level]
+        self._columns = {atom.names: _columns(atom, known) for atom in tests(self.expression)}
+        self.unknown = sorted(
+            {name for atom in tests(self.expression) for name in atom.names if not _tell(name, known)}
+        )
+        """Names that no column tells: it cannot be used."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it needs."""
+        return list(dict.fromkeys(name for columns in self._columns.values() for name in columns))
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that match."""
+        sure, _ = masks(self.expression, BatchRows(batch, self._columns))
+        return batch if sure.all() else batch.take(pa.array(np.flatnonzero(sure)))
+
+
+def _tell(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The columns that tell a name; none: it is not known."""
+    prefix, _, rest = name.rpartition(".")
+    if prefix and prefix != "frame" and rest in ("type", "code") and f"frame.{rest}" in known:
+        return "protocol", rest
+    return known.get(name, ())
+
+
+def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _tell(name, known)))
+
+
+class BatchRows:
+    """The rows of a batch as a filter sees them."""
+
+    def __init__(self, batch: pa.RecordBatch, columns: dict[frozenset[str], tuple[str, ...]]) -> None:
+        self.batch, self._columns = batch, columns
+        self.every: Mask = np.ones(len(batch), np.bool_)
+
+    def mask(self, atom: Atom) -> Mask:
+        """The rows that fit: each different row of the columns it is about is looked at once."""
+        names = self._columns[atom.names]
+        quick = compared(atom, lambda name: self._numbers(names[0])) if len(names) == 1 else None
+        if quick is not None:
+            return quick
+        codes = np.zeros(len(self.batch), np.int64)
+        for name in names:
+            column = _whole(self.batch.column(name))
+            own = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
+            _, codes = np.unique(codes * (len(column.dictionary) + 1) + own, return_inverse=True)
+        different, places = np.unique(codes, return_index=True)
+        answers = np.empty(len(different), np.bool_)
+        chosen = self.batch.select(names).take(pa.array(places))
+        for index, frame in enumerate(_frames(chosen)):
+            answers[index] = atom.run(frame)
+        found: Mask = answers[codes]
+        return found
+
+    def _numbers(self, name: str) -> npt.NDArray[np.int64] | None:
+        column = self.batch.column(name)
+        if column.null_count or pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+            return None
+        found: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return found
+
+
+def _whole(column: pa.Array) -> pa.DictionaryArray:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def _frames(rows: pa.RecordBatch) -> Iterator[Frame]:
+    """A frame per row that has the values of these columns."""
+    columns: list[list[Any]] = [_plain(column) for column in rows.columns]
+    for values in zip(*columns, strict=True):
+        row = dict(zip(rows.schema.names, values, strict=True))
+        tcp = row.pop("transport", "TCP") == "TCP"
+        ends = _endpoint(row.pop("src", None), tcp), _endpoint(row.pop("dst", None), tcp)
+        connection = Connection(row.pop("connection", None) or 0, ends, (0, 0))
+        frame = Frame(connection, 0, b"", 0, 0, 0, 0, 0, [], 0, 0, 0)
+        for name, value in row.items():
+            setattr(frame, ATTRIBUTES.get(str(name), str(name)), value)
+        yield frame
+
+
+def _endpoint(text: str | None, tcp: bool) -> str:
+    """As connections have it; packets may have an address alone."""
+    if text is None or not tcp:
+        return ""
+    return text if text[0] == "[" or text.count(":") == 1 else f"[{text}]:0"
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return found

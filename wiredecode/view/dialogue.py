@@ -1,0 +1,214 @@
+"""One connection as a dialogue: a block per message, answers below their requests."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wiredecode.frame import OK, Frame
+from wiredecode.message import FrameMessages
+from wiredecode.view import look as looks
+from wiredecode.view.console import TextSink, tree_console
+from wiredecode.view.escape import escape, shorten
+from wiredecode.view.hexdump import hexdump
+from wiredecode.view.look import Look
+from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
+from wiredecode.view.values import bytes_text
+
+if TYPE_CHECKING:
+    from wiredecode.message import Messages
+
+SHOWN_BODIES = 3
+"""Message bodies of a frame."""
+NARROW, INDENT = 4, 2
+"""How far answers and what belongs to a message are moved to the right."""
+ANSI = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36, "bold": 1, "dim": 2}
+
+
+def painted(text: str, style: str, *, color: bool) -> str:
+    """``text`` in one of the basic colours, for output that does not go through rich."""
+    return f"\x1b[{ANSI[style]}m{text}\x1b[0m" if color and style and text else text
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A message, and the answers to it that came while it waited for them."""
+
+    frame: Frame
+    answers: list[Frame] = field(default_factory=list)
+
+    def waits(self, reached: int) -> bool:
+        """Whether its answer is on its way: frames up to number ``reached`` have come."""
+        response = self.frame.response
+        return response is not None and not self.answers and response > reached
+
+
+class Exchanges:
+    """Puts answers to their requests; whatever stands between them comes after both.
+
+    Frames have to come from a dissector with ``link_responses``, so that a request knows of its answer and the wait
+    is bounded. An answer whose request has been handed on stands alone.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Exchange] = deque()
+        self._open: dict[int, Exchange] = {}
+
+    def add(self, frame: Frame) -> Iterator[Exchange]:
+        """Take the next frame, give what is complete."""
+        asked = None if frame.request is None else self._open.get(frame.request)
+        if asked is not None:
+            asked.answers.append(frame)
+        else:
+            exchange = Exchange(frame)
+            self._waiting.append(exchange)
+            self._open[frame.number] = exchange
+        yield from self._give(frame.number)
+
+    def rest(self) -> Iterator[Exchange]:
+        """Give everything: nothing more comes."""
+        yield from self._give(None)
+
+    def _give(self, reached: int | None) -> Iterator[Exchange]:
+        waiting = self._waiting
+        while waiting and (reached is None or not waiting[0].waits(reached)):
+            exchange = waiting.popleft()
+            del self._open[exchange.frame.number]
+            yield exchange
+
+
+class Dialogue:
+    """Writes the messages of one connection to ``output``.
+
+    ``→`` is what the client says, ``←`` the server, each in its colour. ``messages``: what the dissector collects the
+    bodies in; None where they are not wanted. ``width`` in columns; lines of a pipe are not folded.
+    """
+
+    def __init__(
+        self,
+        output: TextSink,
+        look: Look,
+        *,
+        color: bool = False,
+        terminal: bool = False,
+        messages: Messages | None = None,
+    ) -> None:
+        self._output, self._look, self._color, self._messages = output, look, color, messages
+        self._console = tree_console(output, color=color, terminal=terminal)
+        self._lines = SummaryLines()
+        self._bodies: dict[int, list[FrameMessages]] = {}
+        self._left: int | None = None
+        self._protocol = ""
+
+    def show(self, frames: Iterable[Frame], first_ns: Callable[[], int]) -> None:
+        """Show the frames; ``first_ns``: when the capture began, known with the first frame."""
+        exchanges = Exchanges()
+        for frame in frames:
+            self._take_bodies()
+            for exchange in exchanges.add(frame):
+                self._exchange(exchange, first_ns())
+        for exchange in exchanges.rest():
+            self._exchange(exchange, first_ns())
+
+    def _take_bodies(self) -> None:
+        for part in self._messages.take() if self._messages is not None else ():
+            if isinstance(part, FrameMessages):  # not a run: none were asked for
+                self._bodies.setdefault(part.frame.number, []).append(part)
+
+    def _exchange(self, exchange: Exchange, first_ns: int) -> None:
+        if self._left is None:
+            self._head(exchange.frame)
+        self._block(exchange.frame, first_ns, answers=None)
+        for answer in exchange.answers:
+            self._block(answer, first_ns, answers=exchange.frame)
+
+    def _head(self, frame: Frame) -> None:
+        """Who talks to whom."""
+        self._left, self._protocol = left_end(frame), frame.protocol
+        ends, roles = frame.connection.endpoints, ("client ", "server ") if frame.sender else ("", "")
+        texts = [
+            self._paint(f"{role}{ends[side]} {arrow}", side)
+            for role, side, arrow in ((roles[0], self._left, "→"), (roles[1], 1 - self._left, "←"))
+        ]
+        name = f"Connection {frame.connection.number}  {frame.protocol}".rstrip()
+        self._output.text(f"{painted(name, 'bold', color=self._color)}  {'  '.join(texts)}\n")
+
+    def _block(self, frame: Frame, first_ns: int, answers: Frame | None) -> None:
+        """One message: a line that says what it is, below it what is in it."""
+        times = self._look.times
+        when = times.column(frame.time_ns, first_ns)
+        margin = " " * (len(when) + INDENT + (NARROW if answers is not None else 0))
+        other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
+        arrow = "→" if frame.side == self._left else "←"
+        head = self._paint(f"{arrow} {other}{frame.type or frame.status}", frame.side)
+        number = painted(f"  #{frame.number}", "dim", color=self._color)
+        self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
+        inner = margin + " " * INDENT
+        if self._look.hexdump:
+            self._dump(frame, inner if self._console.width > len(inner) + 75 else margin[: NARROW if answers else 0])
+        else:
+            self._text(self._lines.facts(frame).strip(), inner)
+            self._told(frame, inner)
+        for finding in frame.findings[:MAX_FINDINGS]:
+            self._text(f"{finding.severity}: {remark(finding)}", inner, looks.SEVERITY[finding.severity])
+        if len(frame.findings) > MAX_FINDINGS:
+            self._text(f"{len(frame.findings) - MAX_FINDINGS} more findings", inner)
+
+    def _remark(self, frame: Frame, answers: Frame | None) -> str:
+        """What stands behind the name: to what it is an answer, after how long, and whether it is whole."""
+        text = ""
+        if frame.request is not None and answers is None:
+            text += f"  answers #{frame.request}"
+        if frame.latency_ns is not None:
+            text += f"  after {frame.latency_ns / 1e6:.3f} ms"
+        if frame.status != OK and frame.type:
+            missing = f", {frame.missing:,} bytes missing" if frame.missing else ""
+            text += painted(f"  [{frame.status}{missing}]", looks.STATUS[frame.status], color=self._color)
+        return text
+
+    def _told(self, frame: Frame, margin: str) -> None:
+        """The bodies of the messages that the frame carries."""
+        bodies = [body for part in self._bodies.pop(frame.number, ()) for body in part.bodies]
+        most = self._look.limit(SHOWN_BODIES)
+        for body in bodies[:most]:
+            text = "not captured" if body is None else bytes_text(body, self._look)
+            self._text(text.strip(), margin, looks.VALUE, mark="| ")
+        if most is not None and len(bodies) > most:
+            self._text(f"and {len(bodies) - most:,} more messages (--full shows all)", margin, "dim", mark="| ")
+
+    def _dump(self, frame: Frame, margin: str) -> None:
+        layer = frame.layer(frame.data) if frame.layer is not None else None
+        text = hexdump(frame, layer, self._look)
+        if self._color:
+            from rich.padding import Padding
+
+            self._console.print(Padding(text, (0, 0, 0, len(margin)), expand=False))
+        else:
+            self._output.text("".join(f"{margin}{line}\n" for line in text.plain.splitlines()))
+
+    def _text(self, text: str, margin: str, style: str = "", mark: str = "") -> None:
+        """A text of several lines, where the terminal is narrow; it must be escaped."""
+        room = max(self._console.width - len(margin) - len(mark), 20)
+        lines = textwrap.wrap(text, room, break_on_hyphens=False) if len(text) > room else [text] if text else []
+        self._output.text("".join(f"{margin}{mark}{painted(line, style, color=self._color)}\n" for line in lines))
+
+    def _paint(self, text: str, side: int) -> str:
+        return painted(text, looks.SIDE["client" if side == self._left else "server"], color=self._color)
+
+
+def body_line(body: bytes | None, show: Callable[[bytes], str]) -> str:
+    """A message body on a line of its own: nothing raw from the wire, what was not captured says so."""
+    return "not captured" if body is None else escape(show(body))
+
+
+def listing(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows as aligned columns; all but the last two are numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        numbers = [f"{cell:>{width}}" for cell, width in zip(row[:-2], widths, strict=False)]
+        lines.append(f"{'  '.join(numbers)}  {row[-2]:<{widths[-2]}}  {shorten(row[-1], 200)}".rstrip())
+    return lines
