@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def main() -> None:
 def page() -> str:
     """The whole man page, in the man macros of troff."""
     tree = command_line()
-    lines = ['.TH WIREDECODE 1 "" "wiredecode" "User Commands"', ".SH NAME"]
+    lines = [f'.\\" Made by docs/make_man.py with typer {version("typer")}.']
+    lines += ['.TH WIREDECODE 1 "" "wiredecode" "User Commands"', ".SH NAME"]
     lines += [f"wiredecode \\- {_plain(tree.help.rstrip('.'))}", ".SH SYNOPSIS"]
     for name, command in tree.commands.items():
         lines += [f".B wiredecode {name}", _plain(_usage(command)), ".br"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
@@ -174,7 +174,8 @@ class Dialogue:
             if frame.ready >= known.ready:
                 break
             frame.ready = known.ready
-        if self.runs and (not self.alone or type(known.protocol).new_session is Protocol.new_session):
+        counted = self.tally is not None and type(self.conversation).tally is not Conversation.tally
+        if self.runs and not counted and (not self.alone or type(known.protocol).new_session is Protocol.new_session):
             first.bulk = second.bulk = known.protocol.bulk()
             first.facts = second.facts = self.facts
             if self.selected:
@@ -204,9 +205,9 @@ class Dissector:
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
     their response: output then lags by up to 1000 frames, see :mod:`wiredecode.lookahead`. ``messages`` collects the
     published and delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come
-    out as runs, see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the protocols that
-    are tried. ``select``: what will be shown; records are not made of frames that it excludes, and with ``runs`` it
-    picks those of runs: what comes out of them one by one, here or in :meth:`frames`, may match.
+    out as runs, see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the
+    protocols that are tried. ``select``: what will be shown; records are not made of frames that it excludes, and with
+    ``runs`` it picks those of runs: what comes out of them one by one, here or in :meth:`frames`, may match.
     """
 
     def __init__(
@@ -238,12 +239,13 @@ class Dissector:
         self._dialogues: dict[Connection, Dialogue] = {}
         self._ended: list[Connection] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
-        self.runs, self._facts = runs, facts
+        self.runs, self.facts = runs, facts
         self.columns = False
         """Runs will be read as columns: only those come that can be, with ``Run.layers``."""
         self._mixing = False
         """Whether runs come out."""
-        self._pending: list[Frame | Run | Passed] = []
+        self._pending: list[Any] = []
+        """Frames, runs, and frames that were passed over."""
         self.lookahead_ns = LOOKAHEAD_NS
         """How long, in capture time, requests wait for their response; live captures wait less."""
         self._lookahead = Lookahead()
@@ -347,7 +349,7 @@ class Dissector:
             dialogue = self._dialogues.get(connection)
             if dialogue is None:
                 candidates = self._candidates.order(connection)
-                how = self._decode_as, self._pending, self.runs, self._facts or self.columns
+                how = self._decode_as, self._pending, self.runs, self.facts or self.columns
                 unseen = self.runs and self.select is not None and self.select.excluded(connection)
                 tally = self._tally if unseen else None
                 selected = self.select is not None
@@ -474,7 +476,7 @@ class Dissector:
             if not shown.any():
                 return
             run = run.chosen(shown)
-        if self._facts:
+        if self.facts:
             run.facts = conversation.facts(run)
         if self.columns:
             run.layers = conversation.run_layers(run)

@@ -303,8 +303,12 @@ class Stream:
             *(pieces.ends, pieces.packet, pieces.ready),
             *(pieces.ready_ns, pieces.time_ns),
         )
-        if self.passes is not None and self._pass(data, ends, start):
-            return
+        if self.passes is not None:
+            if self.base + start == 0 and len(ends) > 1:  # the first of a stream may be something else
+                self._emit(data, ends[:1])
+                ends, start = ends[1:], ends[0]
+            if self._pass(data, ends, start):
+                return
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
         low = high = 0
         first, begin = len(out), start

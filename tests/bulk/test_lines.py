@@ -12,11 +12,13 @@ from wiredecode import streams
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dissect import Dissector
 from wiredecode.view.summary import SummaryLines
+from wiredecode.view.times import Times
 
 
+@pytest.mark.parametrize("form", ["relative", "delta"])
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_lines_of_runs_are_those_of_frames(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = SummaryLines()
+def test_lines_of_runs_are_those_of_frames(path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = SummaryLines(times=Times(form))
     expected: list[str] = []
     with suppress(CaptureError):
         frames = Dissector(link_responses=False).frames(open_capture([path]))
@@ -25,7 +27,7 @@ def test_lines_of_runs_are_those_of_frames(path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(streams, name, 1)
     for batch_bytes in (1 << 20, 3000):
         found: list[str] = []
-        lines = SummaryLines()
+        lines = SummaryLines(times=Times(form))
         dissector = Dissector(link_responses=False, runs=True, facts=True)
         with suppress(CaptureError):
             for items in dissector.mixed(open_capture([path], batch_bytes=batch_bytes)):

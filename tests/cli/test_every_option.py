@@ -91,8 +91,12 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-i": See("tests/live/test_rights.py::test_options_reach_the_capture"),
         "-f": See("tests/live/test_rights.py::test_options_reach_the_capture"),
         "-p": See("tests/live/test_sniff.py::test_the_mode_of_the_interface_is_as_asked"),
-        "-w": See("tests/live/test_sniff.py::test_a_dialogue_held_again_gives_its_frames_and_the_saved_file_the_same_ones"),
-        "--ring-size": See("tests/live/test_saving.py::test_a_ring_by_size_is_named_as_dumpcap_does_and_loses_nothing_on_the_way"),
+        "-w": See(
+            "tests/live/test_sniff.py::test_a_dialogue_held_again_gives_its_frames_and_the_saved_file_the_same_ones"
+        ),
+        "--ring-size": See(
+            "tests/live/test_saving.py::test_a_ring_by_size_is_named_as_dumpcap_does_and_loses_nothing_on_the_way"
+        ),
         "--ring-seconds": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
         "--ring-files": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
         "--duration": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),

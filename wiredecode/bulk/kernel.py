@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-F = TypeVar("F", bound=Callable[..., Any])
+from wiredecode.bulk import has_compiler
 
-PURE = "WIREDECODE_PURE"
-"""Environment variable: when it is set, kernels stay plain Python."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _compiler() -> Callable[[Any], Any] | None:
-    if os.environ.get(PURE):
+    if not has_compiler():
         return None
-    try:
-        from numba import njit
-    except ImportError:
-        return None
+    from numba import njit
+
     return njit(cache=True, nogil=True)
 
 

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from wiredecode.layer import Style
     from wiredecode.net.limits import Limits
     from wiredecode.view.look import Look
+    from wiredecode.view.summary import SummaryLines
     from wiredecode.view.times import Times
+
+LARGE_BYTES = 64 * 1000 * 1000
+"""Captures from this size on are read many frames at a time, for summaries."""
 
 EXAMPLES = """\b
 Examples:
@@ -142,10 +146,39 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     return Raw
 
 
+def compiled_loops_pay(size: int | None) -> bool:
+    """Whether to read plain frames many at a time: loading the compiler takes about a second."""
+    from wiredecode.bulk import has_compiler
+
+    return size is not None and size >= LARGE_BYTES and has_compiler()
+
+
+def _lines_of_runs(session: Session, dissector: Dissector, lines: SummaryLines) -> Callable[[Iterable[Frame]], None]:
+    """The same lines, made many at a time."""
+    from wiredecode.frame import Frame
+
+    dissector.runs = dissector.facts = True
+    matches = None if session.display is None else session.display.matches
+
+    def show(frames: Iterable[Frame]) -> None:
+        for items in dissector.mixed(session.batches()):
+            if matches is not None:
+                items = [item for item in items if not isinstance(item, Frame) or matches(item)]
+            for text in lines.mixed(items, session.first_ns):
+                session.output.text(text)
+
+    return show
+
+
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.summary import SummaryLines
 
-    line, write = SummaryLines(color=color, times=times).line, session.output.text
+    lines, write = SummaryLines(color=color, times=times), session.output.text
+    linked = session.dissector is None or session.dissector.link_responses
+    if session.is_whole and not linked and compiled_loops_pay(session.capture.bytes_total):
+        assert session.dissector is not None
+        return _lines_of_runs(session, session.dissector, lines)
+    line = lines.line
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:

@@ -118,9 +118,19 @@ class Session:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
         assert self.dissector is not None
         frames = self.decoded(self.dissector)
-        if self.count is None and self.start is None and self.end is None:
-            return frames if self.display is None else filter(self.display.matches, frames)
+        if self.takes_all:
+            return frames
         return self._selected(frames)
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every frame is shown."""
+        return self.is_whole and self.display is None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether frames of all times are shown, however many."""
+        return self.count is None and self.start is None and self.end is None
 
     def decoded(self, dissector: Dissector) -> Iterator[Frame]:
         """All frames."""

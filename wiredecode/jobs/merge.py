@@ -6,7 +6,7 @@ import multiprocessing
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 import numpy as np
@@ -102,13 +102,12 @@ class Merge:
 
     def _merged(self, sources: list[Source]) -> Iterator[pa.RecordBatch]:
         out = 0
-        while True:
-            slowest = min(sources, key=lambda source: source.complete)
-            if slowest.complete == END:
-                break
-            told = slowest.receive()
-            if isinstance(told, Sent):
-                self._progress(told.bytes_read)
+        while reading := {source.pipe: source for source in sources if source.done is None}:
+            # Whoever has something: nobody may wait for one that waits for another. They stay close to each other.
+            for pipe in wait([*reading]):
+                told = reading[pipe].receive()  # type: ignore[index]
+                if isinstance(told, Sent):
+                    self._progress(told.bytes_read)
             last = min(source.complete for source in sources)
             if last > out:
                 out = last

@@ -76,6 +76,8 @@ class Protocol(ABC):
     dialects: ClassVar[tuple[str, ...]] = ()
     header_bytes: ClassVar[int] = 1
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
+    facts_pay: ClassVar[bool] = False
+    """Whether summaries of large captures are faster by way of runs: frames are small and alike."""
     generated: ClassVar[Mapping[str, str]] = {}
     """Fields that no layer declares, because other frames tell them or they are worked out: full name to meaning."""
     column_types: ClassVar[Mapping[str, str]] = {}

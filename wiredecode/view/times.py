@@ -34,9 +34,9 @@ class Times:
         if self.form == "delta":
             before, self._before = self._before, time_ns
             return f"{(time_ns - (time_ns if before is None else before)) / 1e9:.6f}"
-        seconds, rest = divmod(time_ns, SECOND)
         if self.form == "epoch":
-            return f"{seconds}.{rest // 1000:06d}"
+            return f"{time_ns // 1000 / 1e6:.6f}"
+        seconds, rest = divmod(time_ns, SECOND)
         second, zone = _second(seconds, self.utc)
         return f"{second}.{rest // 1000:06d}{zone}"
 

@@ -1,0 +1,33 @@
+"""The man page is that of the commands as they are."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+
+from tests.docs.test_reference import script
+from wiredecode.cli import command_line
+
+MAN = script("make_man")
+
+
+def test_the_man_page_is_current() -> None:
+    found = MAN.PAGE.read_text()
+    if f"typer {version('typer')}." not in found.splitlines()[0]:
+        pytest.skip("made with another version of typer, whose help texts differ")
+    assert found == MAN.page(), "run: python docs/make_man.py"
+
+
+def test_every_command_and_option_is_in_it_with_what_man_pages_need() -> None:
+    page = MAN.page().replace("\\-", "-")
+    for title in ("NAME", "SYNOPSIS", "OPTIONS", "COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"):
+        assert f".SH {title}\n" in page
+    for name, command in command_line().commands.items():
+        _, _, rest = page.partition(f".SS wiredecode {name} ")
+        section = rest.partition("\n.S")[0]
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert f"\\fB{', '.join(parameter.opts)}" in section, (name, parameter.opts)
+    assert "NO_COLOR" in page
+    assert not [line for line in page.splitlines() if line.startswith("'")]

@@ -1,0 +1,146 @@
+"""One connection as a dialogue: what stands where, and what is never shown."""
+
+from __future__ import annotations
+
+import io
+
+from tests.view.frames import CLIENT, SERVER, dissected, packets
+from tests.net import craft
+from wiredecode.dissect import Dissector
+from wiredecode.frame import Frame
+from wiredecode.layer import Layer
+from wiredecode.message import Messages
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.view import dialogue as module
+from wiredecode.view import look as looks
+from wiredecode.view.dialogue import Dialogue, Exchanges
+from wiredecode.view.look import Look
+from wiredecode.view.summary import COLORS
+from wiredecode.view.times import Times
+
+
+class Sink(io.StringIO):
+    encoding = "utf-8"  # type: ignore[assignment]
+
+    def text(self, text: str) -> None:
+        self.write(text)
+
+
+def shown(*messages: tuple[int, Layer | bytes], look: Look = looks.DEFAULT, color: bool = False) -> list[str]:
+    bodies, sink = Messages(), Sink()
+    frames = Dissector(messages=bodies).frames(craft.batches(packets(messages)))
+    Dialogue(sink, look, color=color, messages=bodies).show(frames, lambda: craft.START_NS)
+    return sink.getvalue().splitlines()
+
+
+def create(number: int, stream: str = "s") -> tuple[int, Layer]:
+    return CLIENT, layers.Create(correlation_id=number, stream=stream)
+
+
+def created(number: int) -> tuple[int, Layer]:
+    return SERVER, layers.LAYERS[0x800D, 1](correlation_id=number)
+
+
+def exchanges(frames: list[Frame]) -> list[list[int]]:
+    pairs, found = Exchanges(), []
+    for frame in frames:
+        found += [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.add(frame)]
+    return found + [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.rest()]
+
+
+def test_answers_out_of_order_stand_below_their_requests() -> None:
+    frames = dissected(
+        [create(2), create(3), create(4), created(4), created(2), (SERVER, layers.Heartbeat()), created(3)]
+    )
+    assert [frame.number for frame in frames] == [3, 4, 5, 6, 7, 8, 9]
+    assert exchanges(frames) == [[3, 7], [4, 9], [5, 6], [8]]
+
+
+def test_a_request_without_answer_holds_nothing_up() -> None:
+    assert exchanges(dissected([create(2), create(3), created(3)])) == [[3], [4, 5]]
+
+
+def test_an_answer_that_is_not_among_the_frames_is_not_waited_for() -> None:
+    asked, heartbeat, _, last = dissected(
+        [create(2), (CLIENT, layers.Heartbeat()), created(2), (CLIENT, layers.Heartbeat())]
+    )
+    pairs = Exchanges()
+    assert not list(pairs.add(asked))
+    assert not list(pairs.add(heartbeat))
+    assert [each.frame.number for each in pairs.add(last)] == [3, 4, 6]
+
+
+def test_an_answer_whose_request_is_gone_says_to_what_it_is_one() -> None:
+    _, answer = dissected([create(2), created(2)])
+    sink = Sink()
+    Dialogue(sink, looks.DEFAULT).show([answer], lambda: craft.START_NS)
+    assert "← CreateResponse  #4  answers #3  after 1.000 ms" in sink.getvalue()
+
+
+def test_a_block_per_message_with_times_arrows_facts_and_indented_answers() -> None:
+    lines = shown(create(2, "orders"), created(2))
+    assert lines[0] == "Connection 1  rabbitmq_stream  client 10.0.0.1:40000 →  server 10.0.0.2:5552 ←"
+    assert lines[-4:] == [
+        "   0.006000  → Create  #3",
+        "               stream=orders arguments=0",
+        "   0.007000      ← CreateResponse  #4  after 1.000 ms",
+        "                   response_code=OK",
+    ]
+
+
+def test_bodies_are_shown_a_few_of_many_and_all_when_asked_for() -> None:
+    many = [layers.PublishedMessage(publishing_id=n, data=b"body %d" % n) for n in range(5)]
+    publish = (CLIENT, layers.Publish(publisher_id=7, messages=many))
+    assert [line.strip() for line in shown(publish)[-4:]] == [
+        *[f'| {b"body %d".hex()[:0]}{(b"body %d" % n).hex()} "body {n}" (6 bytes)' for n in range(3)],
+        "| and 2 more messages (--full shows all)",
+    ]
+    assert shown(publish, look=Look("text", full=True))[-1].endswith("| body 4 (6 bytes)")
+
+
+def test_nothing_from_the_wire_reaches_the_terminal_raw_nor_breaks_a_line() -> None:
+    evil = "\x1b[2J\x07\u202e\r\n" + "x" * 400
+    body = layers.Publish(publisher_id=7, messages=[layers.PublishedMessage(publishing_id=1, data=evil.encode())])
+    for look in (Look("text"), Look("text", full=True), Look(hexdump=True)):
+        assert all(line.isprintable() for line in shown(create(2, evil), (CLIENT, body), look=look))
+
+
+def test_passwords_are_hidden_in_text_and_hex() -> None:
+    login = (CLIENT, layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b"\0guest\0hunter22"))
+    for look in (looks.DEFAULT, Look(hexdump=True), Look("text", full=True)):
+        text = "\n".join(shown(login, look=look))
+        assert "hunter" not in text
+        assert b"hunter".hex(" ") not in text
+    assert "68 75 6e 74" in "\n".join(shown(login, look=Look(hexdump=True, secrets=True)))
+
+
+def test_sides_differ_in_colour_and_uncoloured_output_has_none() -> None:
+    lines = shown(create(2), created(2), color=True)
+    assert "\x1b[36m→ Create\x1b[0m" in "\n".join(lines)
+    assert "\x1b[35m← CreateResponse\x1b[0m" in "\n".join(lines)
+    assert not any("\x1b" in line for line in shown(create(2), created(2)))
+
+
+def test_narrow_terminals_fold_below_the_text(monkeypatch: object) -> None:
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "60")
+        lines = shown(create(2, "orders " * 8), look=Look(hexdump=False))
+        dump = shown(create(2, "orders"), look=Look(hexdump=True))
+    assert max(map(len, lines[1:])) <= 60
+    assert all(line.startswith(" " * 15) for line in lines[-2:])
+    assert any(line.startswith("  000000  ") for line in dump), "a dump takes the room that there is"
+
+
+def test_times_are_as_asked_for() -> None:
+    lines = shown(create(2), created(2), look=Look(times=Times("absolute", utc=True)))
+    assert any(line.startswith("2023-11-14T22:13:20.007000Z      ← CreateResponse") for line in lines)
+
+
+def test_only_colours_that_every_background_bears() -> None:
+    used = {*looks.SEVERITY.values(), *looks.STATUS.values(), *looks.SIDE.values(), looks.GENERATED, looks.VALUE}
+    used |= {looks.RANGE, looks.HEAD}
+    assert used - {""} <= set(module.ANSI)
+    assert set(COLORS.values()) <= {f"\x1b[{number}m" for number in module.ANSI.values()}
+    assert not {30, 34, 37} & set(module.ANSI.values()), "black, blue and white vanish on some background"

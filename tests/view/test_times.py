@@ -1,0 +1,69 @@
+"""Times as the user wants them, in lines and trees, of frames and of runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.net.craft import START_NS
+from tests.view.frames import CLIENT, dissected
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.view.summary import SummaryLines
+from wiredecode.view.times import Times
+
+FIRST, THEN = START_NS, START_NS + 1_234_567_890
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from wiredecode.view.times import _second
+
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    _second.cache_clear()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+    _second.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (Times(), "1.234568"),
+        (Times("epoch"), "1700000001.234567"),
+        (Times("absolute"), "2023-11-15T07:13:21.234567+09:00"),
+        (Times("absolute", utc=True), "2023-11-14T22:13:21.234567Z"),
+    ],
+    ids=["relative", "epoch", "local", "utc"],
+)
+def test_each_form(times: Times, said: str, tokyo: None) -> None:
+    assert times.text(THEN, FIRST) == said
+    assert len(times.column(THEN, FIRST)) == times.width >= len(said)
+
+
+def test_delta_counts_from_the_frame_before_even_backwards() -> None:
+    times = Times("delta")
+    assert [times.labelled(ns, FIRST) for ns in (THEN, THEN + 5_000, THEN)] == [
+        "+0.000000 s",
+        "+0.000005 s",
+        "-0.000005 s",
+    ]
+
+
+def test_times_before_1970_are_not_cut_to_the_wrong_side() -> None:
+    assert Times("epoch").text(-1, 0) == "-0.000001"
+    assert Times("absolute", utc=True).text(-1, 0) == "1969-12-31T23:59:59.999999Z"
+
+
+@pytest.mark.parametrize("form", ["relative", "absolute", "delta", "epoch"])
+def test_lines_have_the_time_in_its_column_and_nothing_else_changes(form: str) -> None:
+    frames = dissected([(CLIENT, layers.Heartbeat()), (CLIENT, layers.Heartbeat())])
+    usual, lines = SummaryLines(), SummaryLines(times=Times(form))
+    told = Times(form)
+    for frame in frames:
+        line = lines.line(frame, FIRST)
+        assert line[8:].startswith(told.column(frame.time_ns, FIRST) + "  #1 ")
+        assert line[8 + told.width :] == usual.line(frame, FIRST)[19:]
