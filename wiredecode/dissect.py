@@ -175,7 +175,13 @@ class Dialogue:
                 break
             frame.ready = known.ready
         counted = self.tally is not None and type(self.conversation).tally is not Conversation.tally
-        if self.runs and not counted and (not self.alone or type(known.protocol).new_session is Protocol.new_session):
+        pays = known.protocol.facts_pay or not self.facts
+        if (
+            self.runs
+            and pays
+            and not counted
+            and (not self.alone or type(known.protocol).new_session is Protocol.new_session)
+        ):
             first.bulk = second.bulk = known.protocol.bulk()
             first.facts = second.facts = self.facts
             if self.selected:

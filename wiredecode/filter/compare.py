@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator as operators
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.filter.errors import FilterError, nearest
@@ -31,6 +32,8 @@ SAME |= {"===": (operators.eq, True), "!==": (operators.ne, False)}
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ORDERED = (Type.NUMBER, Type.STRING, Type.BYTES, Type.TIME, Type.DURATION, Type.ADDRESS, Type.ENUM, Type.ANY)
 HOLDING = (Type.STRING, Type.BYTES, Type.PROTOCOL, Type.ENUM, Type.ANY)
+PLAIN_TEXT = ("nats.subject",)
+"""Texts that stand in plain frames as they are shown."""
 NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
 One = Callable[[Any], bool]
@@ -62,9 +65,15 @@ class Comparisons:
         if isinstance(right, Operand):
             return self._fields(operator, left, right, every, node)
         fits, get = self._one(operator, left, right)
-        if operator in ("contains", "==", "===") and left.field is not None and left.field.verbatim:
-            get = _holding(get, self._value(right, left))
-        return self._test(left, get, fits, every, self._column(operator, left, right))
+        wanted = None
+        if operator in ("contains", "==", "===") and left.field is not None:
+            if left.field.verbatim:
+                wanted = self._value(right, left)
+                get = _holding(get, wanted)
+            elif left.field.name in PLAIN_TEXT:
+                wanted = right.text.encode("utf-8", "surrogateescape")
+        test = self._test(left, get, fits, every, self._column(operator, left, right))
+        return replace(test, wanted=wanted) if isinstance(test, Atom) else test
 
     def _unnamed(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
         """The name of a protocol beside text is text: ``frame.protocol == nats``."""

@@ -25,6 +25,8 @@ class Atom:
     column: Column | None = None
     names: frozenset[str] = frozenset()
     """The fields it is about."""
+    wanted: bytes | None = None
+    """What plain frames that fit have to hold."""
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ class Rows(Protocol):
     def mask(self, atom: Atom) -> Mask | None:
         """The frames that fit; None: not known."""
 
+    def perhaps(self, atom: Atom) -> Mask:
+        """Of what is not known: the frames that may fit."""
+
 
 def masks(expression: Expression, rows: Rows) -> Masks:
     """What the tests of an expression say, taken together."""
@@ -62,7 +65,7 @@ def masks(expression: Expression, rows: Rows) -> Masks:
         return mask, mask
     if isinstance(expression, Atom):
         known = rows.mask(expression)
-        return (~rows.every, rows.every) if known is None else (known, known)
+        return (~rows.every, rows.perhaps(expression)) if known is None else (known, known)
     if isinstance(expression, Negation):
         sure, may = masks(expression.part, rows)
         return ~may, ~sure
@@ -115,6 +118,20 @@ class RunRows:
             quick = compared(atom, lambda name: self._column(COLUMNS[name]) if name in COLUMNS else None)
             return self._row_by_row(atom) if quick is None else quick
         return None
+
+    def perhaps(self, atom: Atom) -> Mask:
+        """Those that hold what is looked for, if that stands in frames as it is."""
+        wanted, run = atom.wanted, self.run
+        if not wanted:
+            return self.every
+        found = ~self.every
+        buffer, stops = run.buffer, run.stops
+        place = buffer.find(wanted, int(run.starts[0]), int(stops[-1]))
+        while place >= 0:
+            row = int(np.searchsorted(stops, place, "right"))
+            found[row] = True
+            place = buffer.find(wanted, int(stops[row]), int(stops[-1]))
+        return found
 
     def _frame(self, kind: int) -> Frame:
         """A frame of a kind, without what differs from row to row."""

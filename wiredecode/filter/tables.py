@@ -124,6 +124,9 @@ class BatchRows:
         found: Mask = answers[codes]
         return found
 
+    def perhaps(self, atom: Atom) -> Mask:
+        return self.every
+
     def _numbers(self, name: str) -> npt.NDArray[np.int64] | None:
         column = self.batch.column(name)
         if column.null_count or pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):

@@ -1,0 +1,53 @@
+"""A filter on runs shows the lines, and leaves the totals, that it shows and leaves frame by frame."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.filter.support import BASIC, CAPTURES
+from wiredecode.capture import open_capture
+from wiredecode.dissect import Dissector, Totals
+from wiredecode.filter import compile_filter
+from wiredecode.frame import Frame
+from wiredecode.view.summary import SummaryLines
+
+NATS = "nats/06-headers.pcap"
+FILTERS = [
+    "tcp.port == 1",
+    "tcp.stream == 3",
+    "tcp.srcport in {4222, 5552} and frame.number % 2 == 0",
+    "frame.number == 77 or frame.length > 100",
+    "frame.type == PublishConfirm xor frame.time_relative > 200ms",
+    "!(frame.sender == client) and frame.code != 3",
+    "finding or latency > 1ms",
+    'nats.subject contains "a"',
+    "rabbitmq_stream.publisher_id == 0",
+    'rabbitmq_stream.messages.data contains "m:1"',
+]
+
+
+def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
+    select, lines = compile_filter(text), SummaryLines()
+    dissector = Dissector(link_responses=False)
+    frames = dissector.frames(select.watch(open_capture([CAPTURES / name])))
+    return [lines.line(frame, select.clock.first_ns) for frame in frames if select.matches(frame)], dissector.totals
+
+
+@pytest.mark.parametrize("text", FILTERS)
+@pytest.mark.parametrize("name", [BASIC, NATS, "rabbitmq-stream/d_snap96.pcap"])
+def test_lines_and_totals(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiredecode.dissect.SHORT_RUN", 1)
+    select, lines = compile_filter(text), SummaryLines()
+    dissector = Dissector(link_responses=False, runs=True, facts=True, select=select)
+    shown: list[str] = []
+    for items in dissector.mixed(select.watch(open_capture([CAPTURES / name]))):
+        chosen = [item for item in items if not isinstance(item, Frame) or select.matches(item)]
+        shown += lines.mixed(chosen, select.clock.first_ns)
+    expected, totals = by_rows(name, text)
+    assert shown == expected
+    assert dissector.totals.frames == totals.frames
+    assert (dissector.totals.framed, dissector.totals.closes) == (totals.framed, True)
+    found = Dissector(link_responses=False, runs=True, select=(again := compile_filter(text)))
+    frames = found.frames(again.watch(open_capture([CAPTURES / name])))
+    plain = SummaryLines()
+    assert [plain.line(frame, again.clock.first_ns) for frame in frames if again.matches(frame)] == expected
