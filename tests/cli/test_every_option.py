@@ -243,8 +243,8 @@ def test_the_option_changes_what_comes_out(
 ) -> None:
     case = CASES[command][option]
     if isinstance(case, See):
-        path, _, name = case.test.partition("::")
-        names = {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
+        place, _, name = case.test.partition("::")
+        names = {node.name for node in ast.parse((ROOT / place).read_text()).body if isinstance(node, ast.FunctionDef)}
         assert name in names, f"{case.test} does not exist"
         return
     assert case.option.split()[0] == option
@@ -261,7 +261,7 @@ def test_the_option_changes_what_comes_out(
 
 
 def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "-i lo --hole-timeout 7 --max-buffer 9 --limit closed_seconds=3".split()
+    said = ["-i", "lo", "--hole-timeout", "7", "--max-buffer", "9", "--limit", "closed_seconds=3"]
     limits: list[Any] = []
     monkeypatch.setattr(sniff, "dissector", lambda *given: limits.append(given[3]))
     monkeypatch.setattr(sniff, "_open", lambda *_: None)

@@ -87,7 +87,7 @@ def plainly(tree: Tree, name: str, number: int) -> bool:
 
 def test_three_values_agree_with_full_evaluation() -> None:
     chance = random.Random(11)
-    for _ in range(300):
+    for _ in range(100):
         tree, name = grow(chance, 3), chance.choice(SOME)
         made = compile_filter(spell(tree))
         found = known(name, made.style(None))

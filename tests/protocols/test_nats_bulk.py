@@ -17,7 +17,8 @@ import pytest
 
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
-from wiredecode.bulk.kernel import PURE, view
+from wiredecode.bulk import PURE
+from wiredecode.bulk.kernel import view
 from wiredecode.bulk.run import Cut, Run
 from wiredecode.capture import open_capture
 from wiredecode.frame import NOTHING, OK, Frame

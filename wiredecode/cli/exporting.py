@@ -462,7 +462,11 @@ class Tables(Export):
             schema = pa.schema([rows.schema.field("frame"), *ready.schema], ready.schema.metadata)
             return pa.record_batch([rows.column("frame"), *ready.columns], schema=schema)
 
-        return several_modules().batches(self.job.jobs, session, self.job.decode_as, make, shape, self._warm)
+        modules = several_modules()
+        found: Iterator[pa.RecordBatch] = modules.batches(
+            self.job.jobs, session, self.job.decode_as, make, shape, self._warm
+        )
+        return found
 
     def _warm(self, packets: Iterator[PacketBatch]) -> None:
         for _ in self._reader(packets):

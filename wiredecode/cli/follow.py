@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -168,9 +169,14 @@ class Job:
         direct = self.wanted == Wanted(number) and self.display is None and not (self.shape == "raw" and self.side)
         if number is not None and direct:
             return Following(self, number, self.files).run()
-        source: list[str | BinaryIO] = [*self.files]
-        if "-" in self.files and sys.stdin is not None and not sys.stdin.isatty():
-            source = [_spooled() if name == "-" else name for name in self.files]
+        with ExitStack() as opened:
+            source: list[str | BinaryIO] = [*self.files]
+            if "-" in self.files and sys.stdin is not None and not sys.stdin.isatty():
+                source = [opened.enter_context(_spooled()) if name == "-" else name for name in self.files]
+            return self._choose(source)
+
+    def _choose(self, source: list[str | BinaryIO]) -> int:
+        """Find the connection in a first look, show it in a second one."""
         choice = Choice(self, source)
         code = choice.run()
         if choice.chosen is None:
@@ -183,7 +189,7 @@ class Job:
 
 def _spooled() -> BinaryIO:
     """Standard input, in a file: it is read twice, first to find the connection."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
     shutil.copyfileobj(sys.stdin.buffer, file)
     file.seek(0)
     return file

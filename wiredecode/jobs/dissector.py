@@ -20,6 +20,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.share import Share
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol
+from wiredecode.streams import Passed
 
 Int64s = npt.NDArray[np.int64]
 NONE = np.empty(0, np.int64)
@@ -51,6 +52,7 @@ class SharedDissector(Dissector):
 
     def parts(self, batches: Iterable[PacketBatch]) -> Iterator[tuple[Iterable[Frame | Run], int]]:
         """What becomes ready, and up to which frame number all is out then; take all of one before the next."""
+        self._mixing = True
         error: CaptureError | None = None
         try:
             for batch in batches:
@@ -96,7 +98,7 @@ class SharedDissector(Dissector):
         ready, first = ready_columns(items)
         self._peers.tell(Told(watermark, firsts, ready, first, *self._weights(items)))
 
-    def _weights(self, items: list[Frame | Run]) -> tuple[Int64s, Int64s]:
+    def _weights(self, items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
         if not self.link_responses:
             return NONE, NONE
         frames = [item for item in items if isinstance(item, Frame)]
