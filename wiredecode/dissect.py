@@ -72,6 +72,27 @@ class Totals:
         return self.captured == accounted + sum(self.other.values())
 
 
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """How a dissector wants frames; see there."""
+
+    runs: bool
+    facts: bool
+    """For summaries."""
+    columns: bool
+    """For the table of frames."""
+    alone: bool
+    """Frames of connections that know of each other are wanted in order: no runs there."""
+    selected: bool
+    """Most will be left out."""
+
+    def runs_of(self, protocol: Protocol) -> bool:
+        """Whether frames of a protocol may come in runs."""
+        if self.alone and type(protocol).new_session is not Protocol.new_session:
+            return False
+        return self.runs and (protocol.facts_pay or not self.facts)
+
+
 class Dialogue:
     """One connection on its way: first its protocol is looked for, then both directions are cut into frames."""
 
@@ -81,13 +102,10 @@ class Dialogue:
         candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
         out: list[Frame | Run | Passed],
-        runs: bool,
-        facts: bool,
-        alone: bool,
-        selected: bool,
+        wanted: Wanted,
         tally: Callable[[Conversation, str, int, bytes, list[int]], bool] | None,
     ) -> None:
-        self.connection, self.out, self.runs, self.facts = connection, out, runs, facts
+        self.connection, self.out, self.wanted = connection, out, wanted
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.streams: tuple[Stream, Stream] | None = None
         self.protocol: Protocol | None = None
@@ -100,8 +118,6 @@ class Dialogue:
         """No frame of it will be shown."""
         self.tally = tally
         """Counts frames that need not be made, if nothing of it will be shown."""
-        self.alone, self.selected = alone, selected
-        """Runs only where the order among frames of different connections does not matter; or where few are shown."""
         forced = self.identifier.forced()
         if forced is not None:
             self._begin(forced)
@@ -175,16 +191,10 @@ class Dialogue:
                 break
             frame.ready = known.ready
         counted = self.tally is not None and type(self.conversation).tally is not Conversation.tally
-        pays = known.protocol.facts_pay or not self.facts
-        if (
-            self.runs
-            and pays
-            and not counted
-            and (not self.alone or type(known.protocol).new_session is Protocol.new_session)
-        ):
+        if self.wanted.runs_of(known.protocol) and not counted:
             first.bulk = second.bulk = known.protocol.bulk()
-            first.facts = second.facts = self.facts
-            if self.selected:
+            first.facts = second.facts = self.wanted.facts or self.wanted.columns
+            if self.wanted.selected:
                 first.shortest = second.shortest = SHORT_RUN
 
     def _dismiss(self) -> None:
@@ -355,11 +365,11 @@ class Dissector:
             dialogue = self._dialogues.get(connection)
             if dialogue is None:
                 candidates = self._candidates.order(connection)
-                how = self._decode_as, self._pending, self.runs, self.facts or self.columns
+                selected = self.select is not None
+                wanted = Wanted(self.runs, self.facts, self.columns, alone=not self._mixing, selected=selected)
                 unseen = self.runs and self.select is not None and self.select.excluded(connection)
                 tally = self._tally if unseen else None
-                selected = self.select is not None
-                dialogue = Dialogue(connection, candidates, *how, not self._mixing, selected, tally)
+                dialogue = Dialogue(connection, candidates, self._decode_as, self._pending, wanted, tally)
                 self._dialogues[connection] = dialogue
             if dialogue.identifier is not None:
                 unknown.setdefault(dialogue, []).append(event)

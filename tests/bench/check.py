@@ -25,7 +25,9 @@ def examine(name: str, folder: Path, megabytes: float = MEGABYTES) -> dict[str, 
     """What was made, what was found in it, and whether that is the same."""
     made = make(name, megabytes, folder)
     messages = Messages()
-    dissector = Dissector(style=Style(bytes.hex), messages=messages)
+    for _ in Dissector(link_responses=False, messages=messages).frames(open_capture([str(made["path"])])):
+        pass
+    dissector = Dissector(style=Style(bytes.hex))
     frames = findings = doubtful = 0
     protocols = set()
     for frame in dissector.frames(open_capture([str(made["path"])])):

@@ -86,7 +86,9 @@ def test_arrow_files_and_streams_are_read_back_as_they_were(compression: str | N
 def test_row_groups_are_filled_across_batches() -> None:
     found = pq.ParquetFile(io.BytesIO(written("parquet", [BATCH] * 5, row_group=4)))
     assert [found.metadata.row_group(index).num_rows for index in range(found.num_row_groups)] == [4, 4, 2]
-    assert found.read().to_pylist() == pa.Table.from_batches([BATCH] * 5).to_pylist()
+    plain = pa.Table.from_batches([BATCH] * 5).cast(found.schema_arrow)
+    assert plain.schema.field("code").type == pa.string()  # whatever way it came
+    assert found.read().equals(plain)
     assert found.metadata.row_group(0).column(1).compression == "ZSTD"
 
 
@@ -136,7 +138,7 @@ def test_partitions_read_back_as_a_dataset_are_the_rows(
     assert (writer.files > 10) == (most_open == 1)
     kind = ds.partitioning(pa.schema([("topic", pa.string()), ("good", pa.bool_())]), flavor="hive")
     found = ds.dataset(tmp_path / "lake", partitioning=kind).to_table().sort_by("row")
-    assert found.select(KEYS.names).to_pylist() == pa.Table.from_batches(batches).to_pylist()
+    assert found.select(KEYS.names).equals(pa.Table.from_batches(batches))
 
 
 def test_hours_are_of_utc(tmp_path: Path) -> None:
