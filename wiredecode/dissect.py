@@ -478,7 +478,7 @@ class Dissector:
         shown = None if self.select is None or noted else self._shown(run, conversation, self.select)
         whole = not noted and (self.select is None or shown is not None)
         passed = shown is not None and not shown.any() and conversation.skip_run(run)
-        if not passed and not (whole and conversation.take(run, self.messages)):
+        if not passed and not (whole and run.bulk.take(conversation, run, self.messages)):
             for frame in run.frames():  # frames of a run hand nothing on
                 if self.select is None or not self._pass_over(frame, frame.number):
                     self._decode(frame, frame.number)
@@ -493,9 +493,9 @@ class Dissector:
                 return
             run = run.chosen(shown)
         if self.facts:
-            run.facts = conversation.facts(run)
+            run.facts = run.bulk.facts(conversation, run)
         if self.columns:
-            run.layers = conversation.run_layers(run)
+            run.layers = run.bulk.layers(conversation, run)
         yield run
 
     def _tally(self, conversation: Conversation, protocol: str, side: int, data: bytes, starts: list[int]) -> bool:

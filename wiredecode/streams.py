@@ -288,10 +288,8 @@ class Stream:
                 first,
                 last,
                 np.array(pieces.packet),
-                protocol=self.protocol.name,
-                types=self.bulk.types,
-                codes=self.bulk.codes,
-                protocols=self.bulk.protocols,
+                self.bulk,
+                self.protocol.name,
             )
         )
         self.framed += int(stops[-1] - starts[0])

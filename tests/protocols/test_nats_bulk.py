@@ -271,7 +271,7 @@ def play(
                 high += 1
             if high - low >= (least or 0):
                 run = run_of(conversation, part, base, cut, low, high, number)
-                if conversation.take(run, out):
+                if bulk.take(conversation, run, out):
                     outcome.runs.append(run)
                     number, low = number + high - low, high
                     continue
@@ -293,7 +293,8 @@ def run_of(conversation: NatsConversation, part: Part, base: int, cut: Cut, low:
     numbers = np.arange(number + 1, number + 1 + high - low)
     columns = {name: column[low:high] for name, column in cut.parts.items()}
     where = (conversation.connection, part.side, part.data, base, cut.starts[low:high], cut.starts[low + 1 : high + 1])
-    return Run(*where, cut.kinds[low:high], columns, numbers, numbers, numbers, numbers, numbers, numbers, numbers)
+    pieces = (numbers,) * 6
+    return Run(*where, cut.kinds[low:high], columns, *pieces, bulk.NatsBulk(), "nats", numbers)
 
 
 NAMES = ("topic", "partition", "key", "offset", "sequence", "timestamp", "headers", "body")
@@ -446,9 +447,9 @@ def test_bytes_before_a_run_were_lost() -> None:
     conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
     conversation.verbose = None
     run = run_of(conversation, parts[-1], 10, bulk.cut_by_kernel(PLAIN["PUB"]), 0, 1, 0)
-    assert not conversation.take(run, None)
+    assert not bulk.take(conversation, run, None)
     conversation.sides[0].reached = 10
-    assert conversation.take(run, None)
+    assert bulk.take(conversation, run, None)
     assert conversation.sides[0].reached == 10 + len(PLAIN["PUB"])
 
 
@@ -456,7 +457,9 @@ def test_roles_are_learnt_from_the_first_of_a_run() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
         conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
-        assert conversation.take(run_of(conversation, Part(1, side, raw), 0, bulk.cut_by_kernel(raw), 0, 1, 0), None)
+        assert bulk.take(
+            conversation, run_of(conversation, Part(1, side, raw), 0, bulk.cut_by_kernel(raw), 0, 1, 0), None
+        )
         assert conversation.client == client
 
 

@@ -15,6 +15,7 @@ from wiredecode.net.types import Connection
 
 if TYPE_CHECKING:
     from wiredecode.layer import Layer
+    from wiredecode.message import Messages
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -91,6 +92,9 @@ class Run:
     """... and of the last."""
     packet: Int64s
     """Packet numbers of the pieces of the buffer."""
+    bulk: Bulk
+    """What found the run, and reads it."""
+    protocol: str
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
@@ -99,13 +103,21 @@ class Run:
     layers: list[RunLayer] = field(default_factory=list)
     """The same for tables of frames."""
     dialect: str | None = None
-    protocol: str = ""
-    types: tuple[str, ...] = ()
-    """Type by kind."""
-    codes: tuple[int | None, ...] = ()
-    """Wire code by kind."""
-    protocols: tuple[str, ...] = ()
-    """Protocol by kind; empty: the same for all."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Type by kind."""
+        return self.bulk.types
+
+    @property
+    def codes(self) -> tuple[int | None, ...]:
+        """Wire code by kind; empty: there is none."""
+        return self.bulk.codes
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Protocol by kind; empty: the same for all."""
+        return self.bulk.protocols
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -160,8 +172,8 @@ class Run:
 class Bulk(ABC):
     """How a protocol reads many frames at a time. Stateless; ``Protocol.bulk`` holds it, if there is one.
 
-    Whatever is not plain is left to the row decoder, by a kind of 0 or by a :meth:`Conversation.take` that answers no:
-    so both ways agree, and only what is common needs to be fast.
+    Whatever is not plain is left to the row decoder, by a kind of 0 or by a :meth:`take` that answers no: so both ways
+    agree, and only what is common needs to be fast.
     """
 
     types: ClassVar[tuple[str, ...]] = ()
@@ -169,8 +181,8 @@ class Bulk(ABC):
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_facts: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`Conversation.facts` and :meth:`Conversation.run_layers` know: when one of these is asked for,
-    no others come in runs."""
+    """Kinds that :meth:`layers` knows, and :meth:`facts` where ``Protocol.facts_pay``: when one of these is asked for, no
+    others come in runs."""
     protocols: ClassVar[tuple[str, ...]] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 
@@ -187,3 +199,20 @@ class Bulk(ABC):
         It may stop before a frame that it cannot judge, at any place where ``Protocol.split`` would also cut: what is
         left is given to that.
         """
+
+    @abstractmethod
+    def take(self, conversation: Any, run: Run, out: Messages | None) -> bool:
+        """Decode a run as the :class:`Conversation` of its connection would its frames, one after another.
+
+        True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in
+        ``out``. Without ``out`` none of them is a request or a response either. False: nothing was done, they must be
+        decoded one by one.
+        """
+
+    def facts(self, conversation: Any, run: Run) -> list[RunFacts]:
+        """What summaries tell of a run that was just taken; see :attr:`with_facts`."""
+        return []
+
+    def layers(self, conversation: Any, run: Run) -> list[RunLayer]:
+        """How frames of a run that was just taken are read as columns; see :attr:`with_facts`."""
+        return []

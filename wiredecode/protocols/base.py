@@ -16,7 +16,7 @@ from wiredecode.frame import Frame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wiredecode.bulk.run import Bulk, Run, RunFacts, RunLayer
+    from wiredecode.bulk.run import Bulk, Run
     from wiredecode.layer import Layer, Style
     from wiredecode.message import Messages
     from wiredecode.net.types import Connection
@@ -158,28 +158,12 @@ class Conversation(ABC):
         return None
 
     def skip_run(self, run: Run) -> bool:
-        """The same of all frames of a run, in place of :meth:`take`."""
+        """The same of all frames of a run, in place of :meth:`Bulk.take`."""
         return False
 
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return
-
-    def take(self, run: Run, out: Messages | None) -> bool:
-        """Decode a run (see :meth:`Protocol.bulk`) as :meth:`decode` would its frames, one after another.
-
-        True: done; the state is as if they had been decoded, none of them has a finding, a request or a response, and
-        their messages are in ``out``. False: nothing was done, they must be decoded one by one.
-        """
-        return False
-
-    def facts(self, run: Run) -> list[RunFacts]:
-        """What summaries tell of a run that was just taken; see :attr:`Bulk.with_facts`."""
-        return []
-
-    def run_layers(self, run: Run) -> list[RunLayer]:
-        """How frames of a run that was just taken are read as columns; see :attr:`Bulk.with_facts`."""
-        return []
 
     def sender(self, frame: Frame | Run) -> str | None:
         """``"client"`` or ``"server"``; None while nothing tells."""

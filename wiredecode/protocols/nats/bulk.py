@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.bulk.kernel import COMPILED, Scratch, view
-from wiredecode.bulk.run import Bulk, Cut, Int64s, Run, UInt8s
+from wiredecode.bulk.run import Bulk, Cut, Int64s, Run, RunFacts, RunLayer, UInt8s
 from wiredecode.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices, Valid
 from wiredecode.protocols.liftbridge.kernels import (
     CORRELATION,
@@ -67,6 +67,19 @@ class NatsBulk(Bulk):
     def cut(self, data: bytes) -> Cut:
         return cut_by_kernel(data) if COMPILED else cut_in_python(data)
 
+    def take(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
+        return take(conversation, run, out)
+
+    def facts(self, conversation: NatsConversation, run: Run) -> list[RunFacts]:
+        from wiredecode.protocols.nats.lines import facts
+
+        return facts(conversation, run)
+
+    def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:
+        from wiredecode.protocols.nats.lines import run_layers
+
+        return run_layers(conversation, run)
+
 
 def cut_by_kernel(data: bytes) -> Cut:
     """All plain operations."""
@@ -105,7 +118,7 @@ NOT_PLAIN = (0,) * (1 + COLUMNS)
 
 
 def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
-    """See :meth:`Conversation.take`."""
+    """See :meth:`Bulk.take`."""
     said, at = conversation.sides[run.side], run.parts[AT]
     if run.base + run.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
         return False

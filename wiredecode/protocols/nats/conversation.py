@@ -23,7 +23,6 @@ from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_
 from wiredecode.protocols.reading import Plan
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run, RunFacts, RunLayer
     from wiredecode.message import Messages
     from wiredecode.protocols.nats.protocol import Nats
 
@@ -143,21 +142,6 @@ class NatsConversation(Conversation):
         from wiredecode.protocols.nats.messages import add_messages
 
         add_messages(frame, out)
-
-    def take(self, run: Run, out: Messages | None) -> bool:
-        from wiredecode.protocols.nats.bulk import take
-
-        return take(self, run, out)
-
-    def facts(self, run: Run) -> list[RunFacts]:
-        from wiredecode.protocols.nats.lines import facts
-
-        return facts(self, run)
-
-    def run_layers(self, run: Run) -> list[RunLayer]:
-        from wiredecode.protocols.nats.lines import run_layers
-
-        return run_layers(self, run)
 
     def _lost(self, frame: Frame, said: Side) -> None:
         """Bytes before or of this frame were not captured: what counts on all of them cannot go on."""

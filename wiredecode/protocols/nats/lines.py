@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def facts(conversation: NatsConversation, run: Run) -> list[RunFacts]:
-    """See :meth:`Conversation.facts`."""
+    """See :meth:`Bulk.facts`."""
     told = []
     for kind, layer in ((PUB, Pub), (MSG, Msg)):
         rows = np.flatnonzero(run.kinds == kind)
@@ -37,7 +37,7 @@ def facts(conversation: NatsConversation, run: Run) -> list[RunFacts]:
 
 
 def run_layers(conversation: NatsConversation, run: Run) -> list[RunLayer]:
-    """See :meth:`Conversation.run_layers`."""
+    """See :meth:`Bulk.layers`."""
     told = []
     for kind, layer in ((PUB, Pub), (MSG, Msg)):
         rows = np.flatnonzero(run.kinds == kind)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.bulk.kernel import Scratch, kernel, view
-from wiredecode.bulk.run import Bulk, Cut, Run, RunFacts, RunLayer, UInt8s
+from wiredecode.bulk.run import Bulk, Cut, Run, RunLayer, UInt8s
 from wiredecode.layer import Layer
 from wiredecode.message import DELIVER, PUBLISH, Coded, Column, Slices, from_milliseconds
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2, Publish, PublishConfirm
@@ -131,9 +131,25 @@ class RabbitMQBulk(Bulk):
         n = cut_frames(view(data), starts, kinds, counts)
         return Cut(starts[: n + 1].copy(), kinds[:n].copy(), {"count": counts[:n].copy()})
 
+    def take(self, conversation: RabbitMQConversation, run: Run, out: Messages | None) -> bool:
+        return take(conversation, run, out)
+
+    def layers(self, conversation: RabbitMQConversation, run: Run) -> list[RunLayer]:
+        told = []
+        ids = np.frombuffer(run.buffer, np.uint8)[run.starts + 8]
+        for kind, (layer, bindings) in READ_AS.items():
+            rows = np.flatnonzero(run.kinds == kind)
+            if len(rows):
+                table = getattr(conversation, bindings).table
+                numbers, codes = np.unique(ids[rows], return_inverse=True)
+                checked = {"crc_status": "good"} if kind >= DELIVER_KIND else {}
+                generated = [{**table[number].generated, **checked} for number in numbers.tolist()]
+                told.append(RunLayer(layer, rows, codes, generated))
+        return told
+
 
 def take(conversation: RabbitMQConversation, run: Run, out: Messages | None) -> bool:
-    """See :meth:`Conversation.take`. What begins a stream may be a PROXY header: it is left to the row decoder."""
+    """See :meth:`Bulk.take`. What begins a stream may be a PROXY header: it is left to the row decoder."""
     if conversation.client is None or not run.base + int(run.starts[0]):
         return False
     published = run.kinds == PUBLISH_KIND
@@ -202,50 +218,10 @@ def add_messages(run: Run, ids: UInt8s, streams: dict[int, str], out: Messages) 
     out.add_run(run, rows, index=index, operation=DELIVER, topic=topic, body=body, **columns)
 
 
-def facts(conversation: RabbitMQConversation, run: Run) -> list[RunFacts]:
-    """See :meth:`Conversation.facts`."""
-    told = []
-    ids = np.frombuffer(run.buffer, np.uint8)[run.starts + 8]
-    for kind, (layer, number, bindings) in READ_AS.items():
-        rows = np.flatnonzero(run.kinds == kind)
-        if len(rows):
-            table = getattr(conversation, bindings).table
-            generated = [table[each].generated for each in ids[rows].tolist()]
-            columns = {number: ids[rows].tolist(), **counts_of(run, kind, rows)}
-            told.append(RunFacts(layer, rows, columns, generated))
-    return told
-
-
-def run_layers(conversation: RabbitMQConversation, run: Run) -> list[RunLayer]:
-    """See :meth:`Conversation.run_layers`."""
-    told = []
-    ids = np.frombuffer(run.buffer, np.uint8)[run.starts + 8]
-    for kind, (layer, _, bindings) in READ_AS.items():
-        rows = np.flatnonzero(run.kinds == kind)
-        if len(rows):
-            table = getattr(conversation, bindings).table
-            numbers, codes = np.unique(ids[rows], return_inverse=True)
-            checked = {"crc_status": "good"} if kind >= DELIVER_KIND else {}
-            generated = [{**table[number].generated, **checked} for number in numbers.tolist()]
-            told.append(RunLayer(layer, rows, codes, generated))
-    return told
-
-
-def counts_of(run: Run, kind: int, rows: Int64s) -> dict[str, list[int]]:
-    counts = run.parts["count"][rows].tolist()
-    if kind == PUBLISH_KIND:
-        return {"messages": counts}
-    if kind == CONFIRM_KIND:
-        return {"publishing_ids": ((run.stops - run.starts)[rows] // 8 - 1).tolist()}
-    chunks = chunks_of(run)[rows].tolist()
-    ids = [int.from_bytes(run.buffer[chunk + 24 : chunk + 32], "big") for chunk in chunks]
-    return {"chunk.chunk_id": ids, "chunk.num_entries": counts, "chunk.num_records": counts}
-
-
-READ_AS: dict[int, tuple[type[Layer], str, str]] = {
-    PUBLISH_KIND: (Publish, "publisher_id", "publishers"),
-    CONFIRM_KIND: (PublishConfirm, "publisher_id", "publishers"),
-    DELIVER_KIND: (Deliver, "subscription_id", "subscriptions"),
-    DELIVER_V2_KIND: (DeliverV2, "subscription_id", "subscriptions"),
+READ_AS: dict[int, tuple[type[Layer], str]] = {
+    PUBLISH_KIND: (Publish, "publishers"),
+    CONFIRM_KIND: (PublishConfirm, "publishers"),
+    DELIVER_KIND: (Deliver, "subscriptions"),
+    DELIVER_V2_KIND: (DeliverV2, "subscriptions"),
 }
-"""Layer of each kind, its field with an id, and what knows the streams of these ids."""
+"""Layer of each kind, and what knows the streams of its ids."""

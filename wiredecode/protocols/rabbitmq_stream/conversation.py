@@ -22,7 +22,7 @@ from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run, RunFacts, RunLayer
+    from wiredecode.bulk.run import Run
     from wiredecode.message import Messages
 
 NAME = "rabbitmq_stream"
@@ -178,21 +178,6 @@ class RabbitMQConversation(Conversation):
         from wiredecode.protocols.rabbitmq_stream.messages import add_messages
 
         add_messages(frame, out)
-
-    def take(self, run: Run, out: Messages | None) -> bool:
-        from wiredecode.protocols.rabbitmq_stream.bulk import take
-
-        return take(self, run, out)
-
-    def facts(self, run: Run) -> list[RunFacts]:
-        from wiredecode.protocols.rabbitmq_stream.bulk import facts
-
-        return facts(self, run)
-
-    def run_layers(self, run: Run) -> list[RunLayer]:
-        from wiredecode.protocols.rabbitmq_stream.bulk import run_layers
-
-        return run_layers(self, run)
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
