@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,12 @@ settings.register_profile("wiredecode", derandomize=True, deadline=None, databas
 settings.load_profile("wiredecode")
 
 CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+def pytest_unconfigure() -> None:
+    """Commands that ran in this process have frozen what they imported; DuckDB takes that for a leak, and says so."""
+    gc.unfreeze()
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -181,8 +181,8 @@ class Bulk(ABC):
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_facts: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`layers` knows, and :meth:`facts` where ``Protocol.facts_pay``: when one of these is asked for, no
-    others come in runs."""
+    """Kinds that :meth:`layers` knows, and :meth:`facts` where ``Protocol.facts_pay``: when one of these is asked for,
+    no others come in runs."""
     protocols: ClassVar[tuple[str, ...]] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 
