@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from wiredecode.cli import DEBUG, command_line
+from wiredecode.cli.app import DEBUG, command_line
 
 PAGE = Path(__file__).parent / "wiredecode.1"
 EXIT_CODES = (

@@ -17,7 +17,8 @@ from tests.view.frames import CLIENT, HANDSHAKE
 from tests.view.frames import write as write_capture
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.live.sniffer import Counts
-from wiredecode.cli import command_line, sniff
+from wiredecode.cli import sniff
+from wiredecode.cli.app import command_line
 from wiredecode.protocols.rabbitmq_stream import layers
 
 ROOT = Path(__file__).parent.parent.parent

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 from tests.docs.test_reference import script
-from wiredecode.cli import command_line
+from wiredecode.cli.app import command_line
 
 MAN = script("make_man")
 

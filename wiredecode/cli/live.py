@@ -157,6 +157,5 @@ class _Ending:
             signal.signal(number, handler)
 
     def _signal(self, _number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self.__exit__()
         self._stop()

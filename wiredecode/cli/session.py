@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
+from wiredecode.cli import interrupt
 from wiredecode.cli.options import Moment
 from wiredecode.cli.output import Output, complain, say
 
@@ -101,6 +102,7 @@ class Session:
         except CaptureError as error:
             failure = error
         except KeyboardInterrupt:
+            interrupt.arrived()
             interrupted = True
         finally:
             if self._progress is not None:
@@ -143,7 +145,8 @@ class Session:
                 continue
             yield frame
             shown += 1
-            self.stopped = shown == self.count
+            if shown == self.count:
+                self.stopped = True
 
     def within(self, time_ns: int) -> bool:
         start, end = self.span()
@@ -162,14 +165,19 @@ class Session:
                 first, self.first_ns = False, int(batch.time_ns[0])
                 if self.display is not None:
                     self.display.clock.first_ns = self.first_ns
-            if self.end is not None and len(batch):
-                self.stopped = int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
+            if self._is_past_end(batch):
+                self.stopped = True  # never back to False: an interrupt sets it, too
             if not self.stopped:
                 yield batch
             if self.stopped:
                 return
             self.output.flush()
             self.advance(self.capture.bytes_read)
+
+    def _is_past_end(self, batch: PacketBatch) -> bool:
+        if self.end is None or not len(batch):
+            return False
+        return int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
 
     def advance(self, bytes_read: int) -> None:
         """Progress on standard error, for longer work whose output goes elsewhere."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import recv_handle
 
 import numpy as np
 import numpy.typing as npt
@@ -48,9 +52,10 @@ class Source:
             self.done, self.complete = told, END
             return told
         self.complete = told.complete
-        data = self.pipe.recv_bytes()
-        if data:
-            self.rows += pa.ipc.open_stream(data)
+        if told.has_rows:
+            self.rows += pa.ipc.open_stream(pa.py_buffer(mapped(recv_handle(self.pipe))))
+        with suppress(BrokenPipeError, ConnectionResetError):  # it may have been the last, and the process gone
+            self.pipe.send_bytes(b"")
         return told
 
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
@@ -64,6 +69,14 @@ class Source:
                     yield batch.slice(0, count)
                 return
             yield self.rows.popleft()
+
+
+def mapped(handle: int) -> mmap.mmap:
+    """A file in memory, which stays as long as somebody has its rows."""
+    try:
+        return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(handle)
 
 
 def numbers(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -132,7 +145,7 @@ def merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def start(count: int, work: Work) -> list[Source]:
     """Start the processes. They share what has been imported: memory is copied when it is written to."""
     between = pipes(count)
-    own = [multiprocessing.Pipe(duplex=False) for _ in range(count)]
+    own = [multiprocessing.Pipe() for _ in range(count)]  # sockets: files can be handed over
     context = multiprocessing.get_context("fork")
 
     def child(index: int) -> None:

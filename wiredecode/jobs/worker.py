@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
+from typing import IO
 
 import pyarrow as pa
 
@@ -20,15 +24,18 @@ from wiredecode.jobs.rows import Rows
 
 GONE = 3
 """Exit code of a process that ended because another had."""
+MAX_UNTAKEN = 3
+"""Files of rows that wait to be taken; a process that has so many waits."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """Goes before the bytes of a record batch stream."""
+    """Goes before the file that holds a record batch stream, if there are rows."""
 
     complete: int
     """All rows of frames up to that number have been sent with it, or before."""
     bytes_read: int
+    has_rows: bool
 
 
 @dataclass(slots=True)
@@ -54,6 +61,7 @@ class Worker:
 
     def __init__(self, pipe: Connection, shape: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
         self._pipe, self._shape = pipe, shape
+        self._untaken = 0
 
     def run(
         self, dissector: SharedDissector, rows: Rows, batches: Iterator[PacketBatch], read: Callable[[], int]
@@ -78,13 +86,25 @@ class Worker:
             rows = self._shape(batch)
             if len(rows):
                 shaped.append(rows)
-        sink = pa.BufferOutputStream()
+        if self._untaken == MAX_UNTAKEN:
+            self._pipe.recv_bytes()
+            self._untaken -= 1
+        self._pipe.send(Sent(complete, read, bool(shaped)))
+        self._untaken += 1
         if shaped:
-            with pa.ipc.new_stream(sink, shaped[0].schema) as writer:
-                for rows in shaped:
-                    writer.write_batch(rows)
-        self._pipe.send(Sent(complete, read))
-        self._pipe.send_bytes(sink.getvalue())
+            with memory_file() as file:
+                with pa.ipc.new_stream(file, shaped[0].schema) as writer:
+                    for rows in shaped:
+                        writer.write_batch(rows)
+                file.flush()
+                send_handle(self._pipe, file.fileno(), None)
+
+
+def memory_file() -> IO[bytes]:
+    """A file that is gone when nobody has it open any more, in memory where the system can do that."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("rows"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def quiet(work: Callable[[], Done], pipe: Connection) -> int:
@@ -96,7 +116,7 @@ def quiet(work: Callable[[], Done], pipe: Connection) -> int:
             pipe.send(work())
         except Unsplittable as error:
             pipe.send(Failed(str(error), unsplittable=True))
-        except (Gone, BrokenPipeError):
+        except (Gone, BrokenPipeError, EOFError):
             return GONE
         except Exception as error:  # a bug, which the one that started all tells as its own
             pipe.send(Failed(f"{type(error).__name__}: {error}", unsplittable=False))

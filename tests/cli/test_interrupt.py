@@ -1,0 +1,79 @@
+"""Ctrl-C at any moment: exit code 130, and never a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "wiredecode"]
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+
+@pytest.mark.parametrize("module", ["typer", "wiredecode.cli.options", "numpy", "scapy", "wiredecode.dissect"])
+def test_an_interrupt_during_an_import(module: str) -> None:
+    """Even where the import makes something else of it, as C extensions do."""
+    code = f"""
+import signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ImportError("lost")
+sys.meta_path.insert(0, Finder())
+sys.argv[1:] = ["pcap", "-", "--summary"]
+from wiredecode.cli import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert done.returncode == 130
+    assert b"Traceback" not in done.stderr
+    assert done.stderr.count(b"\n") <= 1
+
+
+def test_an_interrupt_that_was_swallowed_comes_again(captures: Path) -> None:
+    code = """
+import signal, sys
+from wiredecode.cli import interrupt
+interrupt.AGAIN_SECONDS = 0.05
+interrupt.begin()
+class Loses:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+try:
+    Loses()
+    signal.pause()
+    signal.pause()
+except KeyboardInterrupt:
+    interrupt.arrived()
+    print("arrived")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=False)
+    assert (done.stdout, done.stderr) == ("arrived\n", "")
+
+
+@pytest.mark.parametrize("words", [("pcap", "-", "--summary"), ("follow", "-", "-n", "1")], ids=["pcap", "follow"])
+@pytest.mark.parametrize("seconds", [0.0, 0.004, 0.02])
+def test_an_interrupt_soon_after_the_first_line(captures: Path, words: tuple[str, ...], seconds: float) -> None:
+    data = (captures / "rabbitmq-stream" / "c43_basic.pcap").read_bytes()
+    with subprocess.Popen([*COMMAND, *words], **PIPES) as process:  # type: ignore[call-overload]
+        watch = threading.Timer(10, process.kill)
+        watch.start()
+        process.stdin.write(data)
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        code = process.wait()
+        errors = process.stderr.read()
+        watch.cancel()
+        process.stdin.close()
+    assert code == 130
+    assert b"Traceback" not in errors

@@ -1,0 +1,151 @@
+"""The tree of commands, and what becomes of their failures."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli.completion import answer_bash, asked_by_bash
+from wiredecode.cli.help import Command
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import Closed, abandon, complain
+from wiredecode.view.escape import escape
+
+OK, USAGE, BUG = 0, 2, 70
+"""Exit codes besides 1: worked, but found what it was asked to look for."""
+DEBUG = "WIREDECODE_DEBUG"
+"""Environment variable: show the traceback of a failure."""
+
+EXAMPLES = """\b
+Examples:
+  wiredecode pcap capture.pcap                       trees
+  wiredecode pcap capture.pcap --summary             one line per frame
+  wiredecode pcap capture.pcap --json | jq .type     records
+  wiredecode fields rabbitmq_stream.chunk            what is in a chunk
+"""
+
+app = typer.Typer(
+    name="wiredecode",
+    help="Decode what clients and streaming brokers say to each other, from packet captures.",
+    epilog=EXAMPLES,
+    rich_markup_mode=None,  # plain help: a third faster to show, and [brackets] stay
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("wiredecode")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        typer.echo(f"wiredecode {number}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Decode what clients and streaming brokers say to each other, from packet captures."""
+
+
+def _register() -> None:
+    from wiredecode.cli import export, fields, follow, interfaces, pcap, protocols, sniff, sql
+
+    command = partial(app.command, cls=Command)
+    command(
+        "pcap", short_help="Decode captures: trees, lines or JSON records.", no_args_is_help=True, epilog=pcap.EXAMPLES
+    )(pcap.pcap)
+    command(
+        "sniff",
+        short_help="Decode what passes an interface, live.",
+        no_args_is_help=True,
+        epilog=sniff.EXAMPLES,
+    )(sniff.sniff)
+    command("interfaces", short_help="Where sniff can listen.", epilog=interfaces.EXAMPLES)(interfaces.interfaces)
+    command("follow", short_help="One connection as a dialogue.", no_args_is_help=True, epilog=follow.EXAMPLES)(
+        follow.follow
+    )
+    command(
+        "export",
+        short_help="Write files for other programs: Parquet, Arrow, CSV, JSON.",
+        no_args_is_help=True,
+        epilog=export.EXAMPLES,
+    )(export.export)
+    command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
+    command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
+    command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
+
+
+_register()
+
+
+def command_line() -> Any:
+    """click's tree of commands: for the man page, and for tests that go through every option."""
+    return typer.main.get_command(app)
+
+
+def run(words: list[str]) -> int:
+    """Run the command line; return the exit code. Never a traceback, unless asked for."""
+    gc.disable()  # until a command has imported what it needs
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
+    try:
+        command = partial(command_line(), words, prog_name="wiredecode", standalone_mode=False)
+        code = answer_bash(command) if asked_by_bash() else command()
+        sys.stdout.flush()
+    except UsageError as error:
+        return _usage(error)
+    except SystemExit as end:  # completion was installed, shown or answered
+        return int(end.code or 0)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except (Closed, BrokenPipeError):
+        abandon(sys.stdout)
+        return OK
+    except OSError as error:
+        abandon(sys.stdout)
+        if error.filename is None and error.strerror:
+            complain(f"cannot write: {error.strerror}")
+        else:
+            complain(escape(str(error)))
+        return USAGE
+    except Exception as error:
+        return INTERRUPTED if interrupt.came() else _bug(error, words)
+    finally:
+        gc.enable()
+    return code or OK
+
+
+def _usage(error: Exception) -> int:
+    """A wrong command line: one line, unless it is empty and help is due."""
+    text = getattr(error, "format_message", lambda: str(error))()
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(text, err=True)
+        return USAGE
+    command = context.command_path if context is not None else "wiredecode"
+    complain(f"{escape(' '.join(text.split())).rstrip('.')} (see {command} --help)")
+    return USAGE
+
+
+def _bug(error: Exception, words: list[str]) -> int:
+    if os.environ.get(DEBUG) or "-v" in words or "--verbose" in words:
+        import traceback
+
+        traceback.print_exc()
+    what = escape(f"{type(error).__name__}: {error}")
+    complain(f"internal error: {what}; please report it, with the output of the same command and -v")
+    return BUG

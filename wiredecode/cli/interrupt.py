@@ -1,0 +1,67 @@
+"""Ctrl-C at any moment.
+
+Python raises KeyboardInterrupt wherever it is just then. Destructors, callbacks and some imports lose what is raised in
+them, so it is raised again until it has arrived.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+AGAIN_SECONDS = 1.0
+
+_came = False
+
+
+def begin() -> None:
+    """From now on SIGINT raises KeyboardInterrupt, again after a while until :func:`arrived` is called."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return  # ignored, as under nohup: it stays so
+    signal.signal(signal.SIGINT, _raise)
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _raise)
+    sys.unraisablehook = _unraisable
+
+
+def arrived() -> None:
+    """The interrupt is being dealt with: it is not raised again."""
+    if _came and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def came() -> bool:
+    """Whether an interrupt was raised."""
+    return _came
+
+
+def end() -> None:
+    """The work is done: what comes now does not change the exit code."""
+    if signal.getsignal(signal.SIGINT) is _raise:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    arrived()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once: modules whose import was interrupted could complain at its end, or wait for ever."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
+
+
+def _raise(_number: int, _frame: FrameType | None) -> None:
+    global _came
+    _came = True
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+    raise KeyboardInterrupt
+
+
+def _unraisable(lost: sys.UnraisableHookArgs) -> None:
+    if not _came:  # else it is the interrupt, which comes again
+        sys.__unraisablehook__(lost)
