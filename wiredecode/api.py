@@ -28,6 +28,7 @@ Item = TypeVar("Item")
 FRAMES, MESSAGES, PACKETS = "frames", "messages", "packets"
 LEVELS = (FRAMES, MESSAGES, PACKETS)
 RAW = "raw"
+CAPTURE, STABLE = "capture", "stable"
 SHOWN = 10
 """Frames of a capture that a notebook shows."""
 
@@ -47,6 +48,7 @@ def read(
     show_secrets: bool = False,
     limits: Mapping[str, float] | None = None,
     strict: bool = True,
+    ids: str = CAPTURE,
 ) -> Dissection:
     """Dissect captures; nothing is opened before the result is used.
 
@@ -57,13 +59,16 @@ def read(
     ``"nats/3"`` with a dialect. bytes: how tables hold bytes: ``raw``, or text as ``hex``, ``base64``, ``text``,
     ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
     ``--limit`` has them. strict: damage raises CaptureError, after everything before it came out; otherwise it is a
-    DamagedCapture warning.
+    DamagedCapture warning. ids: ``capture`` numbers connections, frames and packets; ``stable`` is for tables that are
+    made of a capture part by part (docs/tables.md, "Stable ids").
 
     Raises ValueError for a wrong argument.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) or hasattr(paths, "read") else list(paths)
     if level not in LEVELS:
         raise ValueError(f"no level is called {level!r}; there is {', '.join(LEVELS)}")
+    if ids not in (CAPTURE, STABLE):
+        raise ValueError(f"there are no {ids!r} ids; there are {CAPTURE} and {STABLE}")
     if filter is not None:
         from wiredecode.filter import compile_filter
 
@@ -74,11 +79,12 @@ def read(
         level=level,
         columns=None if columns is None else list(columns),
         filter=filter,
-        decode_as=_decode_as(decode_as or {}),
+        decode_as=decoding(decode_as or {}),
         bytes=bytes,
         show_secrets=show_secrets,
-        limits=_limits(limits or {}),
+        limits=reassembly(limits or {}),
         strict=strict,
+        ids=ids,
     )
 
 
@@ -99,6 +105,7 @@ class Dissection:
     show_secrets: bool
     limits: Limits
     strict: bool
+    ids: str
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _counted: Any = None
@@ -131,7 +138,8 @@ class Dissection:
         from wiredecode.view.single import keep_raw, style
 
         shown = style(show_secrets=self.show_secrets)
-        how: dict[str, Any] = {"decode_as": self.decode_as, "limits": self.limits}
+        stable = self.ids == STABLE
+        how: dict[str, Any] = {"decode_as": self.decode_as, "limits": self.limits, "stable_ids": stable}
         display, packets = self._display(), open_capture(self.paths)
         if display is None:
             dissector = self._counted = Dissector(**how, style=shown)
@@ -225,6 +233,7 @@ class Dissection:
             limits=self.limits,
             bytes_choice=self.bytes,
             show_secrets=self.show_secrets,
+            stable_ids=self.ids == STABLE,
         )
 
     # Accounts.
@@ -277,7 +286,8 @@ class Dissection:
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
-def _decode_as(said: Mapping[int, str]) -> dict[int, DecodeAs]:
+def decoding(said: Mapping[int, str]) -> dict[int, DecodeAs]:
+    """What is spoken on ports, from names such as ``nats/3``. Raises ``ValueError``."""
     from wiredecode.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
@@ -293,7 +303,8 @@ def _decode_as(said: Mapping[int, str]) -> dict[int, DecodeAs]:
     return found
 
 
-def _limits(chosen: Mapping[str, float]) -> Limits:
+def reassembly(chosen: Mapping[str, float]) -> Limits:
+    """The limits of reassembly, some chosen by name. Raises ``ValueError``."""
     from dataclasses import asdict
 
     from wiredecode.net.limits import Limits

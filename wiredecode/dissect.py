@@ -17,6 +17,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.frame import OK, UNDECODED, Finding, Frame
 from wiredecode.identify import Candidate, Candidates, DecodeAs, Identified, Identifier
+from wiredecode.ids import connection_id
 from wiredecode.layer import Style
 from wiredecode.lookahead import LOOKAHEAD_NS, Lookahead
 from wiredecode.message import Messages
@@ -88,7 +89,7 @@ class Wanted:
 
     def runs_of(self, protocol: Protocol) -> bool:
         """Whether frames of a protocol may come in runs."""
-        if self.alone and type(protocol).new_session is not Protocol.new_session:
+        if self.alone and protocol.has_session:
             return False
         return self.runs and (protocol.facts_pay or not self.facts)
 
@@ -212,7 +213,8 @@ class Dialogue:
 
 def note_finding(note: Note) -> Finding:
     group = "limit" if note.code == "limit-reached" else "reassembly"
-    return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}, packet {note.packet})")
+    packet = f", packet {note.packet}" if note.direction.connection.label is None else ""
+    return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
 
 
 class Dissector:
@@ -224,6 +226,7 @@ class Dissector:
     out as runs, see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the
     protocols that are tried. ``select``: what will be shown; records are not made of frames that it excludes, and with
     ``runs`` it picks those of runs: what comes out of them one by one, here or in :meth:`frames`, may match.
+    ``stable_ids``: records call connections and frames by ids (:mod:`wiredecode.ids`), and packets by their times.
     """
 
     def __init__(
@@ -238,8 +241,9 @@ class Dissector:
         facts: bool = False,
         known: tuple[Protocol, ...] | None = None,
         select: Filter | None = None,
+        stable_ids: bool = False,
     ) -> None:
-        self.select = select
+        self.select, self.stable_ids = select, stable_ids
         self.network = Network(limits or Limits())
         self.style, self.link_responses, self.messages = style, link_responses, messages
         self.totals = Totals()
@@ -262,6 +266,8 @@ class Dissector:
         """Whether runs come out."""
         self._pending: list[Any] = []
         """Frames, runs, and frames that were passed over."""
+        self.sessions: set[tuple[str, int]] = set()
+        """Protocols whose connections know of each other, and the ports of their servers."""
         self.lookahead_ns = LOOKAHEAD_NS
         """How long, in capture time, requests wait for their response; live captures wait less."""
         self._lookahead = Lookahead()
@@ -362,6 +368,8 @@ class Dissector:
                 self.totals.notes[event.code] += 1
                 self._notes.setdefault((connection, event.direction.side), []).append(event)
                 continue
+            if self.stable_ids:
+                self._label(event)
             dialogue = self._dialogues.get(connection)
             if dialogue is None:
                 candidates = self._candidates.order(connection)
@@ -377,6 +385,14 @@ class Dissector:
                 dialogue.event(event)
         for dialogue, waiting in unknown.items():
             dialogue.identify(waiting)
+
+    def _label(self, event: Chunk | Gap) -> None:
+        """Nothing of it is called by numbers."""
+        connection = event.direction.connection
+        if connection.label is None:
+            connection.label = connection_id(connection.endpoints, connection.first_ns)
+        if isinstance(event, Chunk):
+            event.packet = event.time_ns
 
     def _forget_ended(self, reason: str) -> None:
         """Close the accounts of connections that are over; ``reason`` holds for those that did not say so."""
@@ -400,8 +416,10 @@ class Dissector:
     def _close_accounts(self, dialogue: Dialogue, connection: Connection, reason: str) -> None:
         totals = self.totals
         dialogue.end(reason, connection.ended)
+        server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
+        if dialogue.protocol is not None and dialogue.protocol.has_session:
+            self.sessions.add((dialogue.protocol.name, server))
         if dialogue.streams is None:
-            server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
             key = dialogue.other or "unknown", server
             totals.other[key] += dialogue.undecoded
             totals.other_connections[key] += 1
@@ -532,7 +550,8 @@ class Dissector:
         return self._handed_on(conversation) if conversation.hand_on else ()
 
     def _handed_on(self, conversation: Conversation) -> Iterator[Frame]:
-        for inner in conversation.hand_on:  # decoding one may add others
+        for place, inner in enumerate(conversation.hand_on, 1):  # decoding one may add others
+            inner.place = place
             self._decode_one(inner, self._number + 1, conversation, True)
             yield inner
         conversation.hand_on.clear()

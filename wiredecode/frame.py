@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wiredecode.ids import frame_id
+
 if TYPE_CHECKING:
     from wiredecode.layer import Layer, Range
     from wiredecode.net.types import Connection
@@ -58,6 +60,8 @@ class Inner:
     data: bytes
     start: int | None
     """Where it starts in the frame; None when it had to be decompressed or put together first."""
+    values: Mapping[str, Any] | None = None
+    """Its values, where they were read already: of bulk arrays only the count."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +92,9 @@ class Frame:
     status: str = OK
     findings: Sequence[Finding] = ()
     number: int = 0
+    """1, 2, 3 ... in capture order."""
+    place: int = 0
+    """Of frames that ended inside another one: the how manieth."""
     protocol: str = ""
     dialect: str | None = None
     sender: str | None = None
@@ -108,6 +115,12 @@ class Frame:
     """The record of its layers, if records were asked for."""
     text: str | None = None
     """Instead of it: the same as JSON text, without the generated fields and the two closing braces after them."""
+
+    @property
+    def id(self) -> int:
+        """What other frames and records call it: its number, or a stable id where its connection has one."""
+        label = self.connection.label
+        return self.number if label is None else frame_id(label, self.side, self.offset, self.place)
 
     @property
     def data(self) -> bytes:

@@ -39,9 +39,9 @@ class Lookahead:
         if frame.request is not None:
             request = self._asked.pop(frame.request, None)
             if request is not None:
-                request.response = frame.number
+                request.response = frame.id
         if frame.expects_response:
-            self._asked[frame.number] = frame
+            self._asked[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
         self.seen += 1
         self._bytes += frame.length
@@ -78,4 +78,4 @@ class Lookahead:
             self._let_go()
 
     def _let_go(self) -> None:
-        self._asked.pop(self._open.popleft()[0].number, None)
+        self._asked.pop(self._open.popleft()[0].id, None)

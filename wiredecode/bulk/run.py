@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.frame import OK, Frame
+from wiredecode.ids import frame_ids
 from wiredecode.net.types import Connection
 
 if TYPE_CHECKING:
@@ -103,6 +104,12 @@ class Run:
     layers: list[RunLayer] = field(default_factory=list)
     """The same for tables of frames."""
     dialect: str | None = None
+
+    @property
+    def ids(self) -> Int64s:
+        """As :attr:`Frame.id`."""
+        label = self.connection.label
+        return self.numbers if label is None else frame_ids(label, self.side, self.base + self.starts)
 
     @property
     def types(self) -> tuple[str, ...]:

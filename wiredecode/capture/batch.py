@@ -35,6 +35,8 @@ class PacketBatch:
     """Interface index, counted over all files and sections of the capture."""
     number: Int64s
     """1, 2, 3 ... over the whole capture, as Wireshark numbers frames."""
+    clock: Int64s | None = None
+    """Capture time, which never goes back, where it does not follow from ``time_ns``: not all packets are here."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -31,6 +31,11 @@ class FormatChoice(StrEnum):
     arrows = "arrows"
 
 
+class IdsChoice(StrEnum):
+    capture = "capture"
+    stable = "stable"
+
+
 class LevelChoice(StrEnum):
     frames = "frames"
     messages = "messages"
@@ -79,6 +84,10 @@ def export(
     ranges: Annotated[
         bool, typer.Option("--ranges", help="Frames as ndjson or json: byte range of every field.")
     ] = False,
+    ids: Annotated[
+        IdsChoice,
+        typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
+    ] = IdsChoice.capture,
     show_secrets: options.ShowSecrets = False,
     from_: options.From = None,
     to: options.To = None,
@@ -118,6 +127,7 @@ def export(
         jobs=jobs,
         bytes=bytes_ and bytes_.value,
         ranges=ranges,
+        stable_ids=ids is IdsChoice.stable,
         show_secrets=show_secrets,
         summary_json=summary_json,
         quiet=quiet,

@@ -62,6 +62,7 @@ class Job:
     jobs: int
     bytes: str | None
     ranges: bool
+    stable_ids: bool
     show_secrets: bool
     summary_json: Path | None
     quiet: bool
@@ -125,6 +126,13 @@ def _check_place(job: Job) -> None:
     for file in job.files:
         if Path(file).is_file() and os.path.realpath(file) == os.path.realpath(job.out):
             raise UsageError(f"{job.out} is one of the captures")
+
+
+def check_stable(display: Filter) -> None:
+    try:
+        display.check_stable()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def several_modules() -> ModuleType:
@@ -195,8 +203,10 @@ class Export:
 
     @property
     def several(self) -> bool:
-        """Whether several processes do it. With --count or -Y one does."""
-        return self.job.jobs > 1 and self.job.count is None and self.job.level != "packets" and self.job.display is None
+        """Whether several processes do it. With --count, -Y or stable ids one does."""
+        job = self.job
+        divisible = job.count is None and job.display is None and not job.stable_ids
+        return job.jobs > 1 and divisible and job.level != "packets"
 
     def open(self) -> None:
         """Open the output; a folder is opened by who fills it."""
@@ -268,8 +278,10 @@ class Records(Export):
             raise UsageError(str(error)) from None
         style = Style(BYTES[job.bytes or "hex"], job.show_secrets)
         if job.display is not None:
+            if job.stable_ids:
+                check_stable(job.display)
             style = job.display.style(style) or style
-        how = {"decode_as": job.decode_as, "limits": job.limits, "style": style}
+        how = {"decode_as": job.decode_as, "limits": job.limits, "style": style, "stable_ids": job.stable_ids}
         self.dissecting = partial(Dissector, **how, select=job.display)  # type: ignore[arg-type]
         session = job.session(self.dissecting(), Output())
         if self.several:
@@ -389,6 +401,7 @@ class Tables(Export):
             encoded=self.form.name == "parquet" and not job.partition_by,
             bulk=self.bulk,
             display=job.display,
+            stable_ids=job.stable_ids,
             **how,
         )
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from wiredecode.capture import CaptureError
 from wiredecode.capture.reader import Capture
 from wiredecode.cli.options import UsageError
-from wiredecode.jobs.dissector import SharedDissector, has_session
+from wiredecode.jobs.dissector import SharedDissector
 from wiredecode.jobs.merge import Merge
 from wiredecode.jobs.worker import Done, Worker
 from wiredecode.net.share import Share
@@ -42,12 +42,6 @@ def check(jobs: int, session: Session) -> None:
         raise UsageError("--jobs reads a capture several times, so it needs files: not standard input, not a pipe")
 
 
-def together(decode_as: Mapping[int, DecodeAs]) -> frozenset[int]:
-    """Ports of protocols whose connections know of each other: one process has them all."""
-    ports = {port for known in registry.known() if has_session(known.load()) for port in known.ports}
-    return frozenset(ports | {port for port, said in decode_as.items() if has_session(said.protocol)})
-
-
 def batches(
     jobs: int,
     session: Session,
@@ -64,7 +58,7 @@ def batches(
     if warm is not None and isinstance(session.capture, Capture):
         with suppress(CaptureError):
             warm(islice(session.capture, 1))
-    bound = together(decode_as)
+    bound = frozenset(registry.together(decode_as))
 
     def work(index: int, peers: Peers, pipe: Connection) -> Done:
         session.quiet = True  # progress is shown once

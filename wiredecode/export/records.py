@@ -42,10 +42,10 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     ends = frame.connection.endpoints
     side = frame.side
     row = {
-        "frame": frame.number,
+        "frame": frame.id,
         "time": rfc3339(frame.time_ns),
         "time_ns": frame.time_ns,
-        "connection": frame.connection.number,
+        "connection": frame.connection.id,
         "src": ends[side],
         "dst": ends[1 - side],
         "sender": frame.sender,
@@ -125,7 +125,7 @@ class RecordLines:
         else:
             last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
         place = f'],"offset":{frame.offset},"length":{frame.length}'
-        first = f'{{"frame":{frame.number}{self._time}{ends}{packets}{place}{kind}'
+        first = f'{{"frame":{frame.id}{self._time}{ends}{packets}{place}{kind}'
         return f"{first}{text}{generated_text(frame)}}}}}{last}".encode()
 
     def _know_time(self, time_ns: int) -> None:
@@ -140,7 +140,7 @@ class RecordLines:
             self._ends.clear()
         connection, side = frame.connection, frame.side
         ends = {
-            "connection": connection.number,
+            "connection": connection.id,
             "src": connection.endpoints[side],
             "dst": connection.endpoints[1 - side],
             "sender": frame.sender,

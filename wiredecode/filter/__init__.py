@@ -26,6 +26,10 @@ MAX_CONNECTIONS = 65_536
 """Connections whose answer is remembered."""
 
 
+COUNTED = frozenset(("frame.number", "frame.packets", "frame.time_relative", "tcp.stream"))
+"""What is counted, or measured, from the beginning of the capture."""
+
+
 class Filter:
     """A predicate over frames.
 
@@ -124,6 +128,12 @@ class Filter:
         from wiredecode.filter.rows import run_masks
 
         return run_masks(self.expression, run, sender)
+
+    def check_stable(self) -> None:
+        """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
+        counted = sorted(COUNTED & self.names)
+        if counted:
+            raise ValueError(f"{counted[0]} depends on the rest of the capture, so it does not go with stable ids")
 
     @property
     def names(self) -> frozenset[str]:

@@ -19,7 +19,7 @@ from wiredecode.jobs.exchange import END, Peers, Told
 from wiredecode.net import Limits, Network
 from wiredecode.net.share import Share
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation, Protocol
+from wiredecode.protocols.base import Conversation
 from wiredecode.streams import Passed
 
 Int64s = npt.NDArray[np.int64]
@@ -187,14 +187,9 @@ class SharedDissector(Dissector):
                 continue
             self._unknown.discard(connection)
             protocol = dialogue.protocol
-            if protocol is not None and has_session(protocol) and self._together.isdisjoint(connection.ports):
+            if protocol is not None and protocol.has_session and self._together.isdisjoint(connection.ports):
                 port = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
                 raise Unsplittable(f"{protocol.title} on port {port}: say -d {port}={protocol.name}")
 
     def _handed_on(self, conversation: Conversation) -> Iterator[Frame]:
         raise Unsplittable("it has frames inside compressed or wrapped frames, which all processes would have to count")
-
-
-def has_session(protocol: Protocol) -> bool:
-    """Whether connections of that protocol know of each other."""
-    return type(protocol).new_session is not Protocol.new_session

@@ -116,7 +116,7 @@ class Connections:
         """The connection that flow ``key`` belongs to now, and its side."""
         return self._flows.get(key)
 
-    def open(self, key: FlowKey, clock: int, number: int, out: list[Event]) -> tuple[Tracked, int]:
+    def open(self, key: FlowKey, clock: int, number: int, time_ns: int, out: list[Event]) -> tuple[Tracked, int]:
         """A new connection whose first packet was sent on flow ``key``, in place of the one before."""
         before = self._flows.get(key)
         if before is not None:
@@ -130,7 +130,7 @@ class Connections:
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
-        connection = Connection(self.count, names, (source, target), first=number)
+        connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
         if self.opened is not None:
             self.opened.append(connection)
         first, second = (
@@ -143,15 +143,17 @@ class Connections:
         self._recent[tracked] = None
         return tracked, 0
 
-    def find_or_open(self, key: FlowKey, clock: int, number: int, out: list[Event]) -> tuple[Tracked, int]:
+    def find_or_open(
+        self, key: FlowKey, clock: int, number: int, time_ns: int, out: list[Event]
+    ) -> tuple[Tracked, int]:
         """The connection and side of packet ``number`` on flow ``key``; packets must come in order."""
         found = self._flows.get(key)
         if found is None:
-            return self.open(key, clock, number, out)
+            return self.open(key, clock, number, time_ns, out)
         tracked = found[0]
         if tracked.ends == BOTH and clock > tracked.last + self.closed_ns:
             self._forget(tracked, self._first_after(tracked.last + self.closed_ns), out)
-            return self.open(key, clock, number, out)
+            return self.open(key, clock, number, time_ns, out)
         tracked.last = clock
         self._recent.move_to_end(tracked)
         if tracked.ends == BOTH:
@@ -202,13 +204,14 @@ class Connections:
         flags: int,
         ack: int,
         number: int,
+        time_ns: int,
         out: list[Event],
     ) -> tuple[Tracked, int]:
         """A SYN or SYN/ACK on flow ``key``: the connection and side that it belongs to, perhaps a new one."""
         if tracked.waiting is not None and tracked.waiting.delayed:
             tracked.waiting.expire(tracked.last, out)
         if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
-            tracked, side = self.open(key, tracked.last, number, out)
+            tracked, side = self.open(key, tracked.last, number, time_ns, out)
         _learn_from_syn(tracked, side, isn, flags, ack)
         return tracked, side
 

@@ -52,9 +52,9 @@ def take_rows(
     ) in rows:
         high, low, other_high, other_low = address
         key = high, low, other_high, other_low, ports
-        tracked, side = connections.find_or_open(key, clock[place], ready, out)
+        tracked, side = connections.find_or_open(key, clock[place], ready, ready_ns, out)
         if flags & (SYN | RST) == SYN:
-            tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, out)
+            tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
@@ -116,11 +116,11 @@ class ColumnIntake:
                 if row not in events:
                     events[row] = self._flow_of_key[self._key(row)]
         order = sorted(events)
-        times, numbers = self._clock[s.row[order]].tolist(), s.ready[order].tolist()
-        for row, clock, number in zip(order, times, numbers, strict=True):
+        columns = self._clock[s.row[order]].tolist(), s.ready[order].tolist(), s.ready_ns[order].tolist()
+        for row, clock, number, time_ns in zip(order, *columns, strict=True):
             flow = events[row]
             key = flows.keys[flow]
-            tracked, side = self._connections.find_or_open(key, clock, number, self._out)
+            tracked, side = self._connections.find_or_open(key, clock, number, time_ns, self._out)
             if syn[row]:
                 self._syn(row, flow, tracked, side)
         self._take_all()
@@ -229,8 +229,9 @@ class ColumnIntake:
         if end > self._cursor[flow] or (other >= 0 and other_end > self._cursor[other]):
             self._take_ordered(flow, other, end, other_end)
         s = self._segments
-        isn, flags, ack, number = int(s.seq[row]), int(s.flags[row]), int(s.ack[row]), int(s.ready[row])
-        self._connections.synchronize(key, tracked, side, isn, flags, ack, number, self._out)
+        isn, flags, ack = int(s.seq[row]), int(s.flags[row]), int(s.ack[row])
+        number, time_ns = int(s.ready[row]), int(s.ready_ns[row])
+        self._connections.synchronize(key, tracked, side, isn, flags, ack, number, time_ns, self._out)
 
     def _place_of(self, row: int, flow: int) -> int:
         """The first place of ``flow`` that is left and not before ``row``."""

@@ -11,6 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Protocol
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, take_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.reassembly import Stream
-from wiredecode.net.share import Share
+from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
 
 COLUMNS_PAY_FROM = 40
@@ -30,6 +31,18 @@ COLUMNS_PAY_FROM = 40
 
 
 DEFAULT = Limits()
+COLUMNS = [column.name for column in fields(PacketBatch) if column.name not in ("buffer", "clock")]
+
+
+class Part(Protocol):
+    """Some of the connections of a capture."""
+
+    index: int
+    """Of those that share a capture; the first one counts the limits that packets without TCP reach."""
+
+    def keep(self, segments: Segments) -> Segments:
+        """The segments of its own connections; it is given all that there are, in order."""
+        ...
 
 
 class Network:
@@ -43,7 +56,7 @@ class Network:
     the first process.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, share: Share | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT, share: Part | None = None) -> None:
         self.limits = limits
         self.packets = 0
         """Packets read."""
@@ -93,7 +106,8 @@ class Network:
     def feed(self, batch: PacketBatch) -> list[Event]:
         """Take the next packets."""
         out: list[Event] = []
-        whole = self._clock.advance(batch.time_ns) if len(batch) else batch.time_ns
+        times = batch.time_ns if batch.clock is None else batch.clock
+        whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):
             self._connections.begin(clock, part.number)
             if self._share is not None:
@@ -198,5 +212,5 @@ def _edge(batch: PacketBatch, begin: int, step: int) -> int:
 
 
 def _slice(batch: PacketBatch, begin: int, end: int) -> PacketBatch:
-    columns = {f.name: getattr(batch, f.name)[begin:end] for f in fields(batch) if f.name != "buffer"}
-    return PacketBatch(batch.buffer, **columns)
+    columns = {name: getattr(batch, name)[begin:end] for name in COLUMNS}
+    return PacketBatch(batch.buffer, **columns, clock=None if batch.clock is None else batch.clock[begin:end])

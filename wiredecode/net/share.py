@@ -45,14 +45,14 @@ class Share:
         """The segments of its own connections; call it with all segments of the capture, in order."""
         if not len(segments):
             return segments
-        keys, ports = _pairs(segments), segments.ports
+        keys, ports = pairs(segments), segments.ports
         group = np.minimum(ports >> 16 & 0xFFFF, ports & 0xFFFF) % PORT_GROUPS
         self._deal(keys, group, segments)
         owners = self._owners_of(keys)
         slots = group * self.count + owners
         sent = np.bincount(slots, segments.length, PORT_GROUPS * self.count)
         self._loads += sent.astype(np.int64).reshape(PORT_GROUPS, self.count)
-        return _chosen(segments, owners == self.index)
+        return chosen(segments, owners == self.index)
 
     def _owners_of(self, keys: Uint64s) -> Int64s:
         if not len(self._keys):
@@ -103,7 +103,7 @@ class Share:
         return owner
 
 
-def _pairs(segments: Segments) -> Uint64s:
+def pairs(segments: Segments) -> Uint64s:
     """A hash of both endpoints, the same in both directions. If two pairs have the same, they have one owner."""
     ports = segments.ports
     source = _endpoint(segments.source_high, segments.source_low, (ports >> 16 & 0xFFFF).astype(np.uint64))
@@ -120,7 +120,7 @@ def _endpoint(high: Uint64s, low: Uint64s, port: Uint64s) -> Uint64s:
     return spread
 
 
-def _chosen(segments: Segments, mask: npt.NDArray[np.bool_]) -> Segments:
+def chosen(segments: Segments, mask: npt.NDArray[np.bool_]) -> Segments:
     if mask.all():
         return segments
     rows = np.flatnonzero(mask)

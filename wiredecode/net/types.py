@@ -29,10 +29,19 @@ class Connection:
     how the capture was cut into batches."""
     first: int = 0
     """Number of its first packet: no two connections of a capture have the same."""
+    first_ns: int = 0
+    """Time of that packet."""
+    label: int | None = None
+    """Its stable id, where such are wanted."""
     directions: tuple[Direction, Direction] = field(init=False)
 
     def __post_init__(self) -> None:
         self.directions = (Direction(self, 0), Direction(self, 1))
+
+    @property
+    def id(self) -> int:
+        """What it is called in records: its number, or its stable id."""
+        return self.number if self.label is None else self.label
 
 
 @dataclass(slots=True, eq=False)

@@ -91,6 +91,11 @@ class Protocol(ABC):
         """The protocol for one capture: itself, unless its connections have to know of each other."""
         return self
 
+    @property
+    def has_session(self) -> bool:
+        """Whether its connections know of each other."""
+        return type(self).new_session is not Protocol.new_session
+
     def bulk(self) -> Bulk | None:
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
         return None

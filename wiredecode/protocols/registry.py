@@ -7,13 +7,17 @@ when bytes have to be held against it: each costs some 20 ms, and most captures 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from wiredecode.protocols.base import Protocol
+
+if TYPE_CHECKING:
+    from wiredecode.identify import DecodeAs
 
 GROUP = "wiredecode.protocols"
 
@@ -57,6 +61,12 @@ def protocols() -> tuple[Protocol, ...]:
 def by_name(name: str) -> Protocol | None:
     """The protocol of that name, or None."""
     return next((entry.load() for entry in known() if entry.name == name), None)
+
+
+def together(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
+    """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
+    ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}
+    return ports | {port: said.protocol.name for port, said in decode_as.items() if said.protocol.has_session}
 
 
 def _import(name: str, cls: str) -> Protocol:

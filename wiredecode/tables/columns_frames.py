@@ -78,9 +78,9 @@ def carriers(run: Run) -> tuple[Int64s, Int64s]:
 
 
 COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
-    "frame": numbers(lambda run: run.numbers),
+    "frame": numbers(lambda run: run.ids),
     "time": numbers(lambda run: run.time_ns),
-    "connection": per_run(lambda run: run.connection.number),
+    "connection": per_run(lambda run: run.connection.id),
     "src": per_run(lambda run: run.connection.endpoints[run.side]),
     "dst": per_run(lambda run: run.connection.endpoints[1 - run.side]),
     "sender": per_run(lambda run: run.sender),

@@ -31,9 +31,9 @@ Tell = Callable[[int, str, Any], None]
 Show = Callable[[bytes], str]
 
 COLUMNS: dict[str, Callable[[Frame], Any]] = {
-    "frame": attrgetter("number"),
+    "frame": attrgetter("id"),
     "time": attrgetter("time_ns"),
-    "connection": attrgetter("connection.number"),
+    "connection": attrgetter("connection.id"),
     "src": attrgetter("source"),
     "dst": attrgetter("destination"),
     "layers": lambda frame: frame.layers or {},

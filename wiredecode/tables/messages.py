@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from wiredecode.ids import Int64s
 from wiredecode.message import Coded, FrameMessages, RunMessages
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.schema import messages_schema
@@ -36,6 +37,8 @@ class MessageTable:
         self.bytes = {name: ByteStrings() for name in BYTES}
         self.headers = Headers(self.schema.field("headers").type)
         self.rows = 0
+        self._order: list[Int64s] = []
+        """Numbers of the frames of all rows."""
         self._waiting: list[FrameMessages] = []
         self._numbered = 0, 0
         """The last frame that was added one by one, and how many messages of it."""
@@ -54,9 +57,9 @@ class MessageTable:
         count, ends = len(rows), run.connection.endpoints
         kinds = run.kinds[rows].astype(np.int32)
         told: dict[str, Any] = {
-            "frame": run.numbers[rows],
+            "frame": run.ids[rows],
             "time": run.time_ns[rows],
-            "connection": run.connection.number,
+            "connection": run.connection.id,
             "src": ends[run.side],
             "dst": ends[1 - run.side],
             "sender": run.sender,
@@ -64,6 +67,7 @@ class MessageTable:
             "protocol": Coded(kinds, list(run.protocols)) if run.protocols else run.protocol,
             **columns,
         }
+        self._order.append(run.numbers[rows])
         for name, collected in self._columns():
             collected.add(told.get(name), count)
 
@@ -74,6 +78,7 @@ class MessageTable:
             return
         counts = [len(part.bodies) for part in parts]
         rows = np.repeat(np.arange(len(parts)), counts)
+        self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
         for name, tell in TOLD_BY_FRAME.items():
             self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
         firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]) - self._places(parts, counts)
@@ -108,7 +113,7 @@ class MessageTable:
         if not self.rows:
             return pa.RecordBatch.from_pylist([], schema=schema)
         self._add_frames()
-        frames = np.concatenate(self.numbers["frame"].values)
+        frames = np.concatenate(self._order)
         order = None if bool((frames[1:] >= frames[:-1]).all()) else np.argsort(frames, kind="stable")
         arrays = {name: column.array(order) for name, column in self._columns()}
         arrays["size"] = pa.compute.binary_length(arrays["body"]).cast(pa.int64())
@@ -120,9 +125,9 @@ class MessageTable:
 
 
 TOLD_BY_FRAME: dict[str, Callable[[FrameMessages], Any]] = {
-    "frame": lambda part: part.frame.number,
+    "frame": lambda part: part.frame.id,
     "time": lambda part: part.frame.time_ns,
-    "connection": lambda part: part.frame.connection.number,
+    "connection": lambda part: part.frame.connection.id,
     "src": lambda part: part.frame.source,
     "dst": lambda part: part.frame.destination,
     "sender": lambda part: part.frame.sender,

@@ -110,8 +110,9 @@ def _address(high: int, low: int, port: int, version: int) -> str | None:
 class PacketTable:
     """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, stable_ids: bool = False) -> None:
         self.schema = packets_schema()
+        self._stable_ids = stable_ids
         self.totals = Totals()
         self._limits = limits or Limits()
         self._reader = HeaderReader(self._limits, self.totals.not_decoded, self.totals.limits)
@@ -171,7 +172,7 @@ class PacketTable:
         no_tcp, no_ip = ~facts.tcp, facts.version < 0
         protocols = facts.protocol.tolist()
         columns = {
-            "packet": packets.number,
+            "packet": packets.time_ns if self._stable_ids else packets.number,
             "time": packets.time_ns.view("datetime64[ns]"),
             "interface": packets.interface,
             "linktype": packets.linktype,

@@ -17,7 +17,15 @@ from wiredecode.message import FrameMessages, Messages
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
 from wiredecode.tables.messages import MessageTable, encoded_schema
 from wiredecode.tables.packets import PacketTable
-from wiredecode.tables.schema import RAW, frames_schema, messages_schema, packets_schema, select, type_schema
+from wiredecode.tables.schema import (
+    RAW,
+    STABLE_IDS,
+    frames_schema,
+    messages_schema,
+    packets_schema,
+    select,
+    type_schema,
+)
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
@@ -71,6 +79,8 @@ class TableReader:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
     :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end. Raises
     ``ValueError`` for a level or column that is not there.
+
+    ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
     """
 
     def __init__(
@@ -88,6 +98,7 @@ class TableReader:
         encoded: bool = False,
         bulk: bool | None = None,
         display: Filter | None = None,
+        stable_ids: bool = False,
         dissector: Callable[..., Dissector] = Dissector,
     ) -> None:
         self.capture, self.level = capture, level
@@ -101,10 +112,14 @@ class TableReader:
         if self._where is not None and columns is not None:
             columns = list(dict.fromkeys([*columns, *self._where.columns]))
         self._encoded = encoded and level == MESSAGES and bytes_choice == RAW
+        if stable_ids:
+            if display is not None:
+                display.check_stable()
+            schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
         self.frames = frames
         self._messages = Messages() if level == MESSAGES else None
-        self._packets = PacketTable(limits) if level == PACKETS else None
+        self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
         responses = level == FRAMES and "response" in self.schema.names
@@ -114,6 +129,7 @@ class TableReader:
             style=style if self._select is None else self._select.style(style),
             link_responses=responses or (self._select is not None and self._select.needs_responses),
             messages=self._messages,
+            stable_ids=stable_ids,
             **({} if self._select is None else {"select": self._select}),
         )
         """At level ``packets`` it has nothing to do."""

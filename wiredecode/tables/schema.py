@@ -22,6 +22,8 @@ from wiredecode.tables.hints import hints
 
 VERSION = 1
 """Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
+STABLE_IDS = {b"wiredecode.ids": b"stable"}
+"""Metadata of a table that calls connections and frames by ids, and packets by their times."""
 JSON_TEXT = {b"wiredecode.json": b"1"}
 ENUMERATION = {b"wiredecode.enum": b"1"}
 OTHER = "other"

@@ -114,7 +114,7 @@ class SummaryLines:
         text = self._of(frame.layer, frame.values) if frame.layer is not None else ""
         for inner in frame.inner:
             if inner.layer.facts:
-                text += self._of(inner.layer, values_of(inner))
+                text += self._of(inner.layer, values_of(inner) if inner.values is None else inner.values)
         return text + self._told(frame.generated) if frame.generated else text
 
     def _told(self, generated: Mapping[str, Any]) -> str:
@@ -218,9 +218,11 @@ class Facts:
         namespace: dict[str, Any] = {}
         pieces = []
         for index, (name, path, show) in enumerate(self._plan):
-            value = "v" + "".join(f"[{step!r}]" for step in path)
+            value = "v" + "".join(f'["{step}"]' for step in path)
             namespace[f"show{index}"] = show
-            pieces.append(f" {name}={{{value if show is str else f'show{index}({value})'}}}")
+            piece = f" {name}={{{value if show is str else f'show{index}({value})'}}}"
+            optional = len(path) == 1 and _kind(layer, path).tagged
+            pieces.append(f"""{{f'{piece}' if "{name}" in v else ''}}""" if optional else piece)
         text = "".join(pieces)
         self.quick: Callable[[Mapping[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
 
@@ -264,6 +266,10 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
 
 def _any(value: Any) -> str:
     """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
+    if value.__class__ is str:
+        return fact(value)
+    if value.__class__ is bytes:  # not worth remembering
+        return f"{len(value)} bytes"
     if isinstance(value, list):
         value = ",".join(map(str, value))
     return fact(value if isinstance(value, str | bytes | None) else str(value))

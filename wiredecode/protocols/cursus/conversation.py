@@ -29,8 +29,8 @@ from wiredecode.protocols.cursus.reader import BATCH, NAME, Hints, read
 MAX_OUTSTANDING = 10_000
 """Commands remembered per connection until their reply comes; beyond it the oldest is forgotten."""
 MAX_EARLY = 16
-"""Replies that were captured before their commands and wait for them, and how many packets later those may come."""
-EARLY_PACKETS = 16
+"""Replies that were captured before their commands and wait for them, and how much later those may come."""
+EARLY_NS = 10_000_000
 
 CLIENT_LAYERS = frozenset({Command, PayloadCommand, PositionalCommand, DiscoveryCommand})
 SERVER_LAYERS = frozenset({Success, Failure, StreamControl, JsonReply, TextReply})
@@ -158,7 +158,7 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        request = Request(frame.number, frame.time_ns, frame.type or "", topic, partition, silent=silent)
+        request = Request(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
         self.outstanding.append(request)
         frame.expects_response = True
         if len(self.outstanding) > MAX_OUTSTANDING:
@@ -168,12 +168,12 @@ class CursusConversation(Conversation):
         while self.early and self.outstanding:
             early, said = self.early.popleft()
             early.expects_response = False
-            if frame.packets[0] - early.ready <= EARLY_PACKETS:
-                self._answer(early, said)
-                frame.response = frame.response or early.number
+            if frame.first_ns - early.time_ns <= EARLY_NS:
+                self._answer(early, said, early=True)
+                frame.response = frame.response or early.id
 
-    def _answer(self, frame: Frame, named: dict[str, Any]) -> None:
-        """A reply: it belongs to the oldest command that waits, or to the stream."""
+    def _answer(self, frame: Frame, named: dict[str, Any], *, early: bool = False) -> None:
+        """A reply: it belongs to the oldest command that waits, or to the stream. ``early``: it was captured first."""
         if self.stream is not None:
             frame.request = self.stream.frame
             return
@@ -186,7 +186,7 @@ class CursusConversation(Conversation):
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
         frame.request, self.answered = request.frame, request
-        if frame.number > request.frame:
+        if not early:
             frame.latency_ns = frame.time_ns - request.time_ns
         self._tell_request(frame, request, named)
         if self.uncertain:

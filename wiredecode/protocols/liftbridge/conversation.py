@@ -139,7 +139,7 @@ class Memory:
         hops = self.exchanges.setdefault(key, [])
         if len(hops) < MAX_HOPS:
             number = frame.connection.number
-            hops.append(Hop(frame.number, frame.time_ns, number, frame.side, message_type, facts))
+            hops.append(Hop(frame.id, frame.time_ns, number, frame.side, message_type, facts))
         if len(self.exchanges) > MAX_EXCHANGES:
             self.exchanges.popitem(last=False)
             if not self.forgets:
@@ -154,7 +154,7 @@ class Memory:
     def ask_for_acks(self, run: Run, rows: Int64s, keys: Iterable[bytes]) -> None:
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
         shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
-        columns = zip(run.numbers[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
+        columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
         exchanges = self.exchanges
         for key, hop in zip(keys, map(make_hop, columns), strict=True):
             hops = exchanges.get(key)
@@ -180,7 +180,7 @@ class Memory:
             return self.originals.get(key)
         if len(subject or "") > MAX_KEY_CHARACTERS:
             return None
-        self.originals.add(key, frame.number)
+        self.originals.add(key, frame.id)
         return None
 
 
@@ -404,7 +404,7 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
             frame.find(severity, group, code, message, raft.NAME, where)
         elif issubclass(piece.layer, raft.Rpc):
             frame.code = piece.data[0] if frame.code is None else frame.code
-            if state.raft.asked(key, Asked(frame.number, frame.time_ns)):
+            if state.raft.asked(key, Asked(frame.id, frame.time_ns)):
                 frame.expects_response = True
         elif issubclass(piece.layer, raft.Answer):
             asked = state.raft.answered(key)

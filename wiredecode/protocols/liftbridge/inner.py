@@ -56,9 +56,11 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
 
 def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style: Style | None) -> None:
     """Add the layer to the frame, and to its record; of several of one name the later ones stand in ``further``."""
-    frame.inner = [*frame.inner, Inner(reading.layer, data, start)]
     if style is None:
+        values = None if reading.unusual else reading.fields
+        frame.inner = [*frame.inner, Inner(reading.layer, data, start, values)]
         return
+    frame.inner = [*frame.inner, Inner(reading.layer, data, start)]
     frame.layers = frame.layers if frame.layers is not None else {}
     name = reading.layer.filter_name
     if name in frame.layers:  # several RPCs in one message

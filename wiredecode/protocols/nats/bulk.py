@@ -224,7 +224,7 @@ def remember(state: Memory, run: Run, codes: Int64s, subjects: list[str], wrappe
     starts, stops = run.parts[AT][wrapped, BODY], run.stops[wrapped] - 2
     told = np.empty(len(starts), np.int64)
     checksums(view(run.buffer), starts, stops, told)
-    state.originals.add_run(subjects, codes[wrapped], stops - starts, told, run.numbers[wrapped])
+    state.originals.add_run(subjects, codes[wrapped], stops - starts, told, run.ids[wrapped])
 
 
 # Rows.

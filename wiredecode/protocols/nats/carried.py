@@ -80,7 +80,7 @@ class Carried:
             if last not in packets:
                 packets[last] = sorted(set().union(*map(self.carriers.__getitem__, last)))
             inner.packets = packets[last]
-            inner.generated = {INSIDE: frame.number}
+            inner.generated = {INSIDE: frame.id}
             taken.append(inner)
         self.found.clear()
         if skipped:

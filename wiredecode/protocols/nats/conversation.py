@@ -269,7 +269,7 @@ class NatsConversation(Conversation):
     # Answers in turn.
 
     def _ping(self, frame: Frame) -> None:
-        self.sides[frame.side].pings.append(Waiting(frame.number, frame.time_ns))
+        self.sides[frame.side].pings.append(Waiting(frame.id, frame.time_ns))
         frame.expects_response = True
 
     def _pong(self, frame: Frame) -> None:
@@ -279,7 +279,7 @@ class NatsConversation(Conversation):
 
     def _await_ok(self, frame: Frame) -> None:
         if self.verbose is not None:
-            self.verbose.append(Waiting(frame.number, frame.time_ns))
+            self.verbose.append(Waiting(frame.id, frame.time_ns))
             frame.expects_response = True
 
     def _ok(self, frame: Frame) -> None:

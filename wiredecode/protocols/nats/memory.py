@@ -63,7 +63,7 @@ class Memory:
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> None:
         """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another."""
         reply, digest = plain_subject(values["reply"]), hash(values.get("data"))
-        hop = Hop(frame.number, frame.time_ns, frame.connection.number, frame.side)
+        hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
@@ -88,7 +88,7 @@ class Memory:
             return
         digest = hash(values.get("data"))
         if first or known.answer is None or known.answer[1] != digest:
-            known.answer = frame.number, digest
+            known.answer = frame.id, digest
         else:
             frame.generate("copy_of", known.answer[0])
             if between and hop.connection != frame.connection.number:

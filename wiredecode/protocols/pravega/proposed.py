@@ -128,14 +128,14 @@ class Proposed:
         if side.parts is not None and not side.parts.tentative:
             message = f"a message begins before the one begun in frame {side.parts.frame} is complete, which is dropped"
             frame.find("error", "protocol", "parts-not-ended", message, "part")
-        side.parts = Parts(frame.number, frame.offset, bytearray(data))
+        side.parts = Parts(frame.id, frame.offset, bytearray(data))
 
     def _more_parts(self, frame: Frame, side: Side, part: int, data: bytes) -> None:
         parts = side.parts
         if parts is None or (parts.tentative and side.base == BEGIN):
             frame.find("error", "protocol", "parts-not-begun", "no message was begun that this goes on with", "part")
             if part == MIDDLE and not side.zero_seen:
-                side.parts = Parts(frame.number, frame.offset, bytearray(data), tentative=True)
+                side.parts = Parts(frame.id, frame.offset, bytearray(data), tentative=True)
             elif parts is not None and not side.zero_seen:
                 parts.data += data
             return
@@ -201,7 +201,7 @@ class Proposed:
             self._link(frame, self.outstanding.take(("setup", values["connection_id"])))
 
     def _request(self, frame: Frame, name: str, segment: str | None, offset: int | None) -> Request:
-        return Request(frame.number, frame.time_ns, name, segment, offset, ("segment", segment))
+        return Request(frame.id, frame.time_ns, name, segment, offset, ("segment", segment))
 
     def _link(self, frame: Frame, request: Request | None) -> None:
         if request is not None:
@@ -228,7 +228,7 @@ class Proposed:
         block = values.get("block")
         self.blind = False
         self.block = OpenBlock(
-            *(values["connection_id"], frame.number, frame.offset + frame.length),
+            *(values["connection_id"], frame.id, frame.offset + frame.length),
             *(values["length_before_end"], values["connection_offset"]),
             inside=bool(block),
         )

@@ -76,7 +76,7 @@ class Shipped:
         values = frame.values
         if segment is None:
             segment = values.get("segment", values.get("segment_name"))
-        return Request(frame.number, frame.time_ns, name, segment, offset, group(values, segment))
+        return Request(frame.id, frame.time_ns, name, segment, offset, group(values, segment))
 
     def _ask(self, frame: Frame, name: str) -> None:
         request = self._request(frame, name)
@@ -124,7 +124,7 @@ class Shipped:
         values = frame.values
         if "low_version" not in values:
             return
-        request = Request(frame.number, frame.time_ns, "Hello", None, None, None)
+        request = Request(frame.id, frame.time_ns, "Hello", None, None, None)
         self.hellos[frame.side] = values["high_version"], values["low_version"], request
         other = self.hellos.get(1 - frame.side)
         if other is None:
@@ -207,7 +207,7 @@ class Shipped:
         values = frame.values
         self.blind = False
         data = None if frame.missing or "data" not in values else values["data"]
-        self.block = Block(values.get("writer_id", b""), data, frame.number)
+        self.block = Block(values.get("writer_id", b""), data, frame.id)
         if frame.missing and "writer_id" in values:
             self._guess(frame)
 

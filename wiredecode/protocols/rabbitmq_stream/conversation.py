@@ -218,7 +218,7 @@ class RabbitMQConversation(Conversation):
         if correlation is None:
             return
         key = (frame.side, frame.values["key"] & ~names.RESPONSE_BIT, correlation)
-        self.outstanding[key] = Request(frame.number, frame.time_ns, frame.values)
+        self.outstanding[key] = Request(frame.id, frame.time_ns, frame.values)
         frame.expects_response = True
         if len(self.outstanding) > MAX_OUTSTANDING:
             self.outstanding.popitem(last=False)
@@ -376,7 +376,7 @@ class RabbitMQConversation(Conversation):
         """The server's offer, and the client's answer in either form."""
         code = frame.values.get("key", 0)
         if frame.sender != "client" and not code & names.RESPONSE_BIT:
-            self.offered = Request(frame.number, frame.time_ns, frame.values)
+            self.offered = Request(frame.id, frame.time_ns, frame.values)
             frame.expects_response = True
             return
         self.frame_max = frame.values.get("frame_max", 0)

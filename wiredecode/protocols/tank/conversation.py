@@ -139,7 +139,7 @@ class TankConversation(Conversation):
         code = names.PRODUCE if frame.code == names.PRODUCE_WITH_BASE else frame.code or 0
         size = 1 + sum(len(partitions) for _, partitions in targets)
         replaced = self.outstanding.pop((code, number), None)
-        self.outstanding[code, number] = Request(frame.number, frame.time_ns, targets, size)
+        self.outstanding[code, number] = Request(frame.id, frame.time_ns, targets, size)
         self.remembered += size - (replaced.size if replaced is not None else 0)
         frame.expects_response = True
         if replaced is not None:
@@ -243,7 +243,7 @@ class TankConversation(Conversation):
         )
         frame.generated = named_targets((topic, entry[0]) for topic, entries in targets for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
-            self.peer.append(Request(frame.number, frame.time_ns, targets))
+            self.peer.append(Request(frame.id, frame.time_ns, targets))
             frame.expects_response = True
         elif "request_id" in frame.values:
             self._remember(frame, frame.values["request_id"], targets)

@@ -1,0 +1,1 @@
+"""Captures of any size on Spark (docs/spark.md)."""

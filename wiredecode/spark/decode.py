@@ -1,0 +1,182 @@
+"""From rows of packets, bucket by bucket, to rows of tables: the same engine as on one machine.
+
+Nothing here needs Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from wiredecode.api import decoding, reassembly
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.dissect import Dissector
+from wiredecode.filter import Filter, compile_filter
+from wiredecode.identify import DecodeAs
+from wiredecode.net import Limits, Network
+from wiredecode.net.buckets import Bucket, Buckets
+from wiredecode.protocols import registry
+from wiredecode.spark.columns import asked, chosen, converted, spark_schema
+from wiredecode.spark.packets import REPORT, packed, packets_of, report_text
+from wiredecode.tables.reader import LEVELS, TableReader, table_schema
+
+REPORTED = pa.field("report", pa.string())
+"""Last column of what :func:`decode` gives: null in rows, all else is null in reports."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is wanted, as the driver tells all tasks; it can be pickled.
+
+    ``columns`` are those of the table on Spark. ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``.
+    ``limits``: of reassembly, by name. ``buckets``: how many parts the connections are dealt out to. Raises
+    ``ValueError`` for what is wrong.
+    """
+
+    level: str
+    buckets: int = 1
+    columns: Sequence[str] | None = None
+    filter: str | None = None
+    decode_as: Mapping[int, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    show_secrets: bool = False
+    fail_fast: bool = False
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"no level is called {self.level!r}; there is {', '.join(LEVELS)}")
+        self.schema  # noqa: B018 - columns that are not there
+        self.decoding  # noqa: B018 - protocols that are not known
+        self.reassembly  # noqa: B018
+        if (display := self.display()) is not None:
+            display.check_stable()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the table on Spark."""
+        return chosen(spark_schema(table_schema(self.level)), self.columns)
+
+    @cached_property
+    def decoding(self) -> dict[int, DecodeAs]:
+        return decoding(self.decode_as)
+
+    @cached_property
+    def reassembly(self) -> Limits:
+        return reassembly(self.limits)
+
+    @property
+    def dealt(self) -> Buckets:
+        """Connections that know of each other are in one bucket."""
+        return Buckets(self.buckets, registry.together(self.decoding))
+
+    def display(self) -> Filter | None:
+        """The filter, new for every run."""
+        return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets)
+
+    def reader(self, packets: Iterable[PacketBatch], bucket: int) -> TableReader:
+        """Reads the packets of a bucket as the table."""
+
+        def dissector(**options: object) -> Dissector:
+            made = Dissector(**options)  # type: ignore[arg-type]
+            made.network = Network(self.reassembly, Bucket(self.dealt, bucket))
+            return made
+
+        return TableReader(
+            packets,
+            self.level,
+            columns=asked(self.columns),
+            decode_as=self.decoding,
+            limits=self.reassembly,
+            show_secrets=self.show_secrets,
+            display=self.display(),
+            bulk=True,
+            stable_ids=True,
+            dissector=dissector,
+        )
+
+    def row_schema(self) -> pa.Schema:
+        """What :func:`decode` gives."""
+        return self.schema.append(REPORTED)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+Part = tuple[str, int]
+"""A source, and a bucket of it."""
+
+
+def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    """Rows of packets in the order of ``packets.ORDER`` to rows of the table; reports come through.
+
+    One bucket of one source after the other, each as long as it is, in bounded memory.
+    """
+    schema = plan.row_schema()
+    for (source, bucket), parts in parted(rows):
+        packets = numbered(parts)
+        if bucket is None:
+            yield from (said(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
+            continue
+        reader = plan.reader(packets, bucket)
+        for batch in reader:
+            made = converted(batch, source, plan.schema)
+            yield pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=schema)
+        known = registry.together(plan.decoding)
+        apart = sorted(key for key in reader.dissector.sessions if key[1] not in known)
+        yield said(report_text(source, totals=packed(reader.totals), apart=apart), schema)
+
+
+def said(text: str, schema: pa.Schema) -> pa.RecordBatch:
+    """A report as a row of the result."""
+    columns = [pa.nulls(1, field.type) for field in schema][:-1]
+    return pa.record_batch([*columns, pa.array([text])], schema=schema)
+
+
+def parted(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int | None], Iterator[pa.RecordBatch]]]:
+    """Each bucket, and its rows; take them before the next one. Reports have no bucket."""
+    pending = chain.from_iterable(map(pieces, rows))
+    ahead = next(pending, None)
+
+    def same(key: tuple[str, int | None]) -> Iterator[pa.RecordBatch]:
+        nonlocal ahead
+        while ahead is not None and ahead[0] == key:
+            part = ahead[1]
+            ahead = next(pending, None)
+            yield part
+
+    while ahead is not None:
+        key = ahead[0]
+        parts = same(key)
+        yield key, parts
+        for _ in parts:
+            pass
+
+
+def pieces(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, int | None], pa.RecordBatch]]:
+    """Where source or bucket change, a batch is cut."""
+    if not len(rows):
+        return
+    sources, buckets = rows.column("source"), rows.column("bucket").to_numpy()
+    codes = sources.dictionary_encode().indices.to_numpy()
+    reports = rows.column("linktype").to_numpy() == REPORT
+    changes = (np.diff(codes) != 0) | (np.diff(buckets) != 0) | (np.diff(reports) != 0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
+    for low, high in pairwise(edges):
+        yield (sources[low].as_py(), None if reports[low] else int(buckets[low])), rows.slice(low, high - low)
+
+
+def numbered(parts: Iterable[pa.RecordBatch]) -> Iterator[PacketBatch]:
+    """The packets, counted from 1."""
+    count = 0
+    for part in parts:
+        yield packets_of(part, count + 1)
+        count += len(part)
+
+
+Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What Spark's ``mapInArrow`` takes."""
