@@ -15,9 +15,10 @@ from typing import Any
 from tests.net.craft import Talk, batches
 from wiredecode import compiler
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.dissect import Dissector, Totals
+from wiredecode.dissect import Dissector
 from wiredecode.frame import Frame
 from wiredecode.layer import Layer, Style
+from wiredecode.totals import Totals
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"
 STYLE = Style()

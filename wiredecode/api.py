@@ -16,11 +16,11 @@ from wiredecode.capture import CaptureError, open_capture
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wiredecode.dissect import Totals
     from wiredecode.filter import Filter
     from wiredecode.frame import Frame
     from wiredecode.identify import DecodeAs
     from wiredecode.net.limits import Limits
+    from wiredecode.totals import Totals
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")

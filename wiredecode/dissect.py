@@ -6,17 +6,16 @@ its sides as they happened and numbers do not depend on how the capture was read
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.frame import OK, UNDECODED, Finding, Frame
-from wiredecode.identify import Candidate, Candidates, DecodeAs, Identified, Identifier
+from wiredecode.dialogue import Dialogue, Wanted
+from wiredecode.frame import OK, Finding, Frame
+from wiredecode.identify import Candidates, DecodeAs
 from wiredecode.ids import connection_id
 from wiredecode.layer import Style
 from wiredecode.lookahead import LOOKAHEAD_NS, Lookahead
@@ -25,7 +24,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation, Protocol
-from wiredecode.streams import SHORT_RUN, Passed, Stream
+from wiredecode.totals import Totals
 
 if TYPE_CHECKING:
     from wiredecode.bulk.order import Release
@@ -34,181 +33,6 @@ if TYPE_CHECKING:
     from wiredecode.filter.rows import Mask
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
-
-
-@dataclass
-class Totals:
-    """What became of a capture; every packet and every payload byte is in exactly one number of its group."""
-
-    packets: int = 0
-    tcp_packets: int = 0
-    not_decoded: Counter[str] = field(default_factory=Counter)
-    """Packets without TCP, by reason."""
-    connections: int = 0
-    captured: int = 0
-    """TCP payload bytes = duplicate + late + ignored + framed + undecoded + other."""
-    duplicate: int = 0
-    late: int = 0
-    ignored: int = 0
-    framed: int = 0
-    undecoded: int = 0
-    """In connections of a known protocol, but in no frame."""
-    other: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Bytes of connections that speak something else, by what it looks like and server port."""
-    other_connections: Counter[tuple[str, int]] = field(default_factory=Counter)
-    missing: int = 0
-    """Bytes of holes: not captured, counted apart."""
-    frames: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """Frames by protocol, type and status."""
-    limits: Counter[str] = field(default_factory=Counter)
-    notes: Counter[str] = field(default_factory=Counter)
-    """What reassembly met, by code; each is also a finding of the next frame of its direction, if one follows."""
-    first_ns: int | None = None
-    last_ns: int = 0
-
-    @property
-    def closes(self) -> bool:
-        """Whether the accounting closes."""
-        accounted = self.duplicate + self.late + self.ignored + self.framed + self.undecoded
-        return self.captured == accounted + sum(self.other.values())
-
-
-@dataclass(slots=True, frozen=True)
-class Wanted:
-    """How a dissector wants frames; see there."""
-
-    runs: bool
-    facts: bool
-    """For summaries."""
-    columns: bool
-    """For the table of frames."""
-    alone: bool
-    """Frames of connections that know of each other are wanted in order: no runs there."""
-    selected: bool
-    """Most will be left out."""
-
-    def runs_of(self, protocol: Protocol) -> bool:
-        """Whether frames of a protocol may come in runs."""
-        if self.alone and protocol.has_session:
-            return False
-        return self.runs and (protocol.facts_pay or not self.facts)
-
-
-class Dialogue:
-    """One connection on its way: first its protocol is looked for, then both directions are cut into frames."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        candidates: tuple[Candidate, ...],
-        decode_as: Mapping[int, DecodeAs],
-        out: list[Frame | Run | Passed],
-        wanted: Wanted,
-        tally: Callable[[Conversation, str, int, bytes, list[int]], bool] | None,
-    ) -> None:
-        self.connection, self.out, self.wanted = connection, out, wanted
-        self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
-        self.streams: tuple[Stream, Stream] | None = None
-        self.protocol: Protocol | None = None
-        self.conversation: Conversation | None = None
-        self.header_bytes = 0
-        self.other: str | None = None
-        """What it looks like, if it is nothing that is decoded here."""
-        self.undecoded = 0
-        self.unseen = tally is not None
-        """No frame of it will be shown."""
-        self.tally = tally
-        """Counts frames that need not be made, if nothing of it will be shown."""
-        forced = self.identifier.forced()
-        if forced is not None:
-            self._begin(forced)
-
-    def event(self, event: Event) -> None:
-        """One event of a connection whose protocol is no longer looked for."""
-        if self.streams is not None:
-            self._feed(self.streams[event.direction.side], event)
-        else:
-            self.undecoded += len(event.data) if isinstance(event, Chunk) else 0
-
-    def identify(self, events: list[Event]) -> None:
-        """All events of a batch, while the protocol is looked for."""
-        assert self.identifier is not None
-        known = self.identifier.events(events)
-        if known is not None:
-            self._begin(known)
-        elif self.identifier.hopeless:
-            known = self.identifier.by_port()
-            if known is None:
-                self._dismiss()
-            else:
-                self._begin(known)
-
-    def end(self, reason: str, ready: int) -> None:
-        """The connection or the capture is over, as packet ``ready`` tells."""
-        if self.identifier is not None:
-            known = self.identifier.finish()
-            if known is None:
-                self._dismiss()
-            else:
-                known.ready = ready
-                self._begin(known)
-        for stream in self.streams or ():
-            stream.end(reason, ready)
-
-    def can_decode(self, frame: Frame) -> bool:
-        """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
-        return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
-
-    def _begin(self, known: Identified) -> None:
-        identifier, self.identifier = self.identifier, None
-        assert identifier is not None
-        self.protocol, self.header_bytes = known.protocol, known.protocol.header_bytes
-        self.conversation = known.protocol.conversation(self.connection, known.dialect)
-        self.conversation.hand_on = []
-        first, second = (
-            Stream(direction, known.protocol, self.out, direction.started) for direction in self.connection.directions
-        )
-        self.streams = first, second
-        if self.tally is not None:
-            for stream in self.streams:
-                stream.passes = partial(self.tally, self.conversation, known.protocol.name, stream.direction.side)
-        if known.verdict is not None:
-            self.conversation.started_by(known.side, known.verdict.client)
-            told = self.streams[known.side]
-            if known.offset or not told.in_step:
-                told.in_step, told.sync_at = False, known.offset
-        before = len(self.out)
-        for event in identifier.waiting:
-            self._feed(self.streams[event.direction.side], event)
-        # None of these was known before the protocol was: they follow that packet, in the order in which they came.
-        passed = [item for item in self.out[before:] if isinstance(item, Passed)]
-        for item in passed:
-            item.ready = [max(ready, known.ready) for ready in item.ready]
-        rows = [item for item in self.out[before:] if isinstance(item, Frame)]
-        begun = sorted(rows, key=attrgetter("ready"))
-        self.out[before:] = [*begun, *passed]
-        for frame in begun:
-            if frame.ready >= known.ready:
-                break
-            frame.ready = known.ready
-        counted = self.tally is not None and type(self.conversation).tally is not Conversation.tally
-        if self.wanted.runs_of(known.protocol) and not counted:
-            first.bulk = second.bulk = known.protocol.bulk()
-            first.facts = second.facts = self.wanted.facts or self.wanted.columns
-            if self.wanted.selected:
-                first.shortest = second.shortest = SHORT_RUN
-
-    def _dismiss(self) -> None:
-        identifier, self.identifier = self.identifier, None
-        assert identifier is not None
-        self.other = identifier.foreign()
-        self.undecoded = identifier.size
-
-    def _feed(self, stream: Stream, event: Event) -> None:
-        if isinstance(event, Chunk):
-            stream.chunk(event)
-        elif isinstance(event, Gap):
-            stream.gap(event)
 
 
 def note_finding(note: Note) -> Finding:

@@ -12,9 +12,10 @@ from tests.support import RABBITMQ
 from wiredecode import streams
 from wiredecode.bulk.run import Run
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Dissector, Totals
+from wiredecode.dissect import Dissector
 from wiredecode.message import Messages
 from wiredecode.tables.messages import MessageTable
+from wiredecode.totals import Totals
 
 Numbered = list[tuple[int, int, str | None]]
 

@@ -6,9 +6,10 @@ import pytest
 
 from tests.filter.support import BASIC, CAPTURES
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector, Totals
+from wiredecode.dissect import Dissector
 from wiredecode.filter import compile_filter
 from wiredecode.frame import Frame
+from wiredecode.totals import Totals
 from wiredecode.view.summary import SummaryLines
 
 NATS = "nats/06-headers.pcap"

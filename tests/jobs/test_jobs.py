@@ -17,7 +17,6 @@ from tests.cli.conftest import Run
 from tests.support import RABBITMQ
 from wiredecode import streams
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Totals
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.dissector import SharedDissector
 from wiredecode.jobs.merge import Merge
@@ -25,6 +24,7 @@ from wiredecode.jobs.worker import Done, Worker
 from wiredecode.net import Network
 from wiredecode.net.share import Share
 from wiredecode.tables.reader import TableReader
+from wiredecode.totals import Totals
 
 CAPTURES = sorted(RABBITMQ.parent.glob("*/*.pcap*"))
 TOGETHER = frozenset({4222, 6222, 7222, 7422})

@@ -14,7 +14,6 @@ from tests.support import RABBITMQ
 from wiredecode import streams
 from wiredecode.bulk.run import Run
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Totals
 from wiredecode.frame import Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.tables import columns_frames, mixed
@@ -23,6 +22,7 @@ from wiredecode.tables.columns import reader as column_reader
 from wiredecode.tables.columns_rows import Int64s
 from wiredecode.tables.mixed import MixedBatches
 from wiredecode.tables.reader import TableReader
+from wiredecode.totals import Totals
 
 CAPTURES = RABBITMQ.parent
 AMQP, PUBSUB = RABBITMQ / "c43_amqp.pcap", CAPTURES / "nats" / "03-pubsub.pcap"

@@ -18,9 +18,10 @@ from wiredecode.cli.output import Output, complain, say
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from wiredecode.dissect import Dissector, Totals
+    from wiredecode.dissect import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frame import Frame
+    from wiredecode.totals import Totals
 
 
 class Counting(Protocol):

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from wiredecode import compiler
-from wiredecode.dissect import Totals
 from wiredecode.frame import Frame
 from wiredecode.protocols.reading import as_record, generated_text
+from wiredecode.totals import Totals
 
 BYTES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.reader import Capture
-from wiredecode.dissect import Dissector, Totals
+from wiredecode.dissect import Dissector
 from wiredecode.export.records import BYTES
 from wiredecode.frame import Frame
 from wiredecode.message import FrameMessages, Messages
@@ -26,6 +26,7 @@ from wiredecode.tables.schema import (
     select,
     type_schema,
 )
+from wiredecode.totals import Totals
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter

@@ -10,8 +10,8 @@ from wiredecode.view.escape import escape
 
 if TYPE_CHECKING:
     from wiredecode.capture.info import CaptureInfo
-    from wiredecode.dissect import Totals
     from wiredecode.protocols.base import Protocol
+    from wiredecode.totals import Totals
 
 MAX_ROWS = 12
 """Rows of other protocols and of reasons; the rest is counted."""

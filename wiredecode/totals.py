@@ -1,0 +1,43 @@
+"""The accounts of a capture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Totals:
+    """What became of a capture; every packet and every payload byte is in exactly one number of its group."""
+
+    packets: int = 0
+    tcp_packets: int = 0
+    not_decoded: Counter[str] = field(default_factory=Counter)
+    """Packets without TCP, by reason."""
+    connections: int = 0
+    captured: int = 0
+    """TCP payload bytes = duplicate + late + ignored + framed + undecoded + other."""
+    duplicate: int = 0
+    late: int = 0
+    ignored: int = 0
+    framed: int = 0
+    undecoded: int = 0
+    """In connections of a known protocol, but in no frame."""
+    other: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Bytes of connections that speak something else, by what it looks like and server port."""
+    other_connections: Counter[tuple[str, int]] = field(default_factory=Counter)
+    missing: int = 0
+    """Bytes of holes: not captured, counted apart."""
+    frames: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Frames by protocol, type and status."""
+    limits: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    """What reassembly met, by code; each is also a finding of the next frame of its direction, if one follows."""
+    first_ns: int | None = None
+    last_ns: int = 0
+
+    @property
+    def closes(self) -> bool:
+        """Whether the accounting closes."""
+        accounted = self.duplicate + self.late + self.ignored + self.framed + self.undecoded
+        return self.captured == accounted + sum(self.other.values())
