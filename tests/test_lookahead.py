@@ -16,9 +16,8 @@ SECOND = 1_000_000_000
 
 
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
-    return SimpleNamespace(
-        number=number, time_ns=time_ns, length=length, request=request, expects_response=asks, response=None
-    )
+    told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
+    return SimpleNamespace(id=number, number=number, response=None, **told)
 
 
 def passed(count: int, *, time_ns: int = 0, length: int = 10) -> tuple[Any, Any]:

@@ -147,6 +147,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
         "--bytes": Case("{basic} -q -o a.ndjson", "--bytes length"),
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
+        "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
         "--show-secrets": Case("{basic} -q -o a.ndjson", "--show-secrets"),
         "--jobs": See("tests/cli/test_every_option.py::test_jobs_are_so_many_processes"),
         "--summary-json": Case("{basic} -q -o a.csv", "--summary-json totals.json"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
@@ -38,19 +38,20 @@ class Known:
     name: str
     ports: tuple[int, ...]
     load: Callable[[], Protocol]
+    """Can be pickled."""
 
 
 @cache
 def known() -> tuple[Known, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
-    built_in = (Known(name, ports, cache(lambda n=name, c=cls: _import(n, c))) for name, cls, ports in BUILT_IN)
+    built_in = (Known(name, ports, partial(_import, name, cls)) for name, cls, ports in BUILT_IN)
     added = (entry.load()() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
     return (*built_in, *(as_known(protocol) for protocol in added))
 
 
 def as_known(protocol: Protocol) -> Known:
     """A protocol that is there already."""
-    return Known(protocol.name, protocol.ports, lambda: protocol)
+    return Known(protocol.name, protocol.ports, partial(_itself, protocol))
 
 
 def protocols() -> tuple[Protocol, ...]:
@@ -69,6 +70,11 @@ def together(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     return ports | {port: said.protocol.name for port, said in decode_as.items() if said.protocol.has_session}
 
 
+@cache
 def _import(name: str, cls: str) -> Protocol:
     protocol: Protocol = getattr(import_module(f"wiredecode.protocols.{name}"), cls)()
+    return protocol
+
+
+def _itself(protocol: Protocol) -> Protocol:
     return protocol

@@ -1,0 +1,175 @@
+"""Packets dealt out to buckets and decoded there: the same rows as in one place. No Spark is needed for this."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.support import capture_files, packets
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.jobs.merge import added
+from wiredecode.spark.columns import converted
+from wiredecode.spark.decode import Plan, decode
+from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
+from wiredecode.tables.reader import TableReader
+
+ROOT = Path(__file__).parent.parent.parent / "captures"
+BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
+KEYS = ("source", "connection", "frame", "index")
+NATS_PORTS = dict.fromkeys((14222, 14223, 14224, 14225, 16222, 17222, 17224, 17422, 18080), "nats")
+"""Ports of a capture that are not known for what is spoken on them."""
+Packets = list[tuple[int, bytes]]
+
+
+def file_rows(name: str, batches: Iterable[PacketBatch], first_ns: int, plan: Plan) -> Iterator[pa.RecordBatch]:
+    return PacketRows(File(name, "s", first_ns), plan.dealt, plan.reassembly).rows(batches)
+
+
+def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    table = pa.Table.from_batches(parts)
+    order = pc.sort_indices(table, [(name, "ascending") for name in ORDER])
+    batches: list[pa.RecordBatch] = table.take(order).to_batches(max_chunksize=211)
+    return batches
+
+
+def decoded(parts: Iterable[pa.RecordBatch], plan: Plan) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """The rows in an order of their own, and the reports."""
+    table = pa.Table.from_batches(list(decode(shuffled(parts), plan)), plan.row_schema())
+    reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
+    return ordered(table.filter(table["report"].is_null()).drop_columns(["report"])), reports
+
+
+def ordered(table: pa.Table) -> pa.Table:
+    keys = [(name, "ascending") for name in KEYS if name in table.column_names]
+    return table.take(pc.sort_indices(table, keys))
+
+
+def read(batches: Iterable[PacketBatch], plan: Plan) -> pa.Table:
+    """The rows of one reader."""
+    found: list[pa.RecordBatch] = []
+    reader = TableReader(batches, plan.level, decode_as=plan.decoding, stable_ids=True)
+    with suppress(CaptureError):
+        found.extend(converted(batch, "s", plan.schema) for batch in reader)
+    return ordered(pa.Table.from_batches(found, plan.schema))
+
+
+def first_ns(path: Path) -> int:
+    return int(next(batch for batch in open_capture([path]) if len(batch)).time_ns[0])
+
+
+def files_of(every: Packets, edges: list[int]) -> list[Packets]:
+    return [every[a:b] for a, b in zip([0, *edges], [*edges, len(every)], strict=True)]
+
+
+def rows_of_files(files: list[Packets], plan: Plan) -> list[pa.RecordBatch]:
+    """As a capture point that changes its file now and then, in no order."""
+    parts = []
+    for number, file in enumerate(files):
+        parts += file_rows(f"{number}.pcap", [PacketBatch.from_packets(file)], file[0][0], plan)
+    random.Random(5).shuffle(parts)
+    return parts
+
+
+@pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.name)
+def test_buckets_have_the_rows_of_one_reader(path: Path) -> None:
+    for level in ("frames", "messages"):
+        plan = Plan(level, buckets=5, decode_as=NATS_PORTS)
+        parts = file_rows(path.name, open_capture([path], batch_packets=100), first_ns(path), plan)
+        rows, _ = decoded(parts, plan)
+        assert rows.equals(read(open_capture([path]), plan))
+
+
+@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/08-pipelined-small.drop1pct.pcap"])
+def test_fifty_files_in_any_order_are_one_capture(name: str) -> None:
+    every, plan = packets(ROOT / name), Plan("frames", buckets=3)
+    edges = sorted(random.Random(1).sample(range(1, len(every)), 49))
+    rows, _ = decoded(rows_of_files(files_of(every, edges), plan), plan)
+    assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+
+
+def test_packets_that_stand_in_two_files_count_once() -> None:
+    every, plan = packets(BASIC), Plan("frames", buckets=3)
+    half = len(every) // 2
+    twice = [every[: half + 5], every[half:]]
+    rows, _ = decoded(rows_of_files(twice, plan), plan)
+    assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+
+
+def fragmented(every: Packets, most: int) -> Packets:
+    """IPv4 packets as fragments of at most so many bytes."""
+    found = []
+    for time_ns, data in every:
+        link, header, body = data[:14], data[14:34], data[34:]
+        (total,) = struct.unpack_from("!H", header, 2)
+        body = body[: total - 20]
+        for number, at in enumerate(range(0, len(body), most)):
+            part = body[at : at + most]
+            more = 0x2000 if at + most < len(body) else 0
+            fields = struct.pack("!HHH", 20 + len(part), len(found) - number & 0xFFFF, more | at // 8)
+            found.append((time_ns, link + header[:2] + fields + header[8:] + part))
+    return found
+
+
+def test_fragments_reach_their_connection_also_across_files() -> None:
+    every, plan = fragmented(packets(BASIC), 128), Plan("frames", buckets=4)
+    edges = [number for number in range(1, len(every)) if number % 13 == 0]
+    rows, reports = decoded(rows_of_files(files_of(every, edges), plan), plan)
+    assert len(rows) > 100
+    assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+    frames = sum(sum(unpacked(told["totals"]).frames.values()) for told in reports)
+    assert frames == len(rows), "a fragment that went to all buckets is decoded in one"
+
+
+def test_totals_of_all_reports_are_those_of_one_reader() -> None:
+    plan = Plan("frames", buckets=4)
+    reader = TableReader(open_capture([BASIC]), "frames", stable_ids=True)
+    assert sum(map(len, reader)) > 0
+    _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), plan), plan)
+    totals = [unpacked(told["totals"]) for told in reports]
+    packets_read, whole = totals[0], added(totals)
+    assert (packets_read.packets, packets_read.tcp_packets) == (reader.totals.packets, reader.totals.tcp_packets)
+    assert (whole.frames, whole.captured, whole.framed) == (
+        *(reader.totals.frames, reader.totals.captured, reader.totals.framed),
+    )
+
+
+def test_connections_that_should_know_of_each_other_are_reported() -> None:
+    path = ROOT / "nats" / "50-server-links.pcap"
+    cases: list[tuple[dict[int, str], set[int]]] = [({}, set(NATS_PORTS)), (NATS_PORTS, set())]
+    for decode_as, apart in cases:
+        plan = Plan("frames", buckets=3, decode_as=decode_as)
+        _, reports = decoded(file_rows("a", open_capture([path]), first_ns(path), plan), plan)
+        found = {port for told in reports for name, port in told.get("apart", ()) if name == "nats"}
+        assert found == apart
+
+
+def test_a_damaged_file_is_reported_with_name_and_place() -> None:
+    plan, path = Plan("frames"), ROOT / "rabbitmq-stream" / "d_cutfile.pcap"
+    _, reports = decoded(file_rows("cut.pcap", open_capture([path]), first_ns(path), plan), plan)
+    problems = [(told["file"], told["problem"]) for told in reports if "problem" in told]
+    assert [name for name, _ in problems] == ["cut.pcap"]
+    assert "at byte 18970" in problems[0][1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ({"level": "bytes"}, "bytes"),
+        ({"columns": ["tiem"]}, "time"),
+        ({"decode_as": {1: "amqp"}}, "amqp"),
+        ({"limits": {"holes": 1}}, "holes"),
+        ({"filter": "frame.number == 1"}, r"frame\.number"),
+    ],
+)
+def test_a_wrong_plan_is_refused_before_anything_is_read(wrong: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Plan(**{"level": "frames", **wrong})
