@@ -83,7 +83,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
         stop = decoder(layer, "careful")(b, p, e, values, ranges)
     except Short as short:
         reached = max((end for _, end in ranges.values()), default=0)
-        return Decoded(values, ranges, reached, short)
+        return Decoded(values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
     return Decoded(values, ranges, stop - p, None)
 
 

@@ -154,11 +154,11 @@ class Dissector:
         try:
             for batch in batches:
                 self._receive(batch)
-                yield [*self._release_mixed(self.network.watermark)]
+                yield from self._released_mixed(self.network.watermark)
         except CaptureError as raised:
             error = raised
         self._end()
-        yield [*self._release_mixed(None)]
+        yield from self._released_mixed(None)
         self._close()
         if error is not None:
             raise error
@@ -288,9 +288,22 @@ class Dissector:
                 yield from self._link(inner) if linking else (inner,)
         self._let_go()
 
+    def _released_mixed(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
+        """What is ready, little by little: behind a hole much may have waited."""
+        from wiredecode.bulk.order import steps
+
+        for step in [*steps(self._pending, watermark), watermark]:
+            yield [*self._release_mixed(step)]
+
     def _release_mixed(self, watermark: int | None) -> Iterator[Frame | Run]:
         """The same where runs are among them: what comes out is numbered in that order, but not in it."""
         release = self._order(watermark)
+        yield from self._together(release) if self.facts else self._one_by_one(release)
+        self._number = release.last
+        self._let_go()
+
+    def _one_by_one(self, release: Release) -> Iterator[Frame | Run]:
+        """Each connection in order."""
         for frame, rank in release.rows():
             for run in release.runs_before(frame.connection.number, rank):
                 yield from self._take(run)
@@ -303,8 +316,35 @@ class Dissector:
                 yield inner
         for run in release.runs():
             yield from self._take(run)
-        self._number = release.last
-        self._let_go()
+
+    def _together(self, release: Release) -> Iterator[Frame | Run]:
+        """All connections in order, so that runs can tell what frames of other connections tell about theirs."""
+        from wiredecode.bulk.together import Schedule
+
+        schedule = Schedule(release, lambda frame: self._talk(frame).disturbs(frame))
+        for item, rank in schedule:
+            if not isinstance(item, Frame):
+                item.linked = True
+                taken = self._taken(item)
+                if taken is None:
+                    schedule.refuse(item)
+                else:
+                    yield from taken
+                continue
+            number = item.number if rank is None else release.number(rank)
+            if self.select is not None and self._pass_over(item, number):
+                continue
+            handed_on = self._decode(item, number)
+            yield item
+            for inner in handed_on:
+                assert rank is not None
+                release.insert(rank)
+                yield inner
+
+    def _talk(self, item: Frame | Run) -> Conversation:
+        conversation = self._dialogues[item.connection].conversation
+        assert conversation is not None
+        return conversation
 
     def _order(self, watermark: int | None) -> Release:
         from wiredecode.bulk.order import Release
@@ -313,32 +353,37 @@ class Dissector:
 
     def _take(self, run: Run) -> Iterator[Frame | Run]:
         """Decode a run at once, or else its frames."""
-        connection = run.connection
-        conversation = self._dialogues[connection].conversation
-        assert conversation is not None
-        noted = (connection, run.side) in self._notes
+        taken = self._taken(run)
+        if taken is not None:
+            yield from taken
+            return
+        for frame in run.frames():  # frames of a run hand nothing on
+            if self.select is None or not self._pass_over(frame, frame.number):
+                self._decode(frame, frame.number)
+                yield frame
+
+    def _taken(self, run: Run) -> tuple[Run, ...] | None:
+        """Decode a run at once, and tell what will be seen of it; None: its frames must be decoded."""
+        conversation = self._talk(run)
+        noted = (run.connection, run.side) in self._notes
         shown = None if self.select is None or noted else self._shown(run, conversation, self.select)
         whole = not noted and (self.select is None or shown is not None)
         passed = shown is not None and not shown.any() and conversation.skip_run(run)
         if not passed and not (whole and run.bulk.take(conversation, run, self.messages)):
-            for frame in run.frames():  # frames of a run hand nothing on
-                if self.select is None or not self._pass_over(frame, frame.number):
-                    self._decode(frame, frame.number)
-                    yield frame
-            return
+            return None
         run.sender = conversation.sender(run)
         counts = self.totals.frames
         for key, count in run.counted():
             counts[key] = counts.get(key, 0) + count
         if shown is not None:
             if not shown.any():
-                return
+                return ()
             run = run.chosen(shown)
         if self.facts:
             run.facts = run.bulk.facts(conversation, run)
         if self.columns:
             run.layers = run.bulk.layers(conversation, run)
-        yield run
+        return (run,)
 
     def _tally(self, conversation: Conversation, protocol: str, side: int, data: bytes, starts: list[int]) -> bool:
         """Count frames of a connection that nobody will see; False: they have to be decoded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +18,7 @@ Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
 
 
-RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "row", "values"}
+RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "remade", "row", "values"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Layer(Packet):
     """Fields that a one-line summary shows; dots lead into structures."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.compiler`."""
+    remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
+    """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.ranges: dict[str, Range] = {}
@@ -87,7 +90,7 @@ class Layer(Packet):
             try:
                 value, position = kind.read(data, start, end, self)
             except Short as short:
-                self.problem = short
+                self.problem = short.with_traceback(None)
                 if short.partial is not None:
                     self.fields[kind.name] = short.partial
                 break
@@ -167,6 +170,14 @@ class Layer(Packet):
             if kind.name in fields:
                 record.update(present_field(plain(kind), fields[kind.name], style, record))
         return record
+
+
+def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:
+    """What pickle writes of a layer: its name, as of other classes, or how it is made; subclasses are others."""
+    return layer.__dict__.get("remade") or layer.__qualname__
+
+
+copyreg.pickle(type(Packet), _reduced)
 
 
 def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from wiredecode.streams import Passed
 
 Int64s = npt.NDArray[np.int64]
 
+STEP_BYTES = 4 * 1024 * 1024
+"""Decoded, a frame takes several times its length."""
+
 
 def ready_columns(items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
     """``ready`` and ``Connection.first`` of each frame."""
@@ -27,6 +30,22 @@ def ready_columns(items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
     sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
     first = np.fromiter((item.connection.first for item in items), np.int64, len(items))
     return np.array(ready, np.int64), np.repeat(first, sizes)
+
+
+def steps(pending: list[Frame | Run | Passed], watermark: int | None) -> list[int]:
+    """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
+    sizes = [
+        np.array([item.length], np.int64) if isinstance(item, Frame) else item.stops - item.starts
+        for item in pending
+        if not isinstance(item, Passed)
+    ]
+    if sum(int(size.sum()) for size in sizes) < 2 * STEP_BYTES:
+        return []
+    ready, _ = ready_columns([item for item in pending if not isinstance(item, Passed)])
+    order = np.argsort(ready, kind="stable")
+    sums = np.cumsum(np.concatenate(sizes)[order])
+    marks = ready[order][np.searchsorted(sums, np.arange(STEP_BYTES, int(sums[-1]), STEP_BYTES))]
+    return [mark for mark in np.unique(marks).tolist() if watermark is None or mark < watermark]
 
 
 def capture_order(ready: Int64s, first: Int64s) -> Int64s:
@@ -110,6 +129,10 @@ class Release:
     def last(self) -> int:
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
+
+    def connections(self) -> list[int]:
+        """Those with runs that did not come out yet."""
+        return [*self._runs]
 
     def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
         """The runs of a connection up to one of its rows: what is decoded before it."""
