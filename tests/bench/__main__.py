@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench import growth, report
+from tests.bench import clusters, growth, report
 from tests.bench.growth import Plan
 from tests.bench.inputs import NAMES, REAL, Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, measure, tools
@@ -35,7 +35,7 @@ QUICK_CASES = [name for name in NAMES if not name.startswith(REAL) or name == f"
 SMOKE = Plan(megabytes=0.2, rounds=1, limit=300, linear=(), memory=(), keep=False)
 SMOKE_CASE = "rabbitmq-publish"
 """The only one that a smoke run gives to the tools; all cases are examined."""
-PARTS = ("tools", "stages", "linear", "memory", "jobs", "startup")
+PARTS = ("tools", "stages", "linear", "memory", "jobs", "spark", "startup")
 
 
 def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], bool]:
@@ -98,6 +98,7 @@ def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str
         "linear": lambda: growth.linearity(plan, folder),
         "memory": lambda: growth.memory(plan, folder),
         "jobs": lambda: growth.jobs(plan, folder),
+        "spark": lambda: clusters.spark(plan, folder),
         "startup": lambda: startup(max(plan.rounds, 3)),
     }
     for name, part in further.items():

@@ -1,0 +1,68 @@
+"""One Spark session for all tests of this folder: local, small, quiet, and reachable by nobody else."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent.parent
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
+"""Nothing here uses pandas, but Spark looks for it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.filterwarnings(PANDAS))
+
+
+def missing() -> str | None:
+    """What Spark needs and this machine does not have."""
+    if importlib.util.find_spec("pyspark") is None:
+        return 'pyspark is not installed: pip install "wiredecode[spark]"'
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") is None and not (home and Path(home, "bin", "java").exists()):
+        return "there is no java: Spark needs Java 17 or newer, on the PATH or in JAVA_HOME"
+    return None
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of two cores; in continuous integration a machine without Spark is a failure."""
+    if reason := missing():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # the workers are to import this checkout, wherever pytest was started
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("wiredecode tests")
+        folder = tmp_path_factory.mktemp("spark")
+        for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder)}.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()

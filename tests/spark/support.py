@@ -1,0 +1,53 @@
+"""Rows that Spark is to give, and comparing tables whose rows come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.spark.columns import asked, converted
+from wiredecode.spark.decode import Plan
+from wiredecode.tables.reader import TableReader
+
+
+def expected(files: Iterable[str | Path], plan: Plan, source: str = "") -> pa.Table:
+    """The rows of ``plan`` as one machine reads them from the files of one source, damage left out."""
+    reader = TableReader(
+        open_capture(list(files)),
+        plan.level,
+        columns=asked(plan.columns),
+        decode_as=plan.decoding,
+        limits=plan.reassembly,
+        show_secrets=plan.show_secrets,
+        display=plan.display(),
+        stable_ids=True,
+    )
+    batches: list[pa.RecordBatch] = []
+    with suppress(CaptureError):
+        batches.extend(converted(batch, source, plan.schema) for batch in reader)
+    return pa.Table.from_batches(batches, plan.schema)
+
+
+def same_rows(found: pa.Table, wanted: pa.Table) -> None:
+    """Fail unless both have the same columns and the same rows, as often, in whatever order."""
+    assert found.schema.names == wanted.schema.names
+    assert found.num_rows == wanted.num_rows
+    found, wanted = in_order(found.cast(wanted.schema)), in_order(wanted)
+    for name in wanted.schema.names:
+        left, right = found[name], wanted[name]
+        if not left.equals(right):
+            pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+            row, pair = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
+            raise AssertionError(f"{name}, row {row}: {pair[0]!r} instead of {pair[1]!r}")
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """Its rows sorted by all columns that are no structures and no lists."""
+    keys = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys])
+    return table.take(order).combine_chunks()

@@ -1,0 +1,244 @@
+"""``spark.read.format("wiredecode")`` gives the rows of one machine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+from tests.conftest import CAPTURES
+from tests.spark.support import expected, same_rows
+from tests.support import packets
+from wiredecode.capture import write_pcap
+from wiredecode.spark import files
+from wiredecode.spark.decode import Plan
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, IsNotNull, LessThan, Not
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from wiredecode.spark.source import CaptureReader, Captures, Unreadable, Wishes, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
+NATS = CAPTURES / "nats" / "03-pubsub.pcap"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+FEW = "source,frame,time,connection,src,dst,protocol,type,offset,length"
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+def load(spark: SparkSession, paths: str | list[str], **options: Any) -> DataFrame:
+    return spark.read.format("wiredecode").options(**options).load(paths)
+
+
+def test_frames_are_those_of_one_machine(session: SparkSession) -> None:
+    columns = ["source", "time", "time_ns", "frame", "connection", "packets", "layers.rabbitmq_stream", "findings"]
+    found = load(session, str(BASIC), partitions=2, columns=",".join(columns)).toArrow()
+    same_rows(found, expected([BASIC], Plan("frames", columns=columns)))
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets"])
+def test_schema_is_that_of_the_tables(level: str) -> None:
+    schema = Captures({"level": level, "path": "x"}).schema()
+    assert to_arrow_schema(schema, timezone="UTC").equals(Plan(level).schema)
+
+
+def test_messages_of_a_folder_with_compressed_files(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(BASIC.read_bytes()))
+    shutil.copy(NATS, tmp_path / "b.pcap1")
+    (tmp_path / "notes.txt").write_text("no capture")
+    found = load(session, tmp_path.as_uri(), level="messages", partitions=2).toArrow()
+    same_rows(found, expected([BASIC, NATS], Plan("messages")))
+
+
+def test_packets_have_a_partition_per_file(session: SparkSession) -> None:
+    found = load(session, [str(NATS), str(BASIC)], level="packets", source=POINTS)
+    assert found.rdd.getNumPartitions() == 2
+    plan = Plan("packets")
+    wanted = [expected([NATS], plan, "nats"), expected([BASIC], plan, "rabbitmq")]
+    same_rows(found.toArrow(), pa.concat_tables(wanted))
+
+
+def test_rotated_files_in_any_order_are_one_capture(session: SparkSession, tmp_path: Path) -> None:
+    every = packets(BASIC)
+    for number, low in enumerate(range(0, len(every), 20)):
+        write_pcap(tmp_path / f"{number * 7919 % 100}.pcap", every[low : low + 20])
+    paths = [str(path) for path in tmp_path.iterdir()]
+    random.Random(3).shuffle(paths)
+    found = load(session, paths, columns=FEW, partitions=2).toArrow()
+    same_rows(found, expected([BASIC], Plan("frames", columns=FEW.split(","))))
+
+
+def test_options_reach_the_engine(session: SparkSession) -> None:
+    options = {"columns": FEW, "filter": 'frame.type == "MSG"', "decodeAs": "4222=nats", "limits": "hole_seconds=2"}
+    found = load(session, str(NATS), **options).toArrow()
+    assert found.num_rows
+    plan = Plan("frames", columns=FEW.split(","), filter='frame.type == "MSG"')
+    same_rows(found, expected([NATS], plan))
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_filters_of_a_query_give_the_same_rows_whatever_the_setting(session: SparkSession, enabled: str) -> None:
+    every = frames_of_both()
+    middle = every["time"][every.num_rows // 2]
+    session.conf.set(PUSHDOWN, enabled)
+    try:
+        condition = F.col("type").isin("MSG", "Publish", "no such") & (F.col("time") >= middle.as_py())
+        found = load(session, [str(NATS), str(BASIC)], columns=FEW, source=POINTS).where(condition).toArrow()
+    finally:
+        session.conf.unset(PUSHDOWN)
+    wanted = every.filter(pc.field("type").isin(["MSG", "Publish"]) & (pc.field("time") >= middle))
+    assert 0 < wanted.num_rows < every.num_rows
+    same_rows(found, wanted)
+
+
+POINTS = "/(nats|rabbitmq)"
+
+
+def frames_of_both() -> pa.Table:
+    plan = Plan("frames", columns=FEW.split(","))
+    return pa.concat_tables([expected([NATS], plan, "nats"), expected([BASIC], plan, "rabbitmq")])
+
+
+def pushed(*filters: Filter, **options: str) -> tuple[pa.Table, int]:
+    """What is read for these filters, and in how many partitions."""
+    paths = json.dumps([str(NATS), str(BASIC)])
+    reader = CaptureReader(Wishes.of({"paths": paths, "source": POINTS, "columns": FEW, **options}))
+    assert list(reader.pushFilters(list(filters))) == list(filters), "Spark looks at all rows again"
+    schema, parts = reader.wishes.plan.schema, reader.partitions()
+    return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema), len(parts)
+
+
+def test_pushed_filters_leave_out_what_does_not_fit_and_nothing_else() -> None:
+    every = frames_of_both()
+    src, middle = every["src"][0].as_py(), every["time"][every.num_rows // 2].as_py()
+    field = pc.field
+    for filters, wanted, sources in (
+        ([EqualTo(("protocol",), "nats")], field("protocol") == "nats", 2),
+        ([In(("type",), ("MSG", "PING"))], field("type").isin(["MSG", "PING"]), 2),
+        ([EqualTo(("type",), 'no " such')], field("type") == "none", 2),
+        ([EqualTo(("protocol",), "smtp")], field("protocol") == "smtp", 2),
+        ([EqualTo(("source",), "nats")], field("source") == "nats", 1),
+        ([EqualTo(("source",), "nowhere")], field("source") == "nowhere", 0),
+        ([EqualTo(("src",), src)], field("src") == src, 2),
+        ([LessThan(("time",), middle)], field("time") < middle, 2),
+        (
+            [GreaterThanOrEqual(("time",), middle), EqualTo(("length",), 14)],
+            (field("time") >= middle) & (field("length") == 14),
+            2,
+        ),
+        ([IsNotNull(("type",)), Not(EqualTo(("type",), "MSG"))], field("frame").is_valid(), 2),  # not understood
+        ([EqualTo(("length",), "x")], field("frame").is_valid(), 2),
+    ):
+        found, partitions = pushed(*filters)
+        same_rows(found, every.filter(wanted))
+        assert partitions == sources
+    found, _ = pushed(EqualTo(("type",), "MSG"), filter="frame.length > 20 || frame.length < 10")
+    same_rows(found, every.filter((field("type") == "MSG") & ((field("length") > 20) | (field("length") < 10))))
+
+
+@pytest.mark.parametrize("path", [NATS, BASIC, CAPTURES / "liftbridge" / "30-lb-publish-ack.pcap"], ids=str)
+def test_pushed_types_of_messages(path: Path) -> None:
+    every = expected([path], Plan("messages"))
+    for column in ("protocol", "type"):
+        for value in every[column].unique().to_pylist():
+            reader = CaptureReader(Wishes.of({"path": str(path), "level": "messages"}))
+            reader.pushFilters([EqualTo((column,), value)])
+            (part,) = reader.partitions()
+            found = pa.Table.from_batches(reader.read(part), every.schema)
+            same_rows(found, every.filter(pc.field(column) == value))
+
+
+def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
+    shutil.copy(damaged, tmp_path)
+    (tmp_path / "text.pcap").write_text("this is no capture")
+    for level in ("frames", "packets"):
+        caplog.clear()
+        reader = CaptureReader(Wishes.of({"path": str(tmp_path), "level": level}))
+        (part,) = reader.partitions()
+        same_rows(pa.Table.from_batches(reader.read(part)), expected([damaged], Plan(level)))
+        first, second = (record.getMessage() for record in caplog.records)
+        assert first.startswith(f"{tmp_path}/text.pcap: is not a pcap or pcapng file")
+        assert second.startswith(f"{tmp_path}/d_cutfile.pcap: is cut in the middle of a packet record")
+
+
+def test_bad_files_are_errors_where_that_is_wanted(session: SparkSession, tmp_path: Path) -> None:
+    damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
+    with pytest.raises(Exception, match=r"Unreadable: .*d_cutfile\.pcap: is cut in the middle of a packet record"):
+        load(session, str(damaged), columns=FEW, failFast=True).toArrow()
+    (tmp_path / "text.pcap").write_text("this is no capture")
+    shutil.copy(damaged, tmp_path)
+    with pytest.raises(Unreadable, match=r"text\.pcap: is not a pcap or pcapng file"):
+        CaptureReader(Wishes.of({"path": str(tmp_path), "failFast": "true"})).partitions()
+
+
+def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = packets(BASIC)
+    for number, low in enumerate(range(0, len(every), 30)):
+        write_pcap(tmp_path / f"{number * 7919 % 100}.pcap", every[low : low + 30])
+    monkeypatch.setattr(files, "file_system", lambda uri: (SubTreeFileSystem(str(tmp_path), LocalFileSystem()), ""))
+    for level in ("frames", "messages"):
+        reader = CaptureReader(Wishes.of({"path": "gs://bucket/*.pcap", "level": level}))
+        (part,) = reader.partitions()
+        same_rows(pa.Table.from_batches(reader.read(part)), expected([BASIC], Plan(level)))
+
+
+def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: SparkSession, tmp_path: Path) -> None:
+    assert load(session, str(tmp_path), columns=FEW).toArrow().num_rows == 0
+    with pytest.raises(Unreadable, match=r"nowhere: does not exist"):
+        CaptureReader(Wishes.of({"path": str(tmp_path / "nowhere")})).partitions()
+    with pytest.raises(ValueError, match=r"load\(\) needs a path"):
+        CaptureReader(Wishes.of({})).partitions()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"colums": "time"}, "there is no option colums; there is level, columns"),
+        ({"level": "bytes"}, "no level is called 'bytes'"),
+        ({"columns": "time,nothing"}, "nothing"),
+        ({"decodeAs": "5552"}, "decodeAs: '5552' is not of the form name=value"),
+        ({"decodeAs": "5552=smtp"}, "no protocol is called 'smtp'"),
+        ({"limits": "hole_seconds=soon"}, "limits: hole_seconds needs a number, not 'soon'"),
+        ({"limits": "speed=1"}, "'speed' is no limit"),
+        ({"filter": "frame.size > 1"}, "frame.size"),
+        ({"failFast": "maybe"}, "failFast is 'maybe'; it can be true or false"),
+        ({"partitions": "0"}, "partitions: '0' is no number from 1 on"),
+    ],
+)
+def test_wrong_options_are_explained(options: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Wishes.of(options)
+
+
+def test_capital_letters_of_options_do_not_matter() -> None:
+    wishes = Wishes.of({"SHOWSECRETS": "True", "splitbytes": "0", "path": "x"})
+    assert wishes.plan.show_secrets
+    assert (wishes.split_bytes, wishes.paths) == (0, ("x",))
+
+
+def test_large_files_are_cut(session: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "large.pcap"
+    every = packets(CAPTURES / "rabbitmq-stream" / "c43_large.pcap")
+    write_pcap(path, [(time_ns + step * 100_000_000_000, data) for step in range(3) for time_ns, data in every])
+    found = load(session, str(path), level="packets", splitBytes=1 << 20)
+    assert found.rdd.getNumPartitions() > 2
+    same_rows(found.toArrow(), expected([path], Plan("packets")))

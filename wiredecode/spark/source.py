@@ -1,0 +1,235 @@
+"""``spark.read.format("wiredecode")``: captures as a data source (docs/spark.md, "Data source").
+
+A data source cannot shuffle. So at the levels ``frames`` and ``messages`` every partition reads all files of its source
+and keeps its share of the connections, which suits captures that one machine could read too;
+:mod:`wiredecode.spark.pipeline` shuffles, and is the way for more. At the level ``packets`` every file, or part of a
+large one, is a partition: ``interface`` counts within the file, and an IP datagram whose fragments are in two of them
+is not put together.
+
+Nobody can be told of a damaged file beside the rows: it is a warning of the logger ``wiredecode.spark`` in the task,
+and what came before the damage is in the result; ``failFast`` makes it an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from wiredecode.capture import Capture, CaptureError, open_capture
+from wiredecode.spark.columns import SOURCE, converted
+from wiredecode.spark.decode import Plan
+from wiredecode.spark.files import NONE, find, is_local, open_file
+from wiredecode.spark.packets import File
+from wiredecode.spark.pushdown import Push, Test, keep, narrowed, passes
+from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
+from wiredecode.tables import bound_memory
+from wiredecode.tables.reader import FRAMES, PACKETS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "wiredecode"
+LOGGER = logging.getLogger("wiredecode.spark")
+OPTIONS = (
+    "level",
+    "columns",
+    "decodeAs",
+    "limits",
+    "filter",
+    "showSecrets",
+    "source",
+    "partitions",
+    "splitBytes",
+    "failFast",
+    "path",
+    "paths",
+)
+PARTITION_BYTES, MOST_PARTITIONS = 64 << 20, 8
+"""A source gets a partition for every so many bytes, but only a few: each one reads all packets of it."""
+
+
+class Unreadable(Exception):
+    """A file cannot be read; ``str()`` is the line that tells."""
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``spark.read.format("wiredecode")`` known to a session.
+
+    Filters of a query are pushed down where ``spark.sql.python.filterPushdown.enabled`` is on, at whatever moment.
+    """
+    spark.dataSource.register(Captures)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the options say."""
+
+    plan: Plan
+    paths: tuple[str, ...]
+    source: str = NONE
+    partitions: int | None = None
+    split_bytes: int = SPLIT_BYTES
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Wishes:
+        """Read the options; capital letters do not matter. Raises ``ValueError``."""
+        given = {name.lower(): value for name, value in options.items()}
+        known = {name.lower() for name in OPTIONS}
+        if unknown := sorted(given.keys() - known):
+            raise ValueError(f"there is no option {unknown[0]}; there is {', '.join(OPTIONS)}")
+        columns = given.get("columns")
+        plan = Plan(
+            given.get("level", FRAMES),
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            filter=given.get("filter"),
+            decode_as={_number("decodeAs", port, 1): name for port, name in _pairs("decodeAs", given)},
+            limits={name: _limit(name, value) for name, value in _pairs("limits", given)},
+            show_secrets=_flag("showSecrets", given),
+            fail_fast=_flag("failFast", given),
+        )
+        partitions = given.get("partitions")
+        return cls(
+            plan,
+            tuple(json.loads(given["paths"])) if "paths" in given else (given["path"],) if "path" in given else (),
+            given.get("source", NONE),
+            None if partitions is None else _number("partitions", partitions, 1),
+            _number("splitBytes", given.get("splitbytes", str(SPLIT_BYTES)), 0),
+        )
+
+
+def _pairs(name: str, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """``a=b,c=d``"""
+    for pair in filter(None, map(str.strip, given.get(name.lower(), "").split(","))):
+        left, sign, right = pair.partition("=")
+        if not sign:
+            raise ValueError(f"{name}: {pair!r} is not of the form name=value")
+        yield left.strip(), right.strip()
+
+
+def _flag(name: str, given: Mapping[str, str]) -> bool:
+    text = given.get(name.lower(), "false").lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{name} is {text!r}; it can be true or false")
+    return text == "true"
+
+
+def _number(name: str, text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise ValueError(f"{name}: {text!r} is no number from {least} on")
+    return int(text)
+
+
+def _limit(name: str, text: str) -> float:
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise ValueError(f"limits: {name} needs a number, not {text!r}") from None
+
+
+class Captures(DataSource):
+    """The data source; see the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def wishes(self) -> Wishes:
+        """The options, read."""
+        return Wishes.of(self.options)
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(self.wishes().plan.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        if schema.fieldNames() != self.schema().fieldNames():
+            raise ValueError("the schema is fixed; choose columns with the option columns")
+        return CaptureReader(self.wishes())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
+        """A source has no state, and connections that cross files need one. Raises ``ValueError``."""
+        raise ValueError(
+            "readStream: connections go on from file to file: use wiredecode.spark.stream(spark, paths, plan)"
+        )
+
+
+class Whole(NamedTuple):
+    """A partition of frames or messages: one bucket, of so many, of all files of a source."""
+
+    source: str
+    files: tuple[File, ...]
+    bucket: int
+    buckets: int
+
+
+class CaptureReader(DataSourceReader):
+    """Reads partitions as Arrow batches."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self.wishes = wishes
+        self.tests: list[Test] = []
+        """Of rows: what the query wants, as far as it is known here."""
+        self.pushFilters = Push(self)  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What to read. Raises CaptureError where nothing can be, and with ``failFast`` for a file that cannot."""
+        wishes = self.wishes
+        if not wishes.paths:
+            raise ValueError("nothing to read: load() needs a path")
+        found = find(wishes.paths, wishes.source)
+        for problem in found.problems:
+            if wishes.plan.fail_fast or not found.files:
+                raise Unreadable(problem.text)
+            LOGGER.warning("%s", problem.text)
+        files = [file for file in found.files if passes(self.tests, SOURCE.name, file.source)]
+        if wishes.plan.level == PACKETS:
+            sizes = found.sizes
+            parts = [part for file in files for part in splits(file, sizes[file.name], wishes.split_bytes)]
+            return [InputPartition(part) for part in parts]
+        return [InputPartition(whole) for whole in self._wholes(files, found.sizes)]
+
+    def _wholes(self, files: Iterable[File], sizes: Mapping[str, int]) -> Iterator[Whole]:
+        for source, group in groupby(files, lambda file: file.source):
+            own = tuple(group)
+            wanted = self.wishes.partitions
+            if wanted is None:
+                size = sum(sizes[file.name] for file in own)
+                wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MOST_PARTITIONS)
+            yield from (Whole(source, own, bucket, wanted) for bucket in range(wanted))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition that the query may want."""
+        part: Split | Whole | None = partition.value
+        if part is None:  # what Spark makes of no partitions
+            return
+        bound_memory()
+        plan = narrowed(self.wishes.plan, self.tests)
+        if isinstance(part, Split):
+            source, reader = part.file.source, plan.reader(packets(part), 0)
+        else:
+            plan = replace(plan, buckets=part.buckets)
+            source, reader = part.source, plan.reader(_merged(part.files), part.bucket)
+        try:
+            for batch in reader:
+                kept = keep(converted(batch, source, plan.schema), self.tests)
+                if len(kept):
+                    yield kept
+        except CaptureError as error:
+            for each in error.errors:
+                if plan.fail_fast:
+                    raise Unreadable(str(each)) from None
+                LOGGER.warning("%s", each)
+
+
+def _merged(files: Iterable[File]) -> Capture:
+    """Files as one capture; they are given in the order that ties are to have."""
+    return open_capture([file.name if is_local(file.name) else open_file(file.name) for file in files])
