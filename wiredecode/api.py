@@ -201,6 +201,11 @@ class Dissection:
         for batch in self._whole(reader):
             yield projection.apply(batch)
 
+    def nested(self) -> Iterator[pa.RecordBatch]:
+        """Batches whose ``columns`` stay where they are: ``layers.nats.subject`` is in the structure ``layers``."""
+        reader = self._counted = self._reader(open_capture(self.paths))
+        return self._started(self._whole(reader))
+
     def table(self) -> pa.Table:
         """Everything as one Arrow table, in memory."""
         return self.reader().read_all()

@@ -142,6 +142,20 @@ def test_damage_is_told_and_what_came_before_counts(run: Run, captures: Path) ->
     assert result.err.count("is cut in the middle") == result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("query", ["select count(*) from frames", "select * from messages", "select 1 from packets"])
+@pytest.mark.parametrize("out", [["--format", "table"], ["--format", "csv"], ["-o", "answer.csv"]])
+def test_of_what_cannot_be_read_there_is_no_answer(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, out: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("no capture at all, but long enough to have had a header\n")
+    for name in ("missing.pcap", "notes.txt"):
+        result = run("sql", name, query, *out)
+        assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
+        assert name in result.err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_standard_input_serves_one_mention(run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(basic.read_bytes())))
     assert "this query reads it 2 times" in run("sql", "-", "select 1 from frames, packets").err

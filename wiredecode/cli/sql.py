@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,7 +85,11 @@ def sql(
     try:
         with Database(_opener(files, reading), once="-" in files) as database:
             schema, batches = database.answer(query)
-            if form is None:
+            first = list(islice(batches, 1))
+            batches = chain(first, batches)
+            if database.unreadable:
+                pass  # told below
+            elif form is None:
                 _show(schema, batches, bytes_.value, color=wants_color(color.value, sys.stdout))
             else:
                 _write(schema, batches, form, out, bytes_.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,8 @@ class Table:
         """Columns that the query reads; None: all."""
         self.errors: list[CaptureError] = []
         """What the scans could not read."""
+        self.unreadable = False
+        """There was not one packet before what could not be read."""
         self.failure: BaseException | None = None
         """A scan ended with this; DuckDB would show its text only."""
         self.schema = pa.schema(_fields(open_(level, None).schema))
@@ -58,15 +60,17 @@ class Table:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._reader():
-                yield self._seen(batch)
-        except CaptureError as error:
-            self.errors += error.errors
+            reader = self._reader()
+            try:
+                yield from map(self._seen, reader)
+            except CaptureError as error:
+                self.errors += error.errors
+                self.unreadable = not reader.totals.packets
         except BaseException as error:
             self.failure = error
             raise
 
-    def _reader(self) -> Iterable[pa.RecordBatch]:
+    def _reader(self) -> TableReader:
         if self.needed is None:
             return self._open(self.level, None)
         wanted = {TIME if name == TIME_NS else name for name in self.needed}
@@ -129,6 +133,11 @@ class Database:
         """What could not be read, each once."""
         found = {str(error): error for table in self.tables for error in table.errors}
         return list(found.values())
+
+    @property
+    def unreadable(self) -> bool:
+        """Nothing could be read: an answer would be about nothing. Known when the first batch of it is there."""
+        return any(table.unreadable for table in self.tables)
 
     def answer(self, query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The schema of the answer, and its batches as they are made. Raises QueryError, also while iterating."""

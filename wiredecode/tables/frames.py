@@ -110,6 +110,8 @@ class FrameTable:
         records, places = [frame.layers or {} for frame in frames], rows[: len(frames)].tolist()
         ends, names = np.cumsum([len(frames), *map(len, runs)]), {member.name for member in field.type}
         for layer, wanted in bulk.by_layer(runs, np.split(rows, ends)[1:-1]).items():
+            if layer.filter_name not in names and OTHER not in names:
+                continue  # no column tells it
             kind = field.type.field(layer.filter_name).type if layer.filter_name in names else None
             part, plain = bulk.read(layer, wanted, self._style, self._raw, kind)
             parts.setdefault(layer.filter_name, []).append(part)

@@ -1,0 +1,129 @@
+"""Statistics on Spark are those of one machine, number by number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import wiredecode
+from wiredecode.stats.tables import NAMES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+SEVERAL = (
+    *("cursus/stream.pcap", "liftbridge/30-lb-publish-ack.pcap", "nats/14-cluster-routes.pcap"),
+    *("pravega/read_cuts.pcap", "rabbitmq-stream/c43_puberr.pcap", "rabbitmq-stream/d_drop1pct.pcap"),
+    *("rabbitmq-stream/d_shuffled_dups.pcap", "tank/tank_07_produce_multi_errors.pcap"),
+)
+pytest.importorskip("pyspark")
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> dict[str, DataFrame]:
+    """Frames and messages of captures, each a source of its own."""
+    return {level: spark.createDataFrame(wide(level)) for level in ("frames", "messages")}
+
+
+def wide(level: str) -> pa.Table:
+    """All captures as the pipeline's table, with the columns that statistics read."""
+    import pyarrow as pa
+
+    from wiredecode.spark.columns import asked, chosen, converted, spark_schema
+    from wiredecode.stats.queries import columns
+    from wiredecode.stats.tables import STATISTICS, needed
+    from wiredecode.tables.reader import table_schema
+
+    names = ["source", *columns(needed(STATISTICS, level))]
+    schema = chosen(spark_schema(table_schema(level)), names)
+    parts = []
+    for name in SEVERAL:
+        capture = wiredecode.read(CAPTURES / name, level=level, columns=asked(names), ids="stable")
+        parts += [converted(batch, name, schema) for batch in capture.nested()]
+    return pa.Table.from_batches(parts, schema)
+
+
+@pytest.fixture(scope="module")
+def here() -> dict[str, list[dict[str, Any]]]:
+    """The statistics of one machine, capture by capture."""
+    from wiredecode.stats import statistics
+
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
+    for source in SEVERAL:
+        made = statistics(CAPTURES / source, interval="1s", ids="stable")
+        for name, table in made.items():
+            found[name] += [{"source": source, **row} for row in table.to_pylist()]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_and_order_are_those_of_one_machine(
+    name: str, tables: dict[str, DataFrame], here: dict[str, list[dict[str, Any]]]
+) -> None:
+    from wiredecode.spark.stats import statistics
+
+    made = statistics(tables["frames"], tables["messages"], interval="1s", tables=[name])
+    found = made[name].toArrow().to_pylist()
+    assert found
+    assert found == sorted(here[name], key=lambda row: str(row["source"]))
+
+
+@pytest.fixture(scope="module")
+def lake(tables: dict[str, DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both tables as ``wiredecode spark`` leaves them, frames and messages in folders of their own."""
+    folder = tmp_path_factory.mktemp("lake")
+    for level, by in (("frames", ("protocol", "type")), ("messages", ("protocol", "operation"))):
+        tables[level].coalesce(1).write.partitionBy(*by).parquet(str(folder / level / level))
+        (folder / level / "_SUCCESS").write_text("{}")
+    return folder
+
+
+def test_the_command_prints_the_numbers_of_one_machine(
+    spark: SparkSession, lake: Path, here: dict[str, list[dict[str, Any]]], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    from wiredecode.spark.stats import run
+
+    folders = [str(lake / level) for level in ("frames", "messages")]
+    names = ["throughput", "confirms"]
+    assert run(folders, spark=spark, json=True, interval="1s", tables=names) == 0
+    out, err = capsysbinary.readouterr()
+    assert err == b""
+    found = json.loads(out)
+    assert list(found) == ["confirms", "throughput"]
+    assert found["confirms"] == sorted(here["confirms"], key=lambda row: str(row["source"]))
+    assert sum(row["messages"] for row in found["throughput"]) == sum(row["messages"] for row in here["throughput"])
+
+
+def test_what_a_folder_does_not_have_is_told(
+    spark: SparkSession, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wiredecode.spark.stats import run
+
+    (tmp_path / "frames").mkdir()
+    for folder, tables, code, said in (
+        (str(lake / "messages"), None, 0, "without frames, latency, confirms, findings, connections"),
+        (str(lake / "frames"), ["throughput"], 2, "throughput is counted from messages, which are not there"),
+        (str(tmp_path), None, 2, "has no _SUCCESS: the run that wrote it did not end well"),
+        (str(tmp_path / "nothing"), None, 2, "holds no frames and no messages"),
+        ([str(lake / "frames")] * 2, None, 2, "is another folder with frames"),
+        (str(lake / "frames"), ["latencies"], 2, "no statistic is called 'latencies'"),
+    ):
+        assert run(folder, spark=spark, tables=tables) == code
+        err = capsys.readouterr().err
+        assert said in err
+        assert err.count("\n") == 1
+
+
+def test_a_table_without_a_column_that_is_needed_is_told(tables: dict[str, DataFrame]) -> None:
+    from wiredecode.spark.stats import statistics
+
+    frames = tables["frames"].drop("layers")
+    assert list(statistics(frames, tables=["latency"])) == ["latency"]
+    with pytest.raises(ValueError, match="confirms needs the column layers"):
+        statistics(frames)

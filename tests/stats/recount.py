@@ -1,0 +1,199 @@
+"""The statistics once more, from frames and messages one by one, in plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import floor
+from pathlib import Path
+from typing import Any
+
+import wiredecode
+from wiredecode.export.records import rfc3339
+from wiredecode.frame import Frame
+from wiredecode.stats.requests import request_types
+
+Row = dict[str, Any]
+THOUSANDTHS = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
+
+
+def recounted(path: Path) -> dict[str, list[Row]]:
+    """All tables, rows in any order; throughput by second."""
+    capture = wiredecode.read(path, strict=False)
+    whole = list(capture)
+    return {
+        "frames": frames(whole),
+        "latency": latency(whole),
+        "confirms": confirms(whole),
+        "throughput": throughput(capture.messages()),
+        "findings": findings(whole),
+        "connections": connections(whole),
+    }
+
+
+def ends(frame: Frame) -> tuple[str, str]:
+    there, here = frame.connection.endpoints[1 - frame.side], frame.connection.endpoints[frame.side]
+    return here, there
+
+
+def shown(time_ns: int) -> str:
+    """To the microsecond, as tables have it."""
+    return rfc3339(time_ns // 1000 * 1000).removesuffix("Z").rstrip("0").rstrip(".") + "Z"
+
+
+def broker(frame: Frame) -> str | None:
+    return None if frame.sender is None else ends(frame)[frame.sender == "client"]
+
+
+def spread(values: Iterable[int]) -> Row:
+    """Percentiles with fractions: exact, then rounded to nanoseconds, halves up."""
+    ordered = sorted(values)
+    if not ordered:
+        return dict.fromkeys(("min_us", *THOUSANDTHS, "max_us"))
+    told: Row = {"min_us": ordered[0] / 1e3}
+    for name, part in THOUSANDTHS.items():
+        place = Fraction((len(ordered) - 1) * part, 1000)
+        low, high = ordered[floor(place)], ordered[-(-place // 1)]
+        told[name] = floor(low + (high - low) * (place - floor(place)) + Fraction(1, 2)) / 1e3
+    return {**told, "max_us": ordered[-1] / 1e3}
+
+
+def frames(whole: Sequence[Frame]) -> list[Row]:
+    groups: dict[tuple[Any, ...], list[Frame]] = defaultdict(list)
+    for frame in whole:
+        groups[frame.protocol, frame.type, frame.sender].append(frame)
+    return [
+        {
+            **dict(zip(("protocol", "type", "sender"), key, strict=True)),
+            "frames": len(some),
+            "bytes": sum(frame.length for frame in some),
+            **{name: sum(frame.status == name for frame in some) for name in ("partial", "malformed", "undecoded")},
+            "findings": sum(len(frame.findings) for frame in some),
+        }
+        for key, some in groups.items()
+    ]
+
+
+def latency(whole: Sequence[Frame]) -> list[Row]:
+    by_number = {frame.number: frame for frame in whole}
+    answered = {frame.request for frame in whole}
+    values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    silent: Counter[tuple[Any, ...]] = Counter()
+    for frame in whole:
+        if frame.latency_ns is not None and frame.request is not None:
+            asked = by_number[frame.request]
+            values[asked.protocol, asked.type, broker(frame)].append(frame.latency_ns)
+        if frame.number not in answered and frame.type in request_types().get(frame.protocol or "", ()):
+            silent[frame.protocol, frame.type, broker(frame)] += 1
+    return [
+        {
+            **dict(zip(("protocol", "request", "broker"), key, strict=True)),
+            "count": len(values[key]),
+            **spread(values[key]),
+            "unanswered": silent[key],
+        }
+        for key in {**values, **silent}
+    ]
+
+
+def confirms(whole: Sequence[Frame]) -> list[Row]:
+    """Publishes of one id wait in line; each confirm goes to the first."""
+    waiting: dict[tuple[Any, ...], deque[Frame]] = defaultdict(deque)
+    values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    told: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in ("failed", "unconfirmed", "extra")}
+    keys: dict[tuple[Any, ...], None] = {}
+
+    def row(frame: Frame) -> tuple[Any, ...]:
+        found = frame.record()["layers"]["rabbitmq_stream"].get("stream"), broker(frame)
+        keys[found] = None
+        return found
+
+    for frame in sorted(whole, key=lambda frame: frame.time_ns):
+        for kind, publisher, number in numbers(frame):
+            line = waiting[frame.connection.number, publisher, number]
+            if kind == "Publish":
+                line.append(frame)
+                row(frame)
+            elif not line:
+                told["extra"][row(frame)] += 1
+            elif kind == "PublishError":
+                told["failed"][row(line.popleft())] += 1
+            else:
+                asked = line.popleft()
+                values[row(asked)].append(frame.time_ns - asked.time_ns)
+    for line in waiting.values():
+        told["unconfirmed"].update(map(row, line))
+    return [
+        {
+            "stream": key[0],
+            "broker": key[1],
+            "confirmed": len(values[key]),
+            **spread(values[key]),
+            **{name: counted[key] for name, counted in told.items()},
+        }
+        for key in keys
+    ]
+
+
+def numbers(frame: Frame) -> Iterable[tuple[str, Any, int]]:
+    """Publishing ids: the type of the frame, the publisher, and the id."""
+    if frame.protocol != "rabbitmq_stream" or frame.type not in ("Publish", "PublishConfirm", "PublishError"):
+        return
+    fields = frame.record()["layers"].get("rabbitmq_stream", {})
+    for entry in fields.get({"Publish": "messages", "PublishError": "errors"}.get(frame.type, "publishing_ids")) or ():
+        number = entry if isinstance(entry, int) else entry.get("publishing_id")
+        if number is not None:
+            yield frame.type, fields.get("publisher_id"), number
+
+
+def throughput(messages: Iterable[Row]) -> list[Row]:
+    found: dict[tuple[Any, ...], list[int | None]] = defaultdict(list)
+    for row in messages:
+        found[row["protocol"], row.get("topic"), row["operation"], row["time"][:19] + "Z"].append(row["size"])
+    names = ("protocol", "topic", "operation", "start")
+    rows = []
+    for key, sizes in found.items():
+        known = [size for size in sizes if size is not None]
+        rows.append(
+            {**dict(zip(names, key, strict=True)), "messages": len(sizes), "bytes": sum(known) if known else None}
+        )
+    return rows
+
+
+def findings(whole: Sequence[Frame]) -> list[Row]:
+    found: dict[tuple[Any, ...], list[tuple[int, str]]] = defaultdict(list)
+    for frame in whole:
+        for each in frame.findings:
+            key = frame.connection.number, *ends(frame), each.severity, each.group, each.code
+            found[key].append((frame.time_ns, each.message))
+    names = ("connection", "src", "dst", "severity", "group", "code")
+    return [
+        {
+            **dict(zip(names, key, strict=True)),
+            "count": len(some),
+            "first": shown(min(time for time, _ in some)),
+            "message": min(message for _, message in some),
+        }
+        for key, some in found.items()
+    ]
+
+
+def connections(whole: Sequence[Frame]) -> list[Row]:
+    groups: dict[int, list[Frame]] = defaultdict(list)
+    for frame in whole:
+        groups[frame.connection.number].append(frame)
+    rows = []
+    for number, some in groups.items():
+        clients = [ends(frame)[frame.sender == "server"] for frame in some if frame.sender is not None]
+        both = ends(some[0])
+        client = clients[0] if clients else min(both)
+        times = [frame.time_ns for frame in some]
+        row: Row = {"connection": number, "client": client, "server": both[both[0] == client]}
+        row["protocol"] = ", ".join(sorted({frame.protocol for frame in some if frame.protocol})) or None
+        row |= {"start": shown(min(times)), "seconds": (max(times) - min(times)) / 1e9}
+        for side in ("client", "server"):
+            sent = [frame for frame in some if (ends(frame)[0] == client) == (side == "client")]
+            row |= {f"{side}_frames": len(sent), f"{side}_bytes": sum(frame.length for frame in sent)}
+        rows.append(row)
+    return rows

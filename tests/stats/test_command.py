@@ -1,0 +1,196 @@
+"""``wiredecode stats``: what it prints, where, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
+from tests.cli.conftest import Run, run
+from tests.stats.test_confirms import EVIL, confirm, declare, publish, talk
+from tests.view.frames import write
+from wiredecode.cli.stats import TABLES
+from wiredecode.stats import statistics
+from wiredecode.stats.tables import NAMES
+
+__all__ = ["run"]
+RABBITMQ = Path(__file__).parent.parent.parent / "captures" / "rabbitmq-stream"
+BASIC, CUT = RABBITMQ / "c43_basic.pcap", RABBITMQ / "d_cutfile.pcap"
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """Other commands freeze the garbage; DuckDB's bindings then complain at the end of the process."""
+    yield
+    gc.unfreeze()
+
+
+def rows(text: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(text)
+    return found
+
+
+def test_the_option_names_the_tables_there_are() -> None:
+    assert TABLES == NAMES
+
+
+def test_json_is_one_object_with_the_numbers_of_the_function(run: Run) -> None:
+    result = run("stats", BASIC, "--json", "-q")
+    assert (result.code, result.err, len(result.lines)) == (0, "", 1)
+    found = rows(result.out)
+    wanted = statistics(BASIC)
+    assert list(found) == list(NAMES)
+    for name in ("frames", "latency", "confirms"):
+        assert found[name] == wanted[name].to_pylist()
+    assert {name: len(some) for name, some in found.items()} == {name: wanted[name].num_rows for name in NAMES}
+
+
+def test_a_pipe_gets_all_columns_aligned_and_unwrapped(run: Run) -> None:
+    result = run("stats", BASIC, "--table", "latency", "--table", "confirms", "-q")
+    heads = [index for index, line in enumerate(result.lines) if line.startswith("─")]
+    assert [result.lines[index - 2].strip() for index in heads] == [
+        "latency of requests, in microseconds",
+        "publish to confirm, in microseconds",
+    ]
+    assert result.lines[heads[0] - 1].split()[-1] == "unanswered"
+    assert "p99_9_us" in result.lines[heads[1] - 1]
+    assert len({len(line.rstrip()) for line in result.lines[heads[0] - 1 : heads[1] - 3]}) == 1
+
+
+def test_a_terminal_of_80_columns_is_not_overrun_and_nothing_reaches_it_raw(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    path = write(tmp_path / "evil.pcap", talk([*declare(EVIL), publish(1), confirm(1)]))
+    result = run("stats", path, "-q", "--color", "never")
+    assert max(map(len, result.lines)) <= 80
+    assert not {"\x1b", "\u202e"} & set(result.out)
+    assert "or\\x1b[2Jders [red]\\u202e" in result.out
+    assert "p90_us" not in result.out  # the narrow form
+
+
+def test_a_long_table_is_cut_on_terminals_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiredecode.cli.stats.MAX_ROWS", 3)
+    assert len(run("stats", BASIC, "--table", "frames", "-q").lines) > 20
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    result = run("stats", BASIC, "--table", "frames", "-q", "--color", "never")
+    assert len(result.lines) == 6
+    assert result.err == "wiredecode: the first 3 rows of frames; a pipe, --json and --csv get all\n"
+
+
+def test_csv_is_one_table(run: Run) -> None:
+    result = run("stats", BASIC, "--table", "confirms", "--csv", "-q")
+    (row,) = csv.DictReader(io.StringIO(result.out))
+    assert (row["stream"], row["confirmed"], row["extra"]) == ("c43_basic-stream", "32", "0")
+
+
+@pytest.mark.parametrize("name", ["missing.pcap", "notes.txt"])
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv", "--table", "frames"]])
+def test_of_what_cannot_be_read_nothing_is_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, form: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("no capture at all, but long enough to have had a header\n")
+    result = run("stats", name, *form)
+    assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
+    assert name in result.err
+
+
+def test_damage_is_told_once_and_what_came_before_counts(run: Run) -> None:
+    result = run("stats", CUT, "--json", "-q")
+    assert (result.code, result.err.count("\n"), result.err.count("is cut in the middle")) == (2, 1, 1)
+    found = rows(result.out)
+    assert sum(row["frames"] for row in found["frames"]) == 95
+    assert sum(row["messages"] for row in found["throughput"]) == 32
+
+
+def test_a_missing_file_does_not_stop_the_others(run: Run, tmp_path: Path) -> None:
+    result = run("stats", BASIC, tmp_path / "missing.pcap", "--json", "-q")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert rows(result.out) == rows(run("stats", BASIC, "--json", "-q").out)
+
+
+@pytest.mark.parametrize("path", [BASIC, CUT])
+def test_standard_input_is_read_once_and_counted_twice(run: Run, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    wanted = run("stats", path, "--json", "-q")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    result = run("stats", "-", "--json", "-q")
+    assert (result.code, rows(result.out)) == (wanted.code, rows(wanted.out))
+    assert result.err == wanted.err.replace(str(path), "<standard input>")
+
+
+def test_time_and_filter_choose_frames_and_messages(run: Run) -> None:
+    def counted(*words: str) -> tuple[int, int]:
+        found = rows(run("stats", BASIC, "--json", "-q", *words).out)
+        return sum(row["frames"] for row in found["frames"]), sum(row["messages"] for row in found["throughput"])
+
+    assert counted() == (142, 64)
+    assert counted("-Y", 'frame.type == "Publish"') == (6, 32)
+    early, late = counted("--to", "0.05"), counted("--from", "0.050000001")
+    assert (early[0] + late[0], early[1] + late[1]) == (142, 64)
+    assert min(*early, *late) >= 0
+    assert 0 < early[0] < 142
+
+
+def test_intervals_divide_and_keep_the_sum(run: Run) -> None:
+    def starts(interval: str) -> list[tuple[str, int]]:
+        words = ("--table", "throughput", "--json", "-q", "--interval", interval)
+        return [(row["start"], row["messages"]) for row in rows(run("stats", BASIC, *words).out)["throughput"]]
+
+    hours, seconds = starts("1h"), starts("1s")
+    assert {start[14:19] for start, _ in hours} == {"00:00"}
+    assert len(seconds) > len(hours)
+    assert sum(count for _, count in seconds) == sum(count for _, count in hours) == 64
+
+
+def test_totals_are_told_once(run: Run) -> None:
+    assert run("stats", BASIC).err.count("230 read") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--table", "latencies"], "no statistic is called 'latencies'"),
+        (["--interval", "soon"], "'soon' is not an interval such as 1h"),
+        (["--csv"], "--csv writes one table: name it with --table"),
+        (["--csv", "--json", "--table", "frames"], "--json and --csv are two formats"),
+        (["-Y", "frame.tpye"], "frame.tpye"),
+        (["--from", "yesterday"], "'yesterday' is not a time"),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_is_read(run: Run, words: list[str], said: str) -> None:
+    result = run("stats", "missing.pcap", *words)
+    assert (result.code, result.raw) == (2, b"")
+    assert said in result.err
+    assert "missing.pcap" not in result.err
+
+
+@pytest.mark.parametrize("step", ["insert", "select"])
+def test_what_duckdb_cannot_do_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """A disk that is full, for example."""
+    if step == "insert":
+        monkeypatch.setattr("wiredecode.stats.store.flat", lambda *_: "select error('no\nroom') from incoming")
+    else:
+        monkeypatch.setattr("wiredecode.stats.store.query", lambda *_: "select error('no\nroom')")
+    result = run("stats", BASIC, "-q")
+    assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
+    assert "cannot count: " in result.err
+    assert "no room" in result.err
+
+
+def test_without_duckdb_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    result = run("stats", BASIC)
+    assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
+    assert "pip install 'wiredecode[sql]'" in result.err

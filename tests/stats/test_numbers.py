@@ -1,0 +1,106 @@
+"""Every number of every table, against a recount frame by frame and against the truth of the captures."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
+from tests.stats.recount import recounted
+from wiredecode.stats import statistics
+from wiredecode.stats.tables import NAMES, STATISTICS
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+RECOUNTED = (
+    *("rabbitmq-stream/c43_puberr.pcap", "rabbitmq-stream/c43_subentry.pcap", "rabbitmq-stream/c43_dedup.pcap"),
+    *("rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_snap96.pcap", "rabbitmq-stream/d_shuffled_dups.pcap"),
+    *("nats/14-cluster-routes.pcap", "nats/03-pubsub.snap96.pcap", "liftbridge/30-lb-publish-ack.pcap"),
+    *("cursus/stream.pcap", "cursus/produce.s2c-only.pcap", "tank/tank_d4_midconnection.pcap"),
+    *("pravega/read_cuts.pcap", "pravega/seed_dialect.pcap"),
+)
+TRUTHS = ("c43_basic", "c43_puberr", "c43_multi", "c43_dedup", "c43_filter", "c43_large", "c43_errors", "c43_amqp")
+
+
+def plain(row: dict[str, Any]) -> str:
+    """A row as text that can be compared and sorted."""
+    shown = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+    for name in {"start", "first"} & shown.keys():
+        day, _, fraction = shown[name].removesuffix("+00:00").removesuffix("Z").partition(".")
+        shown[name] = f"{day}.{fraction:0<6}"
+    return json.dumps(shown, sort_keys=True)
+
+
+@pytest.mark.parametrize("name", RECOUNTED)
+def test_tables_are_what_a_recount_finds(name: str) -> None:
+    found = statistics(CAPTURES / name, interval="1s", strict=False)
+    wanted = recounted(CAPTURES / name)
+    assert tuple(found) == tuple(wanted) == NAMES
+    for table, rows in wanted.items():
+        assert sorted(map(plain, found[table].to_pylist())) == sorted(map(plain, rows)), table
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_confirms_are_those_of_the_truth(name: str) -> None:
+    truth = json.loads((CAPTURES / "rabbitmq-stream" / f"{name}.truth.json").read_text())
+    sent: Counter[str] = Counter()
+    for connection in truth["connections"]:
+        for frame in connection["frames"]:
+            fields = frame.get("fields", {})
+            sent["published"] += len(fields.get("messages", ())) if frame["frame"] == "Publish" else 0
+            sent["confirmed"] += len(fields.get("publishing_ids", ()))
+            sent["failed"] += len(fields.get("errors", ())) if frame["frame"] == "PublishError" else 0
+    rows = statistics(CAPTURES / "rabbitmq-stream" / f"{name}.pcap", tables=["confirms"])["confirms"].to_pylist()
+    found = {key: sum(row[key] for row in rows) for key in ("confirmed", "failed", "unconfirmed", "extra")}
+    assert found["confirmed"] + found["failed"] + found["extra"] == sent["confirmed"] + sent["failed"]
+    assert found["confirmed"] + found["failed"] + found["unconfirmed"] == sent["published"]
+    assert found["extra"] == 0
+
+
+def test_rows_come_in_the_order_that_is_told() -> None:
+    found = statistics(CAPTURES / "rabbitmq-stream" / "c43_multi.pcap")
+    frames = [(row["protocol"], -row["frames"], row["type"]) for row in found["frames"].to_pylist()]
+    assert frames == sorted(frames)
+    assert [row["connection"] for row in found["connections"].to_pylist()] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_columns_are_those_that_are_declared() -> None:
+    found = statistics(CAPTURES / "nats" / "03-pubsub.pcap")
+    for statistic in STATISTICS:
+        assert tuple(found[statistic.name].schema.names) == statistic.columns
+        assert set(statistic.narrow) <= set(statistic.columns)
+
+
+@pytest.mark.parametrize("name", ["cursus", "liftbridge", "nats", "pravega", "rabbitmq-stream", "tank"])
+def test_types_that_count_as_requests_are_those_that_wait_for_an_answer(name: str) -> None:
+    """What no type tells may wait or not: it is never counted as unanswered."""
+    import wiredecode
+    from wiredecode.stats.requests import request_types
+
+    waits: Counter[tuple[str | None, str | None, bool]] = Counter()
+    for path in sorted((CAPTURES / name).glob("*[!e].pcap")):
+        for frame in wiredecode.read(path, strict=False):
+            if frame.status == "ok":
+                waits[frame.protocol, frame.type, frame.expects_response] += 1
+    for protocol, types in request_types().items():
+        wrong = {
+            kind: count for (of, kind, asks), count in waits.items() if of == protocol and kind in types and not asks
+        }
+        assert sum(wrong.values()) == 0, wrong
+
+
+@pytest.mark.parametrize("interval", ["", "1", "h", "0s", "-1h", "1h ", "1w", "1.5h", "9999999s", "1h\n", "\u0661h"])
+def test_a_wrong_interval_is_told(interval: str) -> None:
+    with pytest.raises(ValueError, match="is not an interval such as 1h"):
+        statistics(CAPTURES / "nats" / "03-pubsub.pcap", interval=interval)
+
+
+def test_a_table_that_is_not_there_is_told() -> None:
+    with pytest.raises(ValueError, match="no statistic is called 'latencies'; there is frames, latency"):
+        statistics(CAPTURES / "nats" / "03-pubsub.pcap", tables=["latencies"])

@@ -1,0 +1,215 @@
+"""``wiredecode stats``: counts, latencies and throughput of captures, as tables."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli.output import Output, complain, wants_color
+from wiredecode.view.escape import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from rich.table import Table as RichTable
+
+    from wiredecode.stats.tables import Statistic
+
+    Found = Sequence[tuple[Statistic, pa.Table]]
+
+EXAMPLES = """\b
+Examples:
+  wiredecode stats a.pcap                            all tables
+  wiredecode stats a.pcap* --table latency --table confirms
+  wiredecode stats a.pcap --table throughput --interval 1m
+  wiredecode stats a.pcap -Y 'ip.addr == 10.0.0.7' --from 60
+  wiredecode stats a.pcap --json | jq '.confirms[].p99_us'
+  wiredecode stats a.pcap --table latency --csv > latency.csv
+"""
+TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections")
+MAX_ROWS = 40
+"""Of a table on a terminal."""
+
+
+def complete_table(incomplete: str) -> list[str]:
+    """Names of tables, for the shell."""
+    return [name for name in TABLES if name.startswith(incomplete)]
+
+
+Table = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        autocompletion=complete_table,
+        help=f"Only this table: {', '.join(TABLES)}. Repeatable.",
+    ),
+]
+Interval = Annotated[str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ...")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")]
+Csv = Annotated[bool, typer.Option("--csv", help="One table as CSV.")]
+
+
+def stats(
+    files: options.Files,
+    table: Table = None,
+    interval: Interval = "1h",
+    display_filter: options.DisplayFilter = None,
+    decode_as: options.DecodeAsOption = None,
+    json: Json = False,
+    csv: Csv = False,
+    from_: options.From = None,
+    to: options.To = None,
+    hole_timeout: options.HoleSeconds = None,
+    max_buffer: options.MaxBuffer = None,
+    limit: options.LimitOption = None,
+    color: options.Color = options.ColorChoice.auto,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> int:
+    """Count what is in captures: frames, latency percentiles, publish to confirm, throughput, findings, connections.
+
+    With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
+    """
+    from wiredecode.cli.counting import Reading
+    from wiredecode.tables import bound_memory, require_pyarrow
+
+    try:
+        require_pyarrow()
+        bound_memory()
+        from wiredecode.stats.store import CannotCount, Store, require_duckdb
+
+        require_duckdb()
+        statistics, length = asked(table, interval, json=json, csv=csv)
+    except (ImportError, ValueError) as error:
+        raise options.UsageError(str(error)) from None
+    reading = Reading(
+        files,
+        options.moment(from_, "--from"),
+        options.moment(to, "--to"),
+        lambda: options.display_filter(display_filter),
+        {"decode_as": options.decode_as(decode_as), "limits": options.limits(hole_timeout, max_buffer, limit)},
+        quiet=quiet,
+        verbose=verbose,
+    )
+    try:
+        with reading, Store(statistics, length) as store:
+            code = reading.run(store)
+            if code == INTERRUPTED or (code and not reading.packets):
+                return code
+            found = [(statistic, store.table(statistic)) for statistic in statistics]
+    except CannotCount as error:
+        complain(f"cannot count: {escape(str(error))}")
+        return 2
+    show(found, json=json, csv=csv, color=wants_color(color.value, sys.stdout))
+    return code
+
+
+def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int]:
+    """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
+    from wiredecode.stats.tables import chosen, seconds
+
+    statistics = chosen(tables)
+    if json and csv:
+        raise ValueError("--json and --csv are two formats: choose one")
+    if csv and len(statistics) > 1:
+        raise ValueError("--csv writes one table: name it with --table")
+    return statistics, seconds(interval)
+
+
+def show(found: Found, *, json: bool, csv: bool, color: bool) -> None:
+    """Write tables to standard output: for people, as one JSON object, or the first one as CSV."""
+    if csv:
+        _write_csv(found[0][1])
+    elif json:
+        _write_json(found)
+    else:
+        _show_tables(found, color=color)
+
+
+def _write_csv(table: pa.Table) -> None:
+    from wiredecode.export.writers import CsvWriter, Settings
+
+    writer = CsvWriter(sys.stdout.buffer, table.schema, Settings())
+    for batch in table.to_batches():
+        writer.write(batch)
+    writer.close()
+
+
+def _write_json(found: Found) -> None:
+    from wiredecode.export.rows import dumps, rows
+
+    tables = {
+        statistic.name: [row for batch in table.to_batches() for row in rows(batch)] for statistic, table in found
+    }
+    output = Output()
+    output.write(dumps(tables) + b"\n")
+    output.flush()
+
+
+def _show_tables(found: Found, *, color: bool) -> None:
+    """Titles and grids; on a terminal fewer columns, where not all fit, and fewer rows."""
+    from rich.text import Text
+
+    from wiredecode.view import look
+    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
+
+    terminal = sys.stdout.isatty()
+    output = Output()
+    console = tree_console(output, color=color, terminal=terminal)
+    wide = console.options.update(width=UNBOUNDED_WIDTH)
+    for place, (statistic, table) in enumerate(found):
+        if place:
+            console.print()
+        console.print(Text(statistic.title, look.HEAD))
+        if not table.num_rows:
+            console.print(Text("none", "dim"))
+            continue
+        shown = table.slice(0, MAX_ROWS if terminal else None)
+        grid = _grid(shown, _columns(table, table.schema.names))
+        if terminal and console.measure(grid, options=wide).maximum > console.width:
+            grid = _grid(shown, _columns(table, statistic.narrow))
+        console.print(grid)
+    output.flush()
+    hidden = [statistic.name for statistic, table in found if terminal and table.num_rows > MAX_ROWS]
+    if hidden:
+        complain(f"the first {MAX_ROWS} rows of {', '.join(hidden)}; a pipe, --json and --csv get all")
+
+
+def _columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """These, and ``source`` only where there are several."""
+    from wiredecode.stats.tables import SOURCE
+
+    several = SOURCE in table.schema.names and len(table.column(SOURCE).unique()) > 1
+    return [SOURCE] * several + [name for name in columns if name != SOURCE]
+
+
+def _grid(table: pa.Table, columns: list[str]) -> RichTable:
+    import pyarrow as pa
+
+    from wiredecode.view.grid import Grid
+
+    shown = table.select(columns)
+    numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in shown.schema]
+    grid = Grid(columns, numbers)
+    for row in zip(*map(_cells, shown.columns), strict=True):
+        grid.add(row)
+    return grid.table
+
+
+def _cells(column: pa.ChunkedArray) -> list[Any]:
+    """Values for people: seconds without zeros behind them, other numbers to three digits behind the point."""
+    import pyarrow as pa
+
+    from wiredecode.export.rows import values
+
+    found = values(column.combine_chunks())
+    if pa.types.is_timestamp(column.type):
+        return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
+    if pa.types.is_floating(column.type):
+        return [None if number is None else f"{number:.3f}".rstrip("0").rstrip(".") for number in found]
+    return found

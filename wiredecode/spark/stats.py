@@ -1,0 +1,163 @@
+"""Statistics of what the pipeline wrote, or of any tables of frames and messages on Spark (docs/stats.md).
+
+For notebooks and jobs: :func:`statistics` gives a DataFrame per table. For the command ``wiredecode spark stats DIR``:
+:func:`run` reads a folder that ``wiredecode spark`` wrote, prints the tables and returns the exit code. They hold the
+numbers of ``wiredecode stats``, by the same queries, with the column ``source`` before the others.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wiredecode.spark.output import DONE, Folder, literal
+from wiredecode.stats.dialects import SPARK
+from wiredecode.stats.queries import columns, flat, query
+from wiredecode.stats.tables import FRAMES, MESSAGES, Statistic, chosen, seconds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+HOUR = "1h"
+TEXTS = ("protocol", "type", "operation")
+"""Columns that are names of folders: text, whatever their values look like."""
+
+
+class Unusable(Exception):
+    """A folder that has no tables; ``str()`` is one line."""
+
+
+def statistics(
+    frames: DataFrame | None = None,
+    messages: DataFrame | None = None,
+    *,
+    tables: Sequence[str] | None = None,
+    interval: str = HOUR,
+) -> dict[str, DataFrame]:
+    """A DataFrame per table of statistics, in their order; nothing is computed yet.
+
+    ``frames``, ``messages``: with the columns of :mod:`wiredecode.spark.columns`; tables that need the one that is not
+    there are left out, unless they are named. Raises ``ValueError``: unknown name or interval, what is needed is not
+    there.
+    """
+    given = {level: rows for level, rows in ((FRAMES, frames), (MESSAGES, messages)) if rows is not None}
+    wanted, length = chosen(tables), seconds(interval)
+    for statistic in wanted:
+        if tables and statistic.level not in given:
+            raise ValueError(f"{statistic.name} is counted from {statistic.level}, which are not there")
+    return {
+        statistic.name: _answer(given[statistic.level], statistic, length)
+        for statistic in wanted
+        if statistic.level in given
+    }
+
+
+def _answer(rows: DataFrame, statistic: Statistic, interval: int) -> DataFrame:
+    missing = _missing(rows, ["source", *columns(statistic.needs)])
+    if missing:
+        raise ValueError(f"{statistic.name} needs the column {missing[0]}, which the {statistic.level} do not have")
+    before = f"{statistic.level} as ({flat(SPARK, statistic.needs, '{rows}')})"
+    return rows.sparkSession.sql(query(statistic, SPARK, interval, before=before), rows=rows)
+
+
+def _missing(rows: DataFrame, names: Sequence[str]) -> list[str]:
+    """Those of the columns that there are none of; ``layers.nats.subject`` is one in structures."""
+    from pyspark.sql.types import StructType
+
+    found = []
+    for name in names:
+        kind: object = rows.schema
+        for step in name.split("."):
+            if not isinstance(kind, StructType) or step not in kind.names:
+                found.append(name)
+                break
+            kind = kind[step].dataType
+    return found
+
+
+def read(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
+    """The tables of frames and messages in a folder that ``wiredecode spark`` wrote. Raises :class:`Unusable`."""
+    place = Folder(spark, folder)
+    names = place.names()
+    levels = [level for level in (FRAMES, MESSAGES) if level in names]
+    if not levels:
+        raise Unusable(f"{folder} holds no frames and no messages: name a folder that wiredecode spark wrote")
+    if DONE not in names:
+        raise Unusable(f"{folder} has no {DONE}: the run that wrote it did not end well; run it again")
+    return {level: _table(spark, f"{place.out}/{level}") for level in levels}
+
+
+def _table(spark: SparkSession, path: str) -> DataFrame:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    found = spark.read.parquet(literal(path)).schema
+    fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
+    return spark.read.schema(StructType(fields)).parquet(literal(path))
+
+
+def run(
+    folder: str | Sequence[str],
+    *,
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    tables: list[str] | None = None,
+    interval: str = HOUR,
+    json: bool = False,
+    csv: bool = False,
+    color: str = "auto",
+    verbose: bool = False,
+) -> int:
+    """Print the statistics of a folder that ``wiredecode spark`` wrote; return the exit code.
+
+    Several folders may be given where one has the frames and another the messages. ``spark``: a session to use, which
+    is left running; otherwise one is started with ``master`` and ``settings``, whose own messages ``verbose`` shows.
+    ``tables``, ``interval``, ``json``, ``csv``, ``color``:
+    as the options of ``wiredecode stats``, from whose module a command can take their declarations
+    (``wiredecode.cli.stats.Table``, ``Interval``, ``Json``, ``Csv``). What is wrong is one line on standard error.
+    """
+    from wiredecode.cli.output import complain, wants_color
+    from wiredecode.cli.stats import asked, show
+    from wiredecode.spark import session
+    from wiredecode.view.escape import escape
+
+    folders = [folder] if isinstance(folder, str) else list(folder)
+    try:
+        asked(tables, interval, json=json, csv=csv)
+        if spark is not None:
+            found = _collected(spark, folders, tables, interval)
+        else:
+            log = nullcontext(None) if verbose else Path(os.devnull).open("wb")  # noqa: SIM115
+            with log as quiet, session.session(master, settings=settings, log=quiet) as started:
+                found = _collected(started, folders, tables, interval)
+    except (ValueError, Unusable, session.CannotStart, OSError) as error:
+        complain(escape(str(error)))
+        return 2
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
+            raise
+        complain(escape(session.one_line(error)))
+        return 2
+    show(found, json=json, csv=csv, color=wants_color(color, sys.stdout))
+    left = [statistic.name for statistic in chosen(tables) if statistic.name not in {each.name for each, _ in found}]
+    if left:
+        complain(f"without {', '.join(left)}: name a folder with {chosen(left)[0].level}, too")
+    return 0
+
+
+def _collected(
+    spark: SparkSession, folders: Sequence[str], tables: list[str] | None, interval: str
+) -> list[tuple[Statistic, pa.Table]]:
+    levels: dict[str, DataFrame] = {}
+    for folder in folders:
+        for level, rows in read(spark, folder).items():
+            if level in levels:
+                raise Unusable(f"{folder} is another folder with {level}: name one of each kind")
+            levels[level] = rows
+    made = statistics(levels.get(FRAMES), levels.get(MESSAGES), tables=tables, interval=interval)
+    return [(statistic, made[statistic.name].toArrow()) for statistic in chosen(tables) if statistic.name in made]

@@ -1,0 +1,38 @@
+"""Statistics of captures: counts, latencies, publish to confirm, throughput, findings, conversations (docs/stats.md).
+
+The same queries run in DuckDB on one machine and in Spark (:mod:`wiredecode.spark.stats`), with the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.api import Path_
+
+
+def statistics(
+    paths: Path_ | Iterable[Path_], *, tables: Sequence[str] | None = None, interval: str = "1h", **reading: Any
+) -> dict[str, pa.Table]:
+    """The statistics of captures as Arrow tables, by name; read once for frames, and once for messages if needed.
+
+    ``tables``: names, all by default. ``interval``: of throughput. ``reading``: as for :func:`wiredecode.read`, such as
+    ``filter``, ``decode_as``, ``limits``, ``strict`` and ``ids``. Raises ``ValueError``, ``ImportError`` where DuckDB
+    or pyarrow is missing, and what :func:`wiredecode.read` raises.
+    """
+    from wiredecode.api import read
+    from wiredecode.stats.store import Store
+    from wiredecode.stats.tables import chosen, seconds
+    from wiredecode.tables import require_pyarrow
+
+    require_pyarrow()
+    wanted = chosen(tables)
+    with Store(wanted, seconds(interval)) as store:
+        for level, columns in store.levels.items():
+            dissection = read(paths, level=level, columns=columns, **reading)
+            for batch in dissection.nested():
+                store.add(level, batch)
+        return {statistic.name: store.table(statistic) for statistic in wanted}

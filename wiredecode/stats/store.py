@@ -1,0 +1,112 @@
+"""Statistics on one machine: the flat tables in a database file of DuckDB, which is gone afterwards."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.stats.dialects import DUCKDB
+from wiredecode.stats.queries import columns, flat, query
+from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, needed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+MEMORY = "192MiB"
+"""Of DuckDB; what needs more goes to temporary files."""
+HERE = ""
+"""The one source there is."""
+
+
+def require_duckdb() -> None:
+    """Raise ``ImportError``, with what to install, where DuckDB is missing. It is not imported."""
+    if find_spec("duckdb") is None:
+        raise ImportError("statistics need DuckDB, which is not installed: pip install 'wiredecode[sql]'")
+
+
+class CannotCount(Exception):
+    """DuckDB gave up, as on a disk that is full; ``str()`` is one line."""
+
+
+class Store:
+    """Takes batches of frames and messages, then counts; a context manager. Raises :class:`CannotCount`, also later.
+
+    Raises ``ImportError``, with what to install, where DuckDB is missing.
+    """
+
+    def __init__(self, statistics: Sequence[Statistic], interval: int = HOUR) -> None:
+        require_duckdb()
+        import duckdb
+
+        self.statistics, self._interval = statistics, interval
+        self._error: type[Exception] = duckdb.Error
+        self._schemas: dict[str, pa.Schema] = {}
+        self._open = ExitStack()
+        folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="wiredecode-stats-")))
+        self._database: Any = self._open.enter_context(duckdb.connect(str(folder / "stats.duckdb")))
+        for name, value in (("memory_limit", MEMORY), ("temp_directory", folder), ("TimeZone", "UTC")):
+            self._database.execute(f"set {name} = '{value}'")
+        self._database.execute("set preserve_insertion_order = false")  # sorts and copies need less memory
+        for level in (FRAMES, MESSAGES):
+            self._make(level)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """What is to be read: level to the columns of its table, as ``TableReader`` calls them."""
+        from wiredecode.spark.columns import asked
+
+        wanted = {level: needed(self.statistics, level) for level in (FRAMES, MESSAGES)}
+        return {level: asked(columns(names)) or [] for level, names in wanted.items() if names}
+
+    def add(self, level: str, batch: pa.RecordBatch) -> None:
+        """Take rows of a level."""
+        from wiredecode.spark.columns import converted
+
+        self._insert(level, converted(batch, HERE, self._schemas[level]))
+
+    def table(self, statistic: Statistic) -> pa.Table:
+        """The statistic of all rows taken; without the column ``source``."""
+        with self._told():
+            answer = self._database.sql(query(statistic, DUCKDB, self._interval))
+            found: pa.Table = answer.to_arrow_table()
+        return found.select(list(statistic.columns))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            raise CannotCount(" ".join(str(error).split())) from None
+
+    def _make(self, level: str) -> None:
+        from wiredecode.spark.columns import SOURCE, chosen, spark_schema
+        from wiredecode.tables.reader import table_schema
+
+        names = needed(self.statistics, level)
+        if not names:
+            return
+        schema = chosen(spark_schema(table_schema(level)), [SOURCE.name, *columns(names)])
+        self._schemas[level] = schema
+        self._insert(level, schema.empty_table(), create=True)
+
+    def _insert(self, level: str, rows: pa.RecordBatch | pa.Table, *, create: bool = False) -> None:
+        import pyarrow as pa
+
+        if isinstance(rows, pa.RecordBatch):
+            rows = pa.Table.from_batches([rows])
+        what = f"create table {level} as" if create else f"insert into {level}"
+        with self._told():
+            self._database.register("incoming", rows)
+            self._database.execute(f"{what} {flat(DUCKDB, needed(self.statistics, level), 'incoming')}")
+            self._database.unregister("incoming")

@@ -1,0 +1,109 @@
+"""The statistics: which tables there are, their columns, and what they are made of (docs/stats.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+FRAMES, MESSAGES = "frames", "messages"
+SOURCE = "source"
+SPREAD = ("min_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
+"""Columns that tell a distribution, in microseconds."""
+LAYER = "layers.rabbitmq_stream"
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A table of statistics. On one machine it lacks the first column, ``source``."""
+
+    name: str
+    title: str
+    level: str
+    """What it is counted from: frames or messages."""
+    needs: tuple[str, ...]
+    """Columns of :data:`wiredecode.stats.queries.FLAT` that its query reads."""
+    columns: tuple[str, ...]
+    narrow: tuple[str, ...]
+    """Columns for a terminal that is too narrow for all."""
+
+
+STATISTICS = (
+    Statistic(
+        "frames",
+        "frames by type",
+        FRAMES,
+        ("protocol", "type", "sender", "status", "length", "findings"),
+        ("protocol", "type", "sender", "frames", "bytes", "partial", "malformed", "undecoded", "findings"),
+        ("protocol", "type", "sender", "frames", "bytes", "findings"),
+    ),
+    Statistic(
+        "latency",
+        "latency of requests, in microseconds",
+        FRAMES,
+        ("frame", "protocol", "type", "sender", "broker", "request", "latency_ns"),
+        ("protocol", "request", "broker", "count", *SPREAD, "unanswered"),
+        ("request", "broker", "count", "p50_us", "p99_us", "unanswered"),
+    ),
+    Statistic(
+        "confirms",
+        "publish to confirm, in microseconds",
+        FRAMES,
+        ("connection", "time_ns", "type", "broker", "publisher_id", "stream", "numbers"),
+        ("stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "extra"),
+        ("stream", "confirmed", "p50_us", "p99_us", "max_us", "failed", "unconfirmed"),
+    ),
+    Statistic(
+        "throughput",
+        "messages by time",
+        MESSAGES,
+        ("protocol", "topic", "operation", "time_ns", "size"),
+        ("protocol", "topic", "operation", "start", "messages", "bytes"),
+        ("topic", "operation", "start", "messages", "bytes"),
+    ),
+    Statistic(
+        "findings",
+        "findings",
+        FRAMES,
+        ("connection", "time", "src", "dst", "findings"),
+        ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message"),
+        ("src", "dst", "severity", "code", "count"),
+    ),
+    Statistic(
+        "connections",
+        "connections",
+        FRAMES,
+        ("connection", "time", "time_ns", "src", "dst", "sender", "protocol", "length"),
+        (
+            *("connection", "client", "server", "protocol", "start", "seconds"),
+            *("client_frames", "client_bytes", "server_frames", "server_bytes"),
+        ),
+        ("client", "server", "client_bytes", "server_bytes", "seconds"),
+    ),
+)
+NAMES = tuple(statistic.name for statistic in STATISTICS)
+
+
+def chosen(names: Iterable[str] | None) -> list[Statistic]:
+    """The statistics of these names, all for none, in the order of :data:`STATISTICS`. Raises ``ValueError``."""
+    wanted = NAMES if not names else tuple(names)
+    for name in wanted:
+        if name not in NAMES:
+            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(NAMES)}")
+    return [statistic for statistic in STATISTICS if statistic.name in wanted]
+
+
+def needed(statistics: Sequence[Statistic], level: str) -> list[str]:
+    """The columns that those of a level read; none: they do not read it."""
+    names = [name for statistic in statistics if statistic.level == level for name in statistic.needs]
+    return list(dict.fromkeys(names))
+
+
+def seconds(interval: str) -> int:
+    """The seconds of ``1h``, ``15m``, ``10s``, ``1d``. Raises ``ValueError``."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", interval, re.ASCII)
+    if found is None:
+        raise ValueError(f"{interval!r} is not an interval such as 1h, 15m or 10s")
+    return int(found[1]) * UNITS[found[2]]
