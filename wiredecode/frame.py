@@ -22,6 +22,9 @@ class _Empty(dict[str, Any]):
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
+    def __reduce__(self) -> str:
+        return "NOTHING"  # for pickle: it stays one
+
 
 NOTHING: Mapping[str, Any] = _Empty()
 

@@ -12,6 +12,7 @@ are not installed are left out, and the report says so. The captures are made wh
 from __future__ import annotations
 
 import argparse
+import compileall
 import statistics
 import subprocess
 import sys
@@ -158,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.smoke:
         with tempfile.TemporaryDirectory(prefix="wiredecode-bench-") as scratch:
             return 0 if smoke(Path(scratch)) else 1
+    compileall.compile_dir(ROOT / "wiredecode", quiet=2)  # as installed programs are, whatever the environment says
     options.folder.mkdir(parents=True, exist_ok=True)
     lines, right = run(options, planned(options), options.folder)
     text = "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ from tests.bench.growth import Plan, exponent
 from tests.bench.inputs import Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, Tool, measure
 
-CASES = ("rabbitmq-publish", "mixed")
+CASES = {"rabbitmq-publish": math.inf, "mixed": 1000}
+"""And up to which size."""
 LEVEL = "messages"
 FILE_BYTES = 50_000_000
 """Captures are cut into files of about this size, as a ring of files is."""
@@ -36,16 +38,17 @@ def spark(plan: Plan, folder: Path) -> list[str]:
     sizes = sorted({*plan.linear, plan.memory[-1]} if plan.memory else plan.linear)
     lines = [f"### Spark ({LEVEL} to Parquet, wall s; captures in files of {FILE_BYTES // 1_000_000} MB)", ""]
     heads = "".join(f" {size:g} MB |" for size in sizes)
+    smallest_case = next(iter(CASES))
     lines += [f"| case | where |{heads} exponent | rows/s and core |", "|---|---|" + "---:|" * (len(sizes) + 2)]
     with cluster() as master:
         tools = {1: [alone(1), on("local[1]")], 2: [alone(2), on("local[2]"), on(master, "standalone, 2 workers")]}
-        smallest = rotated(generate(CASES[0], LEAST, folder), folder)
+        smallest = rotated(generate(smallest_case, LEAST, folder), folder)
         every = [tool for some in tools.values() for tool in some]
         start = {tool: seconds(tool, smallest, folder, plan.rounds) for tool in every}
-        for name in CASES:
+        for name, most in CASES.items():
             found: dict[Tool, list[float]] = {tool: [] for tool in every}
             captures = []
-            for size in sizes:
+            for size in filter(most.__ge__, sizes):
                 capture = generate(name, size, folder)
                 files = rotated(capture, folder)
                 captures.append(capture)
@@ -55,17 +58,19 @@ def spark(plan: Plan, folder: Path) -> list[str]:
                 plan.drop(capture)
             for cores, some in tools.items():
                 for tool in some:
-                    lines.append(row(name, tool, captures, found[tool], start[tool], cores))
+                    lines.append(row(name, tool, captures, found[tool], start[tool], cores, len(sizes)))
         shutil.rmtree(smallest)
     told = ", ".join(f"{tool.name} {start[tool]:.1f}" for tool in every)
     return [*lines, "", f"Start-up, subtracted in the exponent and the rate: {told} s.", ""]
 
 
-def row(name: str, tool: Tool, captures: Sequence[Input], took: list[float], start: float, cores: int) -> str:
+def row(
+    name: str, tool: Tool, captures: Sequence[Input], took: list[float], start: float, cores: int, columns: int
+) -> str:
     net = [max(each - start, 1e-3) for each in took]
     slope = exponent([capture.megabytes for capture in captures], net)
     rate = captures[-1].messages / net[-1] / cores
-    cells = " | ".join(f"{each:.1f}" for each in took)
+    cells = " | ".join(f"{each:.1f}" for each in took) + " |" * (columns - len(took))
     return f"| {name} | {tool.name} | {cells} | {slope:.2f} | {rate:,.0f} |"
 
 
@@ -95,7 +100,9 @@ def alone(jobs: int) -> Tool:
 
 
 def on(master: str, name: str = "") -> Tool:
-    command = (*WIREDECODE, "spark", "{folder}", "-o", "{place}", "--level", LEVEL, "-q", "--master", master)
+    python = f"spark.pyspark.python={PYTHON}"
+    how = ("--level", LEVEL, "-q", "--master", master, "--conf", python)
+    command = (*WIREDECODE, "spark", "{folder}", "-o", "{place}", *how)
     return Tool(name or f"wiredecode spark, {master}", command)
 
 

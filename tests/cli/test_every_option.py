@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.test_spark import OPTIONS
 from tests.net import craft
 from tests.view.frames import CLIENT, HANDSHAKE
 from tests.view.frames import write as write_capture
@@ -154,6 +155,22 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": Case("{basic} -o a.csv", "-q"),
         "-v": Case("{basic} -o a.csv", "-v"),
     },
+    "stats": {
+        **READING,
+        **TIMES,
+        "--table": Case("{basic} -q", "--table latency"),
+        "--interval": Case("{basic} -q --table throughput", "--interval 1s"),
+        "-Y": Case("{basic} -q", """-Y frame.type=="Publish" """),
+        "--json": Case("{basic} {quick}", "--json"),
+        "--csv": Case("{basic} {quick}", "--csv"),
+        "--color": Case("{basic} {quick}", "--color always"),
+        "-q": Case("{basic} --table frames", "-q"),
+        "-v": Case("{basic} --table frames", "-v"),
+    },
+    "spark": {
+        **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
+        **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
+    },
     "sql": {
         **READING,
         "--format": Case("{basic} {quick}", "--format csv"),
@@ -171,6 +188,7 @@ QUICK = {
     "sniff": "--summary -q",
     "follow": "--json -n 1",
     "export": "-o out.ndjson",
+    "stats": "-q --table frames",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }
 

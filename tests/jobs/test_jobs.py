@@ -6,11 +6,13 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+import numpy as np
 import pyarrow as pa
 
 from tests.cli.conftest import Run
@@ -22,6 +24,7 @@ from wiredecode.jobs.dissector import SharedDissector
 from wiredecode.jobs.merge import Merge
 from wiredecode.jobs.worker import Done, Worker
 from wiredecode.net import Network
+from wiredecode.net.segments import COLUMNS, Segments
 from wiredecode.net.share import Share
 from wiredecode.tables.reader import TableReader
 from wiredecode.totals import Totals
@@ -121,3 +124,42 @@ def test_share_deals_every_connection_to_one_process(captures: Path) -> None:
         seen.append({tuple(sorted(connection.endpoints)) for connection in network.take_forgotten()})
     assert sum(map(len, seen)) == len(set.union(*seen)) == 7
     assert max(map(len, seen)) - min(map(len, seen)) <= 1
+
+
+def segments(*sent: tuple[int, int, int]) -> Segments:
+    """One segment per client, server port and length."""
+    clients, servers, length = np.array(sent, np.int64).T
+    columns: dict[str, Any] = {name: np.zeros(len(sent), np.int64) for name in COLUMNS}
+    columns |= {
+        name: np.zeros(len(sent), np.uint64) for name in ("source_high", "source_low", "target_high", "target_low")
+    }
+    columns |= {"ports": (50_000 + clients) << 16 | servers, "length": length, "row": np.arange(len(sent))}
+    return Segments(b"", **columns)
+
+
+def owners(*parts: Segments, foresee: bool) -> list[int]:
+    """Who keeps each segment of the first part."""
+    kept = []
+    for index in range(2):
+        share = Share(index, 2, TOGETHER)
+        if foresee:
+            share.foresee(parts)
+        kept.append(share.keep(parts[0]).row.tolist())
+    assert sorted(kept[0] + kept[1]) == [*range(len(parts[0]))]
+    return [0 if row in kept[0] else 1 for row in range(len(parts[0]))]
+
+
+def test_connections_that_begin_alike_are_dealt_by_what_follows() -> None:
+    hello = segments((1, 5552, 60), (2, 5552, 50), (3, 5552, 40), (4, 5552, 30))
+    bulk = segments((1, 5552, 900_000), (4, 5552, 900_000))
+    assert owners(hello, bulk, foresee=False) == [0, 1, 1, 0]  # all the bytes to one
+    first, _, _, last = owners(hello, bulk, foresee=True)
+    assert first != last
+
+
+def test_connections_of_one_session_are_foreseen_together() -> None:
+    nats = segments((1, 4222, 9), (2, 4222, 9), (3, 4222, 9), (4, 12345, 9), (5, 12345, 9))
+    bulk = segments((1, 4222, 70_000), (2, 4222, 70_000), (3, 4222, 70_000), (4, 12345, 80_000), (5, 12345, 80_000))
+    found = owners(nats, bulk, foresee=True)
+    assert len({*found[:3]}) == 1
+    assert found[3] != found[4]  # a byte of another protocol may cost several times as much

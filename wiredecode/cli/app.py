@@ -63,7 +63,19 @@ def common(
 
 
 def _register() -> None:
-    from wiredecode.cli import export, fields, follow, interfaces, pcap, protocols, sniff, sql
+    from wiredecode.cli import (
+        export,
+        fields,
+        follow,
+        interfaces,
+        pcap,
+        protocols,
+        sniff,
+        spark,
+        spark_stats,
+        sql,
+        stats,
+    )
 
     command = partial(app.command, cls=Command)
     command(
@@ -85,7 +97,27 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=export.EXAMPLES,
     )(export.export)
+    command(
+        "stats",
+        short_help="Counts, latencies, throughput: what captures hold.",
+        no_args_is_help=True,
+        epilog=stats.EXAMPLES,
+    )(stats.stats)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
+    app.command(
+        "spark",
+        cls=spark.SparkCommand,
+        short_help="Captures of any size to Parquet, on Spark.",
+        no_args_is_help=True,
+        epilog=spark.EXAMPLES,
+    )(spark.spark)
+    app.command(
+        "spark stats",
+        cls=Command,
+        short_help="The same counts of tables that spark wrote.",
+        no_args_is_help=True,
+        epilog=spark_stats.EXAMPLES,
+    )(spark_stats.stats)
     command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
     command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from wiredecode.capture import DEFAULT_BATCH_BYTES, open_capture
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say
 from wiredecode.cli.session import Session
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
+SHARED_BATCH_BYTES = 2 * DEFAULT_BATCH_BYTES
+"""Each of several processes keeps only a part of a batch; what a batch costs, however small, is paid less often."""
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
 
@@ -70,7 +73,8 @@ class Job:
 
     def session(self, dissector: Any, output: Output) -> Session:
         chosen = {"count": self.count, "start": self.start, "end": self.end, "display": self.display}
-        session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
+        source = self.files if self.jobs == 1 else open_capture(self.files, batch_bytes=SHARED_BATCH_BYTES)
+        session = Session(source, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
 

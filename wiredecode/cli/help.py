@@ -8,9 +8,9 @@ import typer.core
 
 GROUPS = {
     "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via --snaplen --buffer",
-    "Selection": "-n --address --port -Y -c --from --to --side",
+    "Selection": "-n --address --port -Y -c --from --to --side --table --interval",
     "Output": "-o --format --level --columns --partition-by --overwrite --compression --row-group --summary --json "
-    "--hex --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
+    "--csv --hex --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
     "Decoding": "-d --hole-timeout --max-buffer --limit",
     "General": "--jobs -q -v -h --help --version",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -17,6 +18,9 @@ from wiredecode.cli.options import UsageError
 from wiredecode.jobs.dissector import SharedDissector
 from wiredecode.jobs.merge import Merge
 from wiredecode.jobs.worker import Done, Worker
+from wiredecode.net.clock import Clock
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import Limits
 from wiredecode.net.share import Share
 from wiredecode.protocols import registry
 
@@ -24,10 +28,14 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from wiredecode.capture import PacketBatch
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Packets, Session
     from wiredecode.identify import DecodeAs
     from wiredecode.jobs.exchange import Peers
     from wiredecode.jobs.rows import Rows
+    from wiredecode.net.segments import Segments
+
+FORESEEN_BYTES = 16 * 1024 * 1024
+"""The connections of so many bytes are dealt at once."""
 
 Make = Callable[[Callable[..., SharedDissector]], "tuple[SharedDissector, Rows]"]
 """Makes a dissector, by calling what it is given with the options of one, and what collects its rows."""
@@ -40,6 +48,19 @@ def check(jobs: int, session: Session) -> None:
         raise UsageError("--jobs needs an operating system whose processes can fork")
     if session.capture.bytes_total is None:
         raise UsageError("--jobs reads a capture several times, so it needs files: not standard input, not a pipe")
+
+
+def first_segments(packets: Packets) -> list[Segments]:
+    """The TCP segments of the first :data:`FORESEEN_BYTES` of a capture."""
+    parts: list[Segments] = []
+    headers, clock = HeaderReader(Limits(), Counter(), Counter()), Clock(0)
+    with suppress(CaptureError):
+        for batch in packets:
+            if len(batch):
+                parts.append(headers.read(batch, clock.advance(batch.time_ns)))
+            if packets.bytes_read >= FORESEEN_BYTES:
+                break
+    return parts
 
 
 def batches(
@@ -60,9 +81,13 @@ def batches(
             warm(islice(session.capture, 1))
     bound = frozenset(registry.together(decode_as))
 
+    share = Share(0, jobs, bound)
+    share.foresee(first_segments(session.capture))
+
     def work(index: int, peers: Peers, pipe: Connection) -> Done:
         session.quiet = True  # progress is shown once
-        dissector, rows = make(partial(SharedDissector, Share(index, jobs, bound), peers, bound))
+        share.index = index
+        dissector, rows = make(partial(SharedDissector, share, peers, bound))
         error = Worker(pipe, shape).run(dissector, rows, session.batches(), lambda: session.capture.bytes_read)
         return Done(dissector.totals, session.capture.info, error, session.stopped)
 

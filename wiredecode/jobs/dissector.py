@@ -35,7 +35,7 @@ class SharedDissector(Dissector):
     def __init__(self, share: Share, peers: Peers, together: frozenset[int], **options: Any) -> None:
         super().__init__(**options)
         self.network = Network(options.get("limits") or Limits(), share)
-        self._peers, self._together = peers, together
+        self._peers, self._bound = peers, together
         self._told = 0
         """Of what is pending, so many are known to the others."""
         self._mark = self._safe = 0
@@ -187,7 +187,7 @@ class SharedDissector(Dissector):
                 continue
             self._unknown.discard(connection)
             protocol = dialogue.protocol
-            if protocol is not None and protocol.has_session and self._together.isdisjoint(connection.ports):
+            if protocol is not None and protocol.has_session and self._bound.isdisjoint(connection.ports):
                 port = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
                 raise Unsplittable(f"{protocol.title} on port {port}: say -d {port}={protocol.name}")
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.exchange import END, Peers, pipes
 from wiredecode.jobs.worker import GONE, Done, Failed, Sent, quiet
+from wiredecode.tables.gather import flat
 from wiredecode.totals import Totals
 
 PACKET_TOTALS = ("packets", "tcp_packets", "not_decoded", "first_ns", "last_ns")
@@ -81,8 +82,8 @@ def mapped(handle: int) -> mmap.mmap:
 
 def numbers(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The frame of each row, never decreasing."""
-    found: npt.NDArray[np.int64] = batch.column(0).to_numpy()
-    return found
+    column = batch.column(0)  # not its to_numpy: that imports pandas
+    return np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
 
 
 class Merge:
@@ -139,7 +140,7 @@ def merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if (frames[1:] >= frames[:-1]).all():
             yield whole
         else:
-            yield whole.take(pa.array(np.argsort(frames, kind="stable")))
+            yield whole.take(flat(pa.int64(), np.argsort(frames, kind="stable"), None))
 
 
 def start(count: int, work: Work) -> list[Source]:

@@ -36,11 +36,10 @@ class Buckets:
 class Bucket:
     """One bucket, as :class:`wiredecode.net.network.Network` wants its share."""
 
-    index = 0
-    """It counts the limits that it reaches."""
-
     def __init__(self, buckets: Buckets, number: int) -> None:
         self._buckets, self._number = buckets, number
+        self.index = number
+        """Fragments are sent to all buckets: the first one counts the limits that they reach."""
 
     def keep(self, segments: Segments) -> Segments:
         """Its own segments: IP fragments are sent to all buckets."""

@@ -6,7 +6,7 @@ packets to another.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ Int64s = npt.NDArray[np.int64]
 
 PORT_GROUPS = 1021
 """Ports are told apart modulo this: what a byte costs depends on its protocol, so each port is dealt evenly."""
+PORT_WEIGHT = 2
+"""Bytes of the same port count so many times more: that all have the same bytes in total matters less."""
 CONNECTION_BYTES = 4096
 """A connection counts as so many bytes more than it has sent: one that was just opened will send some."""
 MAX_FLOWS = 1 << 18
@@ -41,13 +43,21 @@ class Share:
         self._keeper: int | None = None
         """Who has ``together``."""
 
+    def foresee(self, parts: Sequence[Segments]) -> None:
+        """Deal the connections of the first packets by what they send in all of them; before any are kept.
+
+        The very first may have one packet each: that says little of who will send most.
+        """
+        if parts:
+            columns = ((pairs(part), part.ports, part.length) for part in parts)
+            self._deal(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
     def keep(self, segments: Segments) -> Segments:
         """The segments of its own connections; call it with all segments of the capture, in order."""
         if not len(segments):
             return segments
-        keys, ports = pairs(segments), segments.ports
-        group = np.minimum(ports >> 16 & 0xFFFF, ports & 0xFFFF) % PORT_GROUPS
-        self._deal(keys, group, segments)
+        keys, group = pairs(segments), groups(segments.ports)
+        self._deal(keys, segments.ports, segments.length)
         owners = self._owners_of(keys)
         slots = group * self.count + owners
         sent = np.bincount(slots, segments.length, PORT_GROUPS * self.count)
@@ -64,7 +74,7 @@ class Share:
             owners[unknown] = (keys[unknown] % np.uint64(self.count)).astype(np.int64)
         return owners
 
-    def _deal(self, keys: Uint64s, group: Int64s, segments: Segments) -> None:
+    def _deal(self, keys: Uint64s, ports: Int64s, length: Int64s) -> None:
         """Give those that were not seen before to whoever has least to do, the largest first."""
         if len(self._keys):
             places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -75,21 +85,22 @@ class Share:
         if not len(new) or room <= 0:
             return
         found, first, inverse = np.unique(keys[new], return_index=True, return_inverse=True)
-        sent = np.bincount(inverse, segments.length[new]).astype(np.int64) + CONNECTION_BYTES
+        sent = np.bincount(inverse, length[new]).astype(np.int64) + CONNECTION_BYTES
         rows = new[first]
-        ports = segments.ports[rows]
+        ports = ports[rows]
         bound = np.isin(ports >> 16 & 0xFFFF, self._together) | np.isin(ports & 0xFFFF, self._together)
+        group = groups(ports).tolist()
         order = np.lexsort((first, -sent, ~bound))[:room]
         owners = np.empty(len(found), np.int64)
         loads, total = self._loads.copy(), self._loads.sum(axis=0)
         for each in order.tolist():
-            port = int(group[rows[each]])
+            port = group[each]
             owner = self._owner(total, loads[port], bound=bool(bound[each]))
             owners[each] = owner
             loads[port, owner] += sent[each]
             total[owner] += sent[each]
         for each in order.tolist():
-            self._loads[int(group[rows[each]]), owners[each]] += CONNECTION_BYTES
+            self._loads[group[each], owners[each]] += CONNECTION_BYTES
         keys = np.concatenate([self._keys, found[order]])
         sorting = np.argsort(keys)
         self._keys, self._owners = keys[sorting], np.concatenate([self._owners, owners[order]])[sorting]
@@ -97,10 +108,16 @@ class Share:
     def _owner(self, total: Int64s, of_port: Int64s, *, bound: bool) -> int:
         if bound and self._keeper is not None:
             return self._keeper
-        owner = int(np.argmin(total + of_port))
+        owner = int(np.argmin(total + PORT_WEIGHT * of_port))
         if bound:
             self._keeper = owner
         return owner
+
+
+def groups(ports: Int64s) -> Int64s:
+    """The port group of each pair of ports: of the lower one, most often the server's."""
+    found: Int64s = np.minimum(ports >> 16 & 0xFFFF, ports & 0xFFFF) % PORT_GROUPS
+    return found
 
 
 def pairs(segments: Segments) -> Uint64s:

@@ -1,1 +1,27 @@
-"""Captures of any size on Spark (docs/spark.md)."""
+"""Captures of any size on Spark (docs/spark.md).
+
+``frames``, ``messages`` and ``packets`` make DataFrames of captures, with connections that cross files;
+``register`` adds ``spark.read.format("wiredecode")``. Nothing of Spark is imported before one of them is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.tables import require_pyarrow
+
+if TYPE_CHECKING:
+    from wiredecode.spark.pipeline import frames, messages, packets, rows
+    from wiredecode.spark.source import register
+    from wiredecode.spark.streaming import stream
+
+__all__ = ["frames", "messages", "packets", "register", "rows", "stream"]
+PLACES = {"register": "source", "stream": "streaming"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_pyarrow()
+    return getattr(import_module(f"{__name__}.{PLACES.get(name, 'pipeline')}"), name)

@@ -78,8 +78,8 @@ class Plan:
         """The filter, new for every run."""
         return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets)
 
-    def reader(self, packets: Iterable[PacketBatch], bucket: int) -> TableReader:
-        """Reads the packets of a bucket as the table."""
+    def reader(self, packets: Iterable[PacketBatch], bucket: int, *, bulk: bool = True) -> TableReader:
+        """Reads the packets of a bucket as the table; ``bulk``: plain frames many at a time."""
 
         def dissector(**options: object) -> Dissector:
             made = Dissector(**options)  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ class Plan:
             limits=self.reassembly,
             show_secrets=self.show_secrets,
             display=self.display(),
-            bulk=True,
+            bulk=bulk,
             stable_ids=True,
             dissector=dissector,
         )
@@ -123,12 +123,22 @@ def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatc
             yield from (said(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
             continue
         reader = plan.reader(packets, bucket)
-        for batch in reader:
-            made = converted(batch, source, plan.schema)
-            yield pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=schema)
-        known = registry.together(plan.decoding)
-        apart = sorted(key for key in reader.dissector.sessions if key[1] not in known)
-        yield said(report_text(source, totals=packed(reader.totals), apart=apart), schema)
+        yield from (row_batch(batch, source, plan) for batch in reader)
+        yield ended(reader, source, bucket, plan)
+
+
+def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
+    """Rows of a reader as rows of the result."""
+    made = converted(batch, source, plan.schema)
+    return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=plan.row_schema())
+
+
+def ended(reader: TableReader, source: str, bucket: int, plan: Plan) -> pa.RecordBatch:
+    """The report on a bucket that has been read to its end."""
+    known = registry.together(plan.decoding)
+    apart = sorted(key for key in reader.dissector.sessions if key[1] not in known)
+    text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
+    return said(text, plan.row_schema())
 
 
 def said(text: str, schema: pa.Schema) -> pa.RecordBatch:

@@ -92,7 +92,7 @@ class PacketRows:
             yield from (report(self.file.source, problem=str(each), file=self.file.name) for each in error.errors)
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
-        yield report(self.file.source, totals=packed(self.totals))
+        yield report(self.file.source, totals=packed(self.totals), file=self.file.name, place=self.file.place)
 
     def _rows(self, batch: PacketBatch) -> pa.RecordBatch:
         clock = self._clock.advance(batch.time_ns)
@@ -158,8 +158,9 @@ def sliced(buffer: bytes, start: Int64s, length: Int64s) -> pa.Array:
 
 
 def report_text(source: str, **said: Any) -> str:
-    """What a report says: ``totals`` (see :func:`packed`); ``problem`` in a ``file``; ``apart``: protocols and ports of
-    connections that know of each other, and were decoded apart."""
+    """What a report says: ``totals`` (see :func:`packed`) of a ``file`` from a ``place`` on, or of a ``bucket``;
+    ``problem`` in a ``file``; ``apart``: protocols and ports of connections that know of each other, and were decoded
+    apart. Spark may tell one twice, where a task ran again."""
     return json.dumps({"source": source, **said})
 
 

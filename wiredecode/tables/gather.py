@@ -38,6 +38,13 @@ def bitmap(valid: Bools | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
+def strings(texts: Sequence[str]) -> pa.Array:
+    """Texts as they are; see :func:`flat`."""
+    data = [text.encode() for text in texts]
+    offsets = np.concatenate([[0], np.cumsum([*map(len, data)])]).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(data))])
+
+
 class Texts:
     """Texts of which few differ: a dictionary that grows, and codes; -1 is null."""
 
@@ -67,7 +74,7 @@ class Texts:
     def array(self, order: Order) -> pa.Array:
         codes = in_order(self.codes, order)
         indices = flat(pa.int32(), codes, codes >= 0)
-        return pa.DictionaryArray.from_arrays(indices, pa.array(list(self.values), pa.string()))
+        return pa.DictionaryArray.from_arrays(indices, strings([*self.values]))
 
 
 class Integers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,12 @@ ONE_BY_ONE = np.isin(np.arange(256), (0, 43, 44, TCP, 51, 60, 135, 139, 140))
 """IP protocol numbers that need a look behind them to know why the packet was not decoded."""
 
 BITS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
-FLAGS = pa.array([" ".join(name for bit, name in enumerate(BITS) if mask >> bit & 1) for mask in range(256)])
-"""Text of each value of TCP's flags (RFC 9293 section 3.1, RFC 3168)."""
+
+
+@cache
+def _flags() -> pa.Array:
+    """Text of each value of TCP's flags (RFC 9293 section 3.1, RFC 3168)."""
+    return pa.array([" ".join(name for bit, name in enumerate(BITS) if mask >> bit & 1) for mask in range(256)])
 
 
 class Facts:
@@ -184,7 +188,7 @@ class PacketTable:
             "transport": ["TCP" if one == TCP else None if one < 0 else protocol_name(one) for one in protocols],
             "seq": _masked(facts.seq, no_tcp),
             "ack": _masked(facts.ack, no_tcp),
-            "flags": FLAGS.take(_masked(facts.flags, no_tcp)),
+            "flags": _flags().take(_masked(facts.flags, no_tcp)),
             "flags_code": _masked(facts.flags, no_tcp),
             "payload": _masked(facts.length, no_tcp),
             "payload_captured": _masked(facts.captured, no_tcp),

@@ -39,7 +39,7 @@ LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
 FRAMES, MESSAGES, PACKETS = LEVELS = ("frames", "messages", "packets")
 
-BATCH_ROWS = 32_768
+BATCH_ROWS = 16_384
 """Most rows of a batch."""
 BATCH_BYTES = 32 * 1024 * 1024
 """About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
@@ -119,6 +119,8 @@ class TableReader:
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
         self.frames = frames
+        self.held: dict[Frame, list[Any]] = {}
+        """Messages of frames that match, or may, and wait for their response."""
         self._messages = Messages() if level == MESSAGES else None
         self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
@@ -142,14 +144,32 @@ class TableReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if self._where is None:
             if self._select is not None:
-                self.frames = self._selected(self._select)
+                self.frames = self._selected(self._select, self.dissector.frames(self.capture))
             return self._batches()
         return (kept for batch in self._batches() if len(kept := self._where.apply(batch)))
 
-    def _selected(self, display: Filter) -> Iterator[Frame]:
+    def push(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
+        """The rows of the next frames of ``dissector``, where somebody else drives it. Needs ``bulk`` to be false."""
+        selected = self._select is not None
+        if self._select is not None:
+            frames = self._selected(self._select, frames)
+        collect: FrameBatches | MessageBatches = FrameBatches(self.schema, self.bytes_choice)
+        if self._messages is not None:
+            collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected, self._encoded)
+        for frame in frames:
+            if collect.add(frame):
+                yield from collect.take()
+        yield from collect.take()
+
+    def take_up(self, dissector: Dissector, held: dict[Frame, list[Any]]) -> None:
+        """Go on where another reader of the same table stopped to :meth:`push`."""
+        dissector.style, dissector.select = self.dissector.style, self._select
+        self.dissector, self._messages, self.held = dissector, dissector.messages, held
+
+    def _selected(self, display: Filter, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The frames that match. Messages of others are dropped; those of frames that wait for a response wait too."""
-        messages, waiting = self._messages, dict[Frame, list[Any]]()
-        for frame in self.dissector.frames(self.capture):
+        messages, waiting = self._messages, self.held
+        for frame in frames:
             if messages is not None:
                 for part in messages.take():
                     waiting.setdefault(part.frame, []).append(part)  # type: ignore[union-attr]

@@ -114,9 +114,13 @@ def message_fields(dialect: str, guarded: bool) -> list[Any]:
     return fields
 
 
-@cache
 def batch_layer(dialect: str, guarded: bool = False) -> type[Message]:
     """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""
+    return _batch_layer(dialect, guarded)
+
+
+@cache
+def _batch_layer(dialect: str, guarded: bool) -> type[Message]:
     suffix = dialect.capitalize() + ("Guarded" if guarded else "")
     element = type(
         f"BatchMessage{suffix}",
@@ -141,6 +145,7 @@ def batch_layer(dialect: str, guarded: bool = False) -> type[Message]:
         {
             "__module__": __name__,
             "__doc__": f"Messages of one topic and partition, {LABELS[dialect]}.",
+            "remade": (batch_layer, (dialect, guarded)),
             "fields_desc": [*header(dialect), messages],
             "facts": ("topic", "partition", "acks", "messages"),
         },

@@ -61,11 +61,15 @@ class Body(Layer):
     facts: ClassVar[tuple[str, ...]] = ()
 
 
-@cache
-def body_of(layer: type[Message], filter_name: str = "cursus") -> type[Body]:
+def body_of(layer: type[Layer], filter_name: str = "cursus") -> type[Body]:
     """The same declaration without the length."""
+    return _body_of(layer, filter_name)
+
+
+@cache
+def _body_of(layer: type[Layer], filter_name: str) -> type[Body]:
     members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
-    members |= {"__module__": __name__, "__doc__": layer.__doc__}
+    members |= {"__module__": __name__, "__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
     return type(f"{layer.__name__}Body", (Body,), members)
 
 

@@ -93,7 +93,13 @@ def early(code: int, *fields: Kind, suffix: str = "Early") -> type[Message]:
     """A message as it was before it had a request id, or before its code changed."""
     names = TYPES_2016_07 if suffix == "2016" else TYPES
     body = {"fields_desc": [*header(code, names), *fields], "type_name": names[code], "__module__": __name__}
-    return type(names[code] + suffix, (Message,), {**body, "facts": tuple(kind.name for kind in fields[:3])})
+    body |= {"facts": tuple(kind.name for kind in fields[:3]), "remade": (older_layer, (code, names[code] + suffix))}
+    return type(names[code] + suffix, (Message,), body)
+
+
+def older_layer(code: int, name: str) -> type[Message]:
+    """The layer of that name among those of a code."""
+    return next(layer for layer in OLDER[code] if layer.__name__ == name)
 
 
 def transaction(code: int) -> tuple[type[Message], type[Message]]:
@@ -102,11 +108,8 @@ def transaction(code: int) -> tuple[type[Message], type[Message]]:
     def fields() -> list[Any]:
         return [segment(), Uuid("transaction_id", "which transaction")]
 
-    current = type(
-        TYPES[code],
-        (Message,),
-        {"fields_desc": control(code, *fields()), "facts": ("segment",), "__module__": __name__},
-    )
+    body = {"fields_desc": control(code, *fields()), "facts": ("segment",), "__module__": __name__}
+    current = type(TYPES[code], (Message,), {**body, "remade": (older_layer, (code, TYPES[code]))})
     return current, early(code, *fields())
 
 

@@ -113,6 +113,7 @@ LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
 def make(code: int, name: str, names: Mapping[int, str]) -> type[Message]:
     fields = [*header(code, names), *body(name)]
     attributes = {"fields_desc": fields, "facts": FACTS[name], "type_name": name, "__module__": __name__}
+    attributes["remade"] = layer_of, (tuple(names.items()), code)
     return type(f"Proposed{name}", (BASES.get(name, Message),), attributes)
 
 
@@ -129,4 +130,14 @@ class Assignment:
 @cache
 def assignment(dialect: str) -> Assignment:
     """The layers of a dialect of the proposal."""
-    return Assignment(PROPOSALS[dialect])
+    return _assigned(tuple(PROPOSALS[dialect].items()))
+
+
+@cache
+def _assigned(names: tuple[tuple[int, str], ...]) -> Assignment:
+    return Assignment(dict(names))
+
+
+def layer_of(names: tuple[tuple[int, str], ...], code: int) -> type[Message]:
+    """The layer of a code in an assignment of codes."""
+    return _assigned(names).layers[code]

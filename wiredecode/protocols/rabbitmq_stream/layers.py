@@ -11,6 +11,7 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import Any, ClassVar
 
 from wiredecode.fields import (
@@ -376,9 +377,11 @@ class Response(Command):
     facts: ClassVar[tuple[str, ...]] = ("response_code",)
 
 
+@cache
 def plain_response(key: int) -> type[Response]:
     """A response that carries nothing but its code."""
-    return type(KEYS[key | RESPONSE_BIT], (Response,), {"fields_desc": response(key), "__doc__": Response.__doc__})
+    members = {"fields_desc": response(key), "__doc__": Response.__doc__, "remade": (plain_response, (key,))}
+    return type(KEYS[key | RESPONSE_BIT], (Response,), members)
 
 
 class QueryPublisherSequenceResponse(Response):

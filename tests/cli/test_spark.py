@@ -1,0 +1,213 @@
+"""``wiredecode spark`` without Spark: what is asked for, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from wiredecode.cli import sparking
+from wiredecode.spark import session
+
+NEEDED = "Java 17 or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17;"
+COMMAND = ("spark", "a.pcap", "-o", "out")
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[sparking.Job]:
+    """The jobs that were started; none is done."""
+    found: list[sparking.Job] = []
+    monkeypatch.setattr(sparking, "run", lambda job: found.append(job) or 0)
+    return found
+
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("-o lake", {"out": "lake"}),
+    ("--level messages", {"level": "messages"}),
+    ("--columns time,type", {"columns": ["time", "type"]}),
+    ("--source folder", {"source": "folder"}),
+    ("--master local[2]", {"master": "local[2]"}),
+    ("--partitions 7", {"partitions": 7}),
+    ("--split-bytes 2000000", {"split_bytes": 2_000_000}),
+    ("--hadoop", {"hadoop": True}),
+    ("--stream checkpoint", {"stream": "checkpoint"}),
+    ("--conf spark.a=b=c --conf spark.d=", {"conf": {"spark.a": "b=c", "spark.d": ""}}),
+    ("--fail-fast", {"fail_fast": True}),
+    ("-Y finding", {"filter": "finding"}),
+    ("--show-secrets", {"show_secrets": True}),
+    ("--summary-json t.json", {"summary_json": Path("t.json")}),
+    ("-q", {"quiet": True}),
+    ("-v", {"verbose": True}),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), OPTIONS, ids=[words for words, _ in OPTIONS])
+def test_every_option_reaches_the_job(run: Run, jobs: list[sparking.Job], words: str, said: dict[str, Any]) -> None:
+    for more in ((), words.split()):
+        assert run(*COMMAND, *more).code == 0
+    plain, chosen = jobs
+    assert {name: getattr(chosen, name) for name in said} == said
+    assert [name for name in said if getattr(plain, name) == said[name]] == []
+
+
+def test_decoding_options_reach_the_plan(run: Run, jobs: list[sparking.Job]) -> None:
+    limits = ["--hole-timeout", 7, "--max-buffer", 9, "--limit", "closed_seconds=3"]
+    assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, "--columns", "length").code == 0
+    plan = jobs[-1].plan()
+    assert set(plan.decode_as) == {4333, 1}
+    assert plan.decode_as[1] == "tank"
+    assert (plan.limits["hole_seconds"], plan.limits["buffered_bytes"], plan.limits["closed_seconds"]) == (
+        7,
+        9 << 20,
+        3,
+    )
+    assert plan.columns is not None
+    assert {"length", "source", "findings", "protocol", "type"} <= set(plan.columns)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--conf executor.memory=4g", "is not as in spark.executor.memory=4g"),
+        ("--conf spark.executor.memory", "is not as in spark.executor.memory=4g"),
+        ("--columns nothing", "nothing"),
+        ("-Y connection==3", "connection"),
+        ("--stream checkpoint --hadoop", "--stream does not go with --hadoop"),
+        ("-d 1=gopher", "no protocol is called 'gopher'"),
+        ("--master sc://host", "Spark Connect (sc://...) cannot be used"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    monkeypatch.setattr(session, "_check_java", lambda: None)
+    monkeypatch.setattr(session, "session", lambda *_, **__: pytest.fail("Spark was started"))
+    result = run(*COMMAND, *words.split())
+    assert result.code == 2
+    assert said in result.err
+    assert "Traceback" not in result.err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pandas"])
+def test_without_a_package_one_line_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find(name))
+    result = run(*COMMAND)
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert f"Spark needs {package}" in result.err
+    assert "pip install 'wiredecode[spark]'" in result.err
+
+
+def java(folder: Path, says: str, code: int = 0) -> Path:
+    """A JAVA_HOME."""
+    (folder / "bin").mkdir()
+    script = folder / "bin" / "java"
+    script.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\nexit {code}\n")
+    script.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ('java version "1.8.0_302"', "is Java 8, which is too old; Spark needs " + NEEDED),
+        ('openjdk version "11.0.20" 2023-07-18', "is Java 11, which is too old; Spark needs " + NEEDED),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.", "does not tell its version; "),
+    ],
+)
+def test_a_java_that_is_too_old_is_named_and_how_to_get_another(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, said: str
+) -> None:
+    for name in ("JAVA_HOME", "PATH"):
+        home = tmp_path / name
+        home.mkdir()
+        java(home, says)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'PATH' / 'bin'}:/bin:/usr/bin")
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        if name == "JAVA_HOME":
+            monkeypatch.setenv("JAVA_HOME", str(home))
+        result = run(*COMMAND)
+        assert result.code == 2
+        assert result.err.startswith(f"wiredecode: {home}/bin/java {said}")
+        assert result.err.count("\n") == 1
+
+
+def test_without_java_one_line_says_how_to_get_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    result = run(*COMMAND)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"there is no java on the PATH, and JAVA_HOME is not set; Spark needs {NEEDED}" in result.err
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    assert f"JAVA_HOME is {tmp_path}/nothing, and no java can be started there; Spark needs" in run(*COMMAND).err
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_302"', 8),
+        ('openjdk version "21" 2023-09-19 LTS', 21),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+        ("sh: java: not found", None),
+    ],
+)
+def test_versions_of_java(told: str, version: int | None) -> None:
+    assert session.java_version(told) == version
+
+
+PYTHON = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "decode.py", line 3, in decode
+ValueError: it was that
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:581)
+Caused by: java.io.IOException: and not this
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PYTHON, "ValueError: it was that"),
+        (PYTHON.replace("ValueError", "wiredecode.spark.pipeline.Stopped"), "it was that"),
+        ("[PATH_NOT_FOUND] Path does not exist\n\tat org.apache", "[PATH_NOT_FOUND] Path does not exist"),
+        ("\x1b[31mred\n", "\\x1b[31mred"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_pages_of_a_failed_job_become_one_line(text: str, line: str) -> None:
+    assert session.one_line(RuntimeError(text)) == line
+
+
+def test_help_imports_nothing_of_spark() -> None:
+    code = "import sys; from wiredecode.cli.app import run; run(['spark', '--help']); print(sorted(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--partitions" in told
+    assert "'wiredecode.cli.spark'" in told
+    for name in ("pyspark", "pyarrow", "numpy", "scapy", "wiredecode.spark"):
+        assert f"'{name}'" not in told
+
+
+def test_stats_is_the_second_word_of_a_command_and_not_a_file(
+    run: Run, jobs: list[sparking.Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wiredecode.cli import app
+
+    tree = app.command_line()
+    tree.commands["spark stats"] = tree.commands["protocols"]
+    monkeypatch.setattr(app, "command_line", lambda: tree)
+    plain = run("protocols")
+    assert (plain.code, run("spark", "stats").raw) == (0, plain.raw)
+    assert jobs == []
+    assert run("spark", "./stats", "-o", "out").code == 0
+    assert jobs[0].inputs == ["./stats"]

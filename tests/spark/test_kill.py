@@ -1,0 +1,137 @@
+"""Processes that are killed in the middle: nothing looks complete, and the next run has all rows once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.conftest import ROOT
+from tests.spark.support import expected, same_rows
+from tests.spark.test_output import job, table, visible, write
+from tests.spark.test_pipeline import BASIC, cut
+from tests.support import packets
+from wiredecode.spark.output import DONE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = ["time", "type", "offset", "length", "packets"]
+WAIT_SECONDS = 120.0
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A folder of files that take some seconds."""
+    every = packets(BASIC)
+    step = every[-1][0] - every[0][0] + 1_000_000
+    long = [(time_ns + lap * step, data) for lap in range(150) for time_ns, data in every]
+    cut(tmp_path / "ring", long, 20)
+    return tmp_path / "ring"
+
+
+def start(capture: Path, out: Path, *words: str) -> subprocess.Popen[str]:
+    """The command as somebody types it, in a process group of its own."""
+    columns = ["--columns", ",".join(COLUMNS), "--partitions", "6"]
+    command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *words]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for(seen: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while not seen():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def is_writing(out: Path) -> bool:
+    """Whether rows are being written somewhere."""
+    return any(out.glob(".run-*/frames/_temporary/**/*.parquet"))
+
+
+def descendants(process: int) -> Iterator[tuple[int, str]]:
+    """Processes that a process has started, and those that these have, with what they run."""
+    told = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in told.splitlines()[1:]]
+    known = {process}
+    for _ in range(8):  # deep enough
+        known |= {int(row[0]) for row in rows if int(row[1]) in known}
+    yield from ((int(row[0]), row[2]) for row in rows if int(row[0]) in known and int(row[0]) != process)
+
+
+def check(spark: SparkSession, capture: Path, out: Path) -> None:
+    plan = job([capture], out, columns=COLUMNS).plan()
+    same_rows(table(spark, out / "frames", plan), expected(sorted(capture.iterdir()), plan))
+    assert visible(out) == {"frames", "findings", "totals", "problems", DONE}
+    assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
+
+
+def test_a_driver_that_is_killed_leaves_nothing_and_another_run_has_all_rows(
+    spark: SparkSession, capture: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "lake"
+    process = start(capture, out, "--master", "local[2]", "-q")
+    wait_for(lambda: is_writing(out), process)
+    others = [pid for pid, _ in descendants(process.pid)]
+    process.kill()
+    process.communicate()
+    assert visible(out) == set()
+    until = time.monotonic() + WAIT_SECONDS
+    while any(Path(f"/proc/{pid}").exists() for pid in others) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert visible(out) == set(), "Java went on without its driver"
+    write(spark, job([capture], out, columns=COLUMNS))
+    check(spark, capture, out)
+
+
+def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    """``local[2,4]``: as on a cluster a task is tried four times."""
+    out = tmp_path / "lake"
+    process = start(capture, out, "--master", "local[2,4]", "--summary-json", str(tmp_path / "totals.json"))
+    killed: list[int] = []
+
+    def kill_one() -> bool:
+        """One that is decoding: it has a parent that is such a process too."""
+        if is_writing(out) or any(out.glob(".run-*")):
+            workers = [pid for pid, args in descendants(process.pid) if "pyspark.daemon" in args]
+            busy = [pid for pid in workers[1:] if cpu_seconds(pid) > 0.7]
+            for pid in busy[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        return bool(killed)
+
+    wait_for(kill_one, process)
+    _, err = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 0, err
+    check(spark, capture, out)
+    told = json.loads((tmp_path / "totals.json").read_text())
+    assert told["packets"]["read"] == 150 * len(packets(BASIC)), "what a task reported twice counts once"
+    assert told["payload"]["captured"] == told["payload"]["in_frames"] + told["payload"]["duplicate"]
+
+
+def cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_ctrl_c_is_one_line_and_leaves_nothing(capture: Path, tmp_path: Path) -> None:
+    out = tmp_path / "lake"
+    process = start(capture, out, "--master", "local[2]")
+    wait_for(lambda: is_writing(out), process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 130
+    assert err == f"wiredecode: interrupted; {out} was not written, what was there before is untouched\n"
+    assert [*out.iterdir()] == []

@@ -1,0 +1,209 @@
+"""Tables below one folder: whole or not there, the same totals as one machine, and nothing twice after another run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import wiredecode
+from tests.spark.support import expected, same_rows
+from tests.spark.test_core import NATS_PORTS
+from tests.spark.test_pipeline import BASIC, CAPTURES, cut
+from tests.support import packets
+from wiredecode.api import DamagedCapture
+from wiredecode.export.records import totals_record
+from wiredecode.net.limits import Limits
+from wiredecode.spark.decode import Plan
+from wiredecode.spark.output import DONE, Accounts, Folder, Occupied, literal, totals_rows
+from wiredecode.spark.packets import packed, report_text
+from wiredecode.totals import Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from wiredecode.cli.sparking import Job
+
+FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
+SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
+
+
+def job(inputs: Sequence[object], out: Path, **chosen: Any) -> Job:
+    from wiredecode.cli.sparking import Job
+
+    plain: dict[str, Any] = dict.fromkeys(("columns", "split_bytes", "filter", "stream", "summary_json"))
+    plain |= dict.fromkeys(("hadoop", "fail_fast", "show_secrets", "verbose"), False)
+    plain |= {"level": "frames", "source": "none", "master": "local[2]", "partitions": 3, "conf": {}, "quiet": True}
+    plain |= {"decode_as": {}, "limits": Limits()}
+    return Job([str(path) for path in inputs], str(out), **{**plain, **chosen})
+
+
+def write(spark: SparkSession, wanted: Job) -> Accounts:
+    """What the command does, in this session."""
+    from wiredecode.cli.sparking import Run
+
+    return Run(wanted, wanted.plan()).work(spark)
+
+
+def table(spark: SparkSession, place: Path, plan: Plan | None = None) -> pa.Table:
+    """A table that was written; of a plan, its columns."""
+    found = spark.read.parquet(literal(str(place)))
+    return (found if plan is None else found.select(*plan.schema.names)).toArrow()
+
+
+def visible(folder: Path) -> set[str]:
+    """What a reader finds."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "lake [1]"
+    accounts = write(spark, job([BASIC], out))
+    assert visible(out) == {"frames", "findings", "totals", "problems", DONE}
+    assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
+    same_rows(table(spark, out / "frames", Plan("frames")), expected([BASIC], Plan("frames")))
+    capture = wiredecode.read(str(BASIC), level="messages")
+    capture.table()
+    assert accounts.totals == capture.totals
+    told = json.loads((out / DONE).read_text())
+    assert {name: told[name] for name in totals_record(capture.totals)} == totals_record(capture.totals)
+    folders = {str(path.parent.relative_to(out / "frames")) for path in out.rglob("frames/**/*.parquet")}
+    assert any(name.endswith("protocol=rabbitmq_stream/type=Publish") for name in folders)
+    assert len([*out.rglob("frames/**/*.parquet")]) == len(folders), "one small file of each type"
+
+
+def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark: SparkSession, tmp_path: Path) -> None:
+    out, plan = tmp_path / "lake", Plan("messages")
+    write(spark, job([BASIC], out, columns=["type"], filter='frame.type == "Publish"'))
+    (out / ".run-dead").mkdir()
+    (out / ".run-dead" / "frames").write_text("half a table")
+    (out / ".old-dead").mkdir()
+    for _ in range(2):
+        write(spark, job([BASIC], out, level="messages"))
+        assert visible(out) == {"messages", "totals", "problems", DONE}
+        same_rows(table(spark, out / "messages", plan), expected([BASIC], plan))
+    assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
+
+
+def test_a_folder_of_somebody_else_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(Occupied, match=r"holds thesis.txt"):
+        Folder(spark, str(tmp_path)).begin()
+    other = tmp_path / "other"
+    (other / "frames").mkdir(parents=True)
+    with pytest.raises(Occupied, match="holds frames"):
+        Folder(spark, str(other)).begin()
+    with pytest.raises(Occupied, match="is a file"):
+        Folder(spark, str(tmp_path / "thesis.txt")).begin()
+    assert visible(tmp_path) == {"thesis.txt", "other"}
+
+
+@pytest.mark.parametrize("fails_at", range(1, 8))
+def test_a_commit_that_is_killed_at_any_step_leaves_nothing_that_looks_complete(
+    spark: SparkSession, tmp_path: Path, fails_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps are deletions and renamings; after each one the marker tells the truth, and the next run begins."""
+    steps = 0
+
+    def run(content: str, *, killed: bool) -> None:
+        folder = Folder(spark, str(tmp_path))
+        folder.begin()
+        for name in ("frames", "totals"):
+            (tmp_path / Path(folder.table(name)).relative_to(f"file:{tmp_path}")).write_text(content)
+        if killed:
+            for name in ("_rename", "_delete"):
+                monkeypatch.setattr(folder, name, counted(getattr(folder, name)))
+        folder.commit({"run": content})
+
+    def counted(step: Any) -> Any:
+        def wrapper(*names: str) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == fails_at:
+                raise KeyboardInterrupt
+            step(*names)
+
+        return wrapper
+
+    run("old", killed=False)
+    with suppress(KeyboardInterrupt):
+        run("new", killed=True)
+    found = {name: (tmp_path / name).read_text() for name in ("frames", "totals") if (tmp_path / name).exists()}
+    if (tmp_path / DONE).exists():
+        run_told = json.loads((tmp_path / DONE).read_text())["run"]
+        assert found == {"frames": run_told, "totals": run_told}
+    run("newest", killed=False)
+    assert {path.name for path in tmp_path.iterdir() if path.suffix != ".crc"} == {"frames", "totals", DONE}
+    assert (tmp_path / "frames").read_text() == "newest"
+
+
+def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
+    for source in ("client", "broker"):
+        for path in cut(tmp_path / source, packets(FAULTY), 3):
+            last = path
+    last.write_bytes(last.read_bytes()[:-3])
+    out = tmp_path / "out"
+    accounts = write(spark, job([tmp_path / "client", tmp_path / "broker"], out, source="folder"))
+    files = {source: sorted((tmp_path / source).iterdir()) for source in ("client", "broker")}
+    plan = Plan("frames")
+    wanted = pa.concat_tables([expected(some, plan, source) for source, some in files.items()])
+    same_rows(table(spark, out / "frames", plan), wanted)
+    found = table(spark, out / "findings")
+    assert len(found) == pc.sum(pc.list_value_length(wanted["findings"])).as_py() > 0
+    codes = sorted(each["code"] for some in wanted["findings"].to_pylist() for each in some or ())
+    assert sorted(found["code"].to_pylist()) == codes
+    assert set(found["frame"].to_pylist()) <= set(wanted["frame"].to_pylist())
+    (problem,) = table(spark, out / "problems").to_pylist()
+    assert (problem["source"], problem["file"]) == ("broker", str(last))
+    assert "at byte" in problem["problem"]
+    totals = table(spark, out / "totals")
+    for source, some in files.items():
+        capture = wiredecode.read(map(str, some), strict=False)
+        with pytest.warns(DamagedCapture) if source == "broker" else nullcontext():
+            capture.table()
+        assert accounts.sources[source] == capture.totals
+        rows = totals.filter(pc.equal(totals["source"], source)).to_pylist()
+        frames = {
+            (row["protocol"], row["type"], row["status"]): row["value"] for row in rows if row["section"] == "frames"
+        }
+        assert frames == capture.totals.frames
+    assert accounts.totals.closes
+
+
+def test_packets_have_their_totals_too(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = write(spark, job([BASIC], tmp_path / "out", level="packets", columns=["length"]))
+    assert accounts.totals.packets == len(packets(BASIC)) == len(table(spark, tmp_path / "out" / "packets"))
+
+
+def test_connections_that_were_decoded_apart_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = write(spark, job([SERVER_LINKS], tmp_path / "out", columns=["type"]))
+    assert {port for name, port in accounts.apart if name == "nats"} == set(NATS_PORTS)
+
+
+def test_a_report_that_is_told_twice_counts_once() -> None:
+    first, second = (
+        Totals(packets=3, tcp_packets=2, first_ns=5, last_ns=9),
+        Totals(packets=3, connections=1, captured=7),
+    )
+    second.framed, second.frames = 7, {("nats", "PUB", "ok"): 1}
+    told = [
+        report_text("a", totals=packed(first), file="x", place=0),
+        report_text("a", totals=packed(first), file="y", place=0),
+        report_text("a", totals=packed(second), apart=[["nats", 1]], bucket=0),
+        report_text("a", totals=packed(second), apart=[["nats", 1]], bucket=1),
+        report_text("a", problem="y: is cut", file="y"),
+    ]
+    accounts = Accounts.of([*told, *told])
+    assert (accounts.totals.packets, accounts.totals.connections, accounts.totals.captured) == (6, 2, 14)
+    assert accounts.totals.frames == {("nats", "PUB", "ok"): 2}
+    assert (accounts.totals.first_ns, accounts.totals.last_ns) == (5, 9)
+    assert accounts.totals.closes
+    assert accounts.problems == [("a", "y", "y: is cut")]
+    assert accounts.apart == [("nats", 1)]
+    assert ("a", "frames", "count", "nats", "PUB", "ok", None, 2) in list(totals_rows(accounts))

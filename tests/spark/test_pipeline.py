@@ -1,0 +1,172 @@
+"""Files to tables on Spark: the rows of one machine, however the capture is cut, in whatever order files are given."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.spark.support import expected, same_rows
+from tests.spark.test_core import NATS_PORTS
+from tests.support import packets
+from wiredecode.capture import write_pcap
+from wiredecode.spark.decode import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
+NATS = CAPTURES / "nats" / "08-pipelined-small.drop1pct.pcap"
+Packets = list[tuple[int, bytes]]
+
+
+def run(spark: SparkSession, paths: Sequence[object], plan: Plan, **how: Any) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """The rows, and the reports."""
+    from wiredecode.spark.pipeline import rows
+
+    table = rows(spark, [str(path) for path in paths], plan, **how).toArrow()
+    reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
+    return table.filter(table["report"].is_null()).drop_columns(["report"]), reports
+
+
+def cut(folder: Path, every: Packets, count: int, *, seam: int = 0) -> list[Path]:
+    """``count`` files; ``seam``: so many packets at the end of each are at the beginning of the next one, too."""
+    edges = [0, *sorted(random.Random(1).sample(range(1, len(every)), count - 1)), len(every)]
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for number, (first, last) in enumerate(pairwise(edges)):
+        paths.append(folder / f"ring-{number:03}.pcap")
+        write_pcap(paths[-1], every[max(0, first - seam) : last])
+    random.Random(2).shuffle(paths)
+    return paths
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets"])
+def test_every_capture_has_the_rows_of_one_machine(spark: SparkSession, level: str) -> None:
+    plan = Plan(level, decode_as=NATS_PORTS)
+    found, _ = run(spark, [CAPTURES], plan, source="captures/(.+)", buckets=3, partitions=5)
+    paths = [path for path in sorted(CAPTURES.rglob("*")) if ".pcap" in path.name]
+    assert len(paths) > 50
+    for path in paths:
+        source = str(path.relative_to(CAPTURES))
+        same_rows(found.filter(pc.equal(found["source"], source)), expected([path], plan, source))
+
+
+@pytest.mark.parametrize("path", [BASIC, NATS], ids=lambda path: path.name)
+def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, tmp_path: Path, path: Path) -> None:
+    every, plan = packets(path), Plan("frames", decode_as=NATS_PORTS)
+    files = cut(tmp_path, every, 50)
+    found, reports = run(spark, files, plan, buckets=3, partitions=3)
+    assert len(found) > 100
+    same_rows(found, expected([path], plan))
+    assert len({told["file"] for told in reports if "file" in told}) == 50
+
+
+def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Path) -> None:
+    plan = Plan("frames")
+    files = cut(tmp_path, packets(BASIC), 10, seam=4)
+    found, _ = run(spark, files, plan, buckets=3)
+    rows = {key: [*found[key].to_pylist()] for key in ("frame", "type", "status")}
+    wanted = expected([BASIC], plan)
+    assert sorted(zip(*rows.values(), strict=True)) == sorted(
+        zip(*(wanted[key].to_pylist() for key in rows), strict=True)
+    )
+    same_rows(found, expected(files, plan))
+
+
+def test_two_capture_points_that_saw_the_same_connections_are_kept_apart(spark: SparkSession, tmp_path: Path) -> None:
+    every, plan = packets(BASIC), Plan("frames")
+    later = [(time_ns + 40_000, data) for time_ns, data in every]
+    client, broker = cut(tmp_path / "client", every, 3), cut(tmp_path / "broker", later, 4)
+    found, _ = run(spark, [tmp_path], plan, source="folder", buckets=2)
+    parts = [expected(client, plan, "client"), expected(broker, plan, "broker")]
+    same_rows(found, pa.concat_tables(parts))
+
+
+def test_one_bad_file_among_twenty_is_told_with_its_place_and_stops_no_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan = Plan("frames")
+    files = sorted(cut(tmp_path, packets(BASIC), 20))
+    bad = files[7]
+    bad.write_bytes(bad.read_bytes()[:-3])
+    found, reports = run(spark, [tmp_path], plan, buckets=2)
+    same_rows(found, expected(files, plan))
+    (told,) = [report for report in reports if "problem" in report]
+    assert told["file"] == str(bad)
+    assert "is cut in the middle of a packet" in told["problem"]
+    assert "at byte" in told["problem"]
+
+
+def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path) -> None:
+    from wiredecode.spark.session import one_line
+
+    (tmp_path / "cut.pcap").write_bytes(BASIC.read_bytes()[:-3])
+    with pytest.raises(Exception, match="Stopped") as raised:
+        run(spark, [tmp_path, BASIC], Plan("frames", fail_fast=True))
+    assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is cut in the middle")
+
+
+def test_files_through_the_file_systems_of_spark_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    plan = Plan("frames")
+    files = cut(tmp_path / "a", packets(BASIC), 5)
+    (tmp_path / "a" / "text file.pcap").write_text("no capture")
+    found, reports = run(spark, [f"file://{tmp_path}/a"], plan, hadoop=True, source="folder", buckets=2)
+    same_rows(found, expected(files, plan, "a"))
+    (told,) = [report for report in reports if "problem" in report]
+    assert told["file"] == str(tmp_path / "a" / "text file.pcap")
+
+
+def test_a_file_that_is_read_in_parts_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    every = packets(BASIC)
+    step = every[-1][0] - every[0][0] + 1_000_000
+    long = [(time_ns + lap * step, data) for lap in range(60) for time_ns, data in every]
+    path = tmp_path / "long.pcap"
+    write_pcap(path, long)
+    plan = Plan("frames", columns=["frame", "connection", "time_ns", "type", "packets"])
+    found, reports = run(spark, [path], plan, split_bytes=1 << 20, buckets=2)
+    assert len({told["place"] for told in reports if "place" in told}) > 1
+    same_rows(found, expected([path], plan))
+
+
+def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
+    from wiredecode.spark import frames, messages
+
+    table = frames(spark, str(BASIC), columns=["source", "type", "length"], filter='frame.type == "Publish"').toArrow()
+    assert table.column_names == ["source", "type", "length"]
+    assert set(table["type"].to_pylist()) == {"Publish"}
+    assert messages(spark, [str(BASIC)]).count() == len(expected([BASIC], Plan("messages")))
+    with pytest.raises(ValueError, match="colums"):
+        frames(spark, str(BASIC), colums=["type"])
+    with pytest.raises(ValueError, match="no protocol"):
+        frames(spark, str(BASIC), decode_as={1: "gopher"})
+
+
+def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
+    from wiredecode.spark.packets import File
+    from wiredecode.spark.pipeline import PARTITION_BYTES, Part, dealt, sized
+    from wiredecode.spark.splits import Split
+
+    plan = Plan("frames")
+    cases = [  # bytes by source, cores, partitions and buckets
+        ({"": 1000}, 8, 8, 8),
+        ({"": 100 * PARTITION_BYTES}, 8, 104, 104),
+        ({"a": 50 * PARTITION_BYTES, "b": 50 * PARTITION_BYTES}, 8, 104, 52),
+    ]
+    for sizes, cores, partitions, buckets in cases:
+        made, count = sized(plan, sizes, cores, None, None)
+        assert (count, made.buckets) == (partitions, buckets)
+    assert sized(plan, {"": 5}, 8, 3, 7)[0].buckets == 7
+    parts = [Part(Split(File(str(number), "", 0)), 1 << 20) for number in range(1000)]
+    tasks = dealt(parts, 2)
+    assert sum(map(len, tasks)) == 1000
+    assert max(map(len, tasks)) <= 64
+    assert [len(task) for task in dealt(parts[:4], 2)] == [1, 1, 1, 1]

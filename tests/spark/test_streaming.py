@@ -1,0 +1,213 @@
+"""A ring of captures that grows: exactly the rows of one reading, whatever is stopped, killed or put in between."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pytest
+
+from tests.capture.build import pcap, record
+from tests.spark.support import expected, same_rows
+from tests.support import packets
+from wiredecode.spark.decode import Plan
+from wiredecode.spark.packets import unpacked
+
+pytest.importorskip("pyspark")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+ROOT = Path(__file__).parent.parent.parent
+MIXED = ("rabbitmq-stream/c43_basic.pcap", "nats/04-request-reply.pcap", "cursus/group.pcap")
+SECONDS = 300.0
+"""A query that takes longer does not end."""
+Packets = list[tuple[int, bytes]]
+
+
+def mixed() -> Packets:
+    """Several captures as if they had been taken at the same time."""
+    found: Packets = []
+    for name in MIXED:
+        every = packets(ROOT / "captures" / name)
+        found += [(10**18 + time_ns - every[0][0], data) for time_ns, data in every]
+    return sorted(found, key=lambda packet: packet[0])
+
+
+def capture(some: Packets) -> bytes:
+    records = (record(data, time_ns // 10**9, time_ns % 10**9) for time_ns, data in some)
+    return pcap(*records, magic=0xA1B23C4D)
+
+
+class Replay:
+    """A folder into which a capture is put in a hundred files, and what a query makes of it."""
+
+    def __init__(self, folder: Path, count: int = 100) -> None:
+        self.inside, self.out, self.checkpoint = folder / "in", folder / "out", folder / "checkpoint"
+        self.inside.mkdir()
+        every = mixed()
+        edges = [len(every) * number // count for number in range(count + 1)]
+        self.whole = folder / "whole.pcap"
+        self.whole.write_bytes(capture(every))
+        self.files = [capture(every[low:high]) for low, high in itertools.pairwise(edges)]
+        self.put_so_far = 0
+
+    def put(self, count: int) -> None:
+        for number in range(self.put_so_far, min(self.put_so_far + count, len(self.files))):
+            (self.inside / f"{number:03d}.pcap").write_bytes(self.files[number])
+        self.put_so_far += count
+
+    def start(self, spark: SparkSession, plan: Plan, every: str | None = None, **options: Any) -> StreamingQuery:
+        from wiredecode.spark.streaming import stream, write
+
+        rows = stream(spark, str(self.inside), plan, **{"settle": 3600.0, **options})
+        return write(rows, str(self.out), str(self.checkpoint), every=every, partitions=2)
+
+    def run(self, spark: SparkSession, plan: Plan, **options: Any) -> StreamingQuery:
+        """Take what there is."""
+        query = self.start(spark, plan, **options)
+        assert query.awaitTermination(SECONDS), "it ends by itself"
+        return query
+
+    def rows(self, plan: Plan) -> pa.Table:
+        files = [str(path) for path in self.out.glob("batch=*/*.parquet")]
+        return pads.dataset(files, schema=plan.schema).to_table()
+
+    def reports(self) -> list[dict[str, Any]]:
+        lines = itertools.chain.from_iterable(
+            path.read_text().splitlines() for path in sorted(self.out.glob("_reports/batch=*/*.txt"))
+        )
+        return [json.loads(line) for line in lines]
+
+    def taken(self) -> int:
+        """Files of which there are rows or totals."""
+        return sum("totals" in told and "bucket" not in told for told in self.reports())
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Replay:
+    return Replay(tmp_path)
+
+
+def taken(offsets: Path) -> Iterator[str]:
+    """The files of all micro-batches, as the checkpoint has them."""
+    for path in sorted((path for path in offsets.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name)):
+        yield from (Path(name).name for name in json.loads(path.read_text().splitlines()[-1])["files"])
+
+
+def test_a_hundred_files_in_steps_with_restarts_are_one_capture(spark: SparkSession, replay: Replay) -> None:
+    plan = Plan("frames", buckets=2)
+    replay.put(30)
+    query = replay.start(spark, plan, every="0 seconds", files=8)
+    until = time.monotonic() + SECONDS
+    while query.lastProgress is None or query.lastProgress["batchId"] < 1:
+        assert query.isActive and time.monotonic() < until
+        time.sleep(0.05)
+    query.stop()  # in the middle of a micro-batch, most often
+    replay.put(40)
+    replay.run(spark, plan, files=60)
+    wanted = expected([replay.whole], plan)
+    so_far = replay.rows(plan)
+    assert 0 < len(so_far) < len(wanted)
+    assert replay.taken() == 69, "the newest file may still grow"
+    (replay.inside / "003.pcap").write_bytes(replay.files[3])
+    replay.put(30)
+    replay.run(spark, plan, files=60, finish=True)
+    same_rows(replay.rows(plan), wanted)
+    names = list(taken(replay.checkpoint / "offsets"))
+    assert sorted(names) == names[:], "in order of time"
+    assert len(names) == len(set(names)) == replay.taken() == 100, "a file that was put twice is taken once"
+    replay.run(spark, plan, finish=True)
+    same_rows(replay.rows(plan), wanted)
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from wiredecode.spark import streaming
+from wiredecode.spark.decode import Plan
+from wiredecode.spark.session import session
+
+write_batch = streaming.write_batch
+
+def killed(batch, out, number):
+    write_batch(batch, out, number)
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)  # written, and not committed
+
+streaming.write_batch = killed
+inside, out, checkpoint = sys.argv[1:]
+with session("local[2]", settings={{"spark.driver.memory": "1g"}}) as spark:
+    rows = streaming.stream(spark, inside, Plan("messages", buckets=2), settle=3600.0, files=40)
+    streaming.write(rows, out, checkpoint, every=None, partitions=2).awaitTermination()
+"""
+
+
+def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
+    spark: SparkSession, replay: Replay
+) -> None:
+    plan = Plan("messages", buckets=2)
+    replay.put(100)
+    command = [sys.executable, "-c", KILLED.format(root=str(ROOT)), *map(str, (replay.inside, replay.out))]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [*command, str(replay.checkpoint)], env=environment, capture_output=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == -9, done.stderr.decode()
+    assert sorted(path.name for path in replay.out.glob("batch=*")) == ["batch=000000", "batch=000001"]
+    assert [path.name for path in (replay.checkpoint / "commits").iterdir() if path.name.isdecimal()] == ["0"]
+    replay.run(spark, plan, files=40, finish=True)
+    same_rows(replay.rows(plan), expected([replay.whole], plan))
+    assert replay.taken() == 100
+
+
+def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: SparkSession, tmp_path: Path) -> None:
+    replay, plan = Replay(tmp_path, count=4), Plan("frames", columns=["source", "frame", "status"])
+    how = {"settle": 0.0, "expire": 0.001, "source": "folder"}
+
+    def put(folder: str, number: int) -> None:
+        (replay.inside / folder).mkdir(exist_ok=True)
+        (replay.inside / folder / f"{number}.pcap").write_bytes(replay.files[number])
+
+    put("client", 2)
+    (replay.inside / "client" / "text.pcap").write_text("no capture")
+    replay.run(spark, plan, **how)
+    put("client", 1)
+    replay.run(spark, plan, **how)
+    problems = {Path(told["file"]).name: told["problem"] for told in replay.reports() if "problem" in told}
+    assert sorted(problems) == ["1.pcap", "text.pcap"]
+    assert "begins before files that were taken earlier" in problems["1.pcap"]
+    assert "text.pcap" in problems["text.pcap"]
+    assert not [told for told in replay.reports() if "bucket" in told]
+    put("broker", 3)
+    replay.run(spark, plan, **how)
+    (ended,) = (told for told in replay.reports() if "bucket" in told)
+    assert ended["source"] == "client", "nothing came to it"
+    rows = replay.rows(plan).filter(pc.equal(replay.rows(plan)["source"], "client"))
+    assert sum(unpacked(ended["totals"]).frames.values()) == len(rows) > 0
+
+
+@pytest.mark.parametrize(("wrong", "why"), [({"files": 0}, "files"), ({"source": "x"}, "needs a group")])
+def test_wrong_options_are_refused_before_a_query_starts(spark: SparkSession, wrong: dict[str, Any], why: str) -> None:
+    from wiredecode.spark.streaming import stream
+
+    with pytest.raises(ValueError, match=why):
+        stream(spark, "in", Plan("frames"), **wrong)
+
+
+def test_packets_need_no_state(spark: SparkSession, replay: Replay) -> None:
+    plan = Plan("packets")
+    replay.put(100)
+    replay.run(spark, plan, finish=True)
+    same_rows(replay.rows(plan), expected([replay.whole], plan))

@@ -1,0 +1,157 @@
+"""``wiredecode spark``: captures of any size to tables, on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wiredecode.cli import options
+from wiredecode.cli.export import LevelChoice, _names
+from wiredecode.cli.help import Command
+
+EXAMPLES = """\b
+Examples:
+  wiredecode spark captures/ -o lake                        this machine, all cores
+  wiredecode spark 'ring/*.pcap.gz' -o lake --level messages
+  wiredecode spark client/ broker/ -o lake --source folder  two capture points
+  wiredecode spark ring/ -o lake --stream lake.checkpoint   a ring of files that grows
+  wiredecode spark s3a://bucket/ring -o s3a://bucket/lake --hadoop --master spark://host:7077
+  wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
+"""
+
+
+Master = Annotated[
+    str,
+    typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077, k8s://..., yarn."),
+]
+Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")]
+
+
+class SparkCommand(Command):
+    """``spark``, and the commands called ``spark stats`` and so on: their second word comes where an INPUT would."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """click's; a file that is called as such a command is named ``./stats``."""
+        others = getattr(parent.command, "commands", {}) if parent is not None else {}
+        name = f"{info_name} {args[0]}" if args else ""
+        if name in others:
+            return others[name].make_context(name, args[1:], parent=parent, **extra)
+        return super().make_context(info_name, args, parent=parent, **extra)
+
+
+def spark(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT",
+            show_default=False,
+            help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or as Spark reaches them.",
+        ),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="Folder of the tables; those of an earlier run are replaced."
+        ),
+    ],
+    level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="A,B,...", help="Only these, and those that folders and findings are made of."
+        ),
+    ] = None,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            metavar="HOW",
+            help="How files of several capture points are told apart: folder (by its name), or a regular expression "
+            "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
+        ),
+    ] = "none",
+    master: Master = "local[*]",
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode. [default: by size]")
+    ] = None,
+    split_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--split-bytes",
+            min=0,
+            metavar="BYTES",
+            help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
+        ),
+    ] = None,
+    hadoop: Annotated[
+        bool, typer.Option("--hadoop", help="Read through Spark's file systems: each file whole, at most 2 GB.")
+    ] = False,
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            "--stream",
+            metavar="CHECKPOINT",
+            help="Go on as files come, until Ctrl-C. CHECKPOINT is a folder that knows how far it is: the same command "
+            "goes on from there. OUT then has a folder of rows per micro-batch.",
+        ),
+    ] = None,
+    conf: Conf = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="End at the first file that cannot be read; nothing is written.")
+    ] = False,
+    display_filter: options.DisplayFilter = None,
+    decode_as: options.DecodeAsOption = None,
+    show_secrets: options.ShowSecrets = False,
+    hole_timeout: options.HoleSeconds = None,
+    max_buffer: options.MaxBuffer = None,
+    limit: options.LimitOption = None,
+    summary_json: Annotated[
+        Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
+    ] = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> int:
+    """Write captures of any size as partitioned Parquet, on Spark: this machine by default, or a cluster.
+
+    Files of one capture point are one capture, in whatever order they are named. OUT holds the tables frames (or
+    messages or packets), findings, totals and problems, and _SUCCESS when they are complete; another run replaces
+    them. Files that cannot be read do not stop the others: they are decoded as far as possible, and the exit code is 2.
+    """
+    from wiredecode.cli.sparking import Job, run
+
+    options.display_filter(display_filter, secrets=show_secrets)  # a wrong one is explained
+    job = Job(
+        inputs=inputs,
+        out=out,
+        level=level.value,
+        columns=_names(columns, "--columns"),
+        source=source,
+        master=master,
+        partitions=partitions,
+        split_bytes=split_bytes,
+        hadoop=hadoop,
+        stream=stream,
+        conf=settings(conf),
+        fail_fast=fail_fast,
+        filter=display_filter,
+        decode_as=options.decode_as(decode_as),
+        show_secrets=show_secrets,
+        limits=options.limits(hole_timeout, max_buffer, limit),
+        summary_json=summary_json,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    return run(job)
+
+
+def settings(conf: list[str] | None) -> dict[str, str]:
+    """Read every ``--conf``."""
+    found = {}
+    for text in conf or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise typer.BadParameter(f"{text!r} is not as in spark.executor.memory=4g", param_hint="--conf")
+        found[name] = value
+    return found

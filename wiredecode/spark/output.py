@@ -1,0 +1,294 @@
+"""Tables below one folder, which a reader sees whole or not at all (docs/spark.md, "Output").
+
+::
+
+    OUT/frames/day=2026-01-31/protocol=nats/type=MSG/part-....parquet    or messages, packets: what was asked for
+    OUT/findings/  OUT/totals/  OUT/problems/                            what is beside it
+    OUT/_SUCCESS                                                         JSON; there when the tables are complete
+
+A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When everything is there, it takes these steps,
+each of which a file system with directories (local, HDFS) does at once:
+
+1. ``_SUCCESS`` of the run before is removed: from here on nothing looks complete.
+2. The tables of the run before are moved to ``OUT/.old-<id>``, one after the other.
+3. The new tables get their names, one after the other.
+4. ``_SUCCESS`` appears.
+
+So a table is the old one, or absent, or the new one, and never has rows of both; which ones are there together is told
+by ``_SUCCESS`` alone. Object stores copy where others rename, file by file: there a table can be seen growing between
+steps 2 and 4. A run that ends before step 1 leaves the result of the run before as it was; one that is killed between
+1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. Two runs must not write into one
+folder at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.jobs.merge import added
+from wiredecode.spark.packets import unpacked
+from wiredecode.totals import Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DONE, RUN, OLD = "_SUCCESS", ".run-", ".old-"
+FINDINGS, TOTALS, PROBLEMS = "findings", "totals", "problems"
+LEVELS = {
+    "frames": ("protocol", "type"),
+    "messages": ("protocol", "operation"),
+    "packets": ("transport",),
+}
+"""The tables, and what their folders are named after, below the day (UTC)."""
+TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
+KEPT = {
+    "frames": ("source", "frame", "time", "time_ns", "connection", "src", "dst", "protocol", "type", "findings"),
+    "messages": ("source", "frame", "index", "time", "time_ns", "protocol", "operation"),
+    "packets": ("source", "packet", "time", "time_ns", "transport"),
+}
+"""Columns that are always written: folders, order and findings are made of them."""
+DISCARDS, DISCARD_SECONDS = 20, 0.2
+FILE_ROWS = 4_000_000
+"""Most rows of a file; Spark's advisory size of partitions, 64 MB before compression, comes first for most."""
+WRITING: dict[str, Any] = {
+    "compression": "zstd",
+    "maxRecordsPerFile": FILE_ROWS,
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",  # _SUCCESS is for all tables together
+}
+DAY_NS = 86_400_000_000_000
+
+TOTALS_COLUMNS = "source string, section string, name string, protocol string, type string, status string, port int"
+TOTALS_SCHEMA = f"{TOTALS_COLUMNS}, value bigint"
+PROBLEMS_SCHEMA = "source string, file string, problem string"
+
+
+class Occupied(Exception):
+    """The folder holds something that no run of this program has written; ``str()`` is one line."""
+
+
+# Files, on whatever file system Spark reaches.
+
+
+class Folder:
+    """The folder ``out`` of a run, through Hadoop's file systems. Raises :class:`Occupied`, and py4j's errors."""
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        java: Any = spark
+        self._jvm = java._jvm
+        path, configuration = self._path(out), java._jsc.hadoopConfiguration()
+        self._fs = path.getFileSystem(configuration)
+        self.out = str(self._fs.makeQualified(path).toString())
+        self.id = secrets.token_hex(6)
+        self.run, self._old = f"{self.out}/{RUN}{self.id}", f"{self.out}/{OLD}{self.id}"
+
+    def begin(self) -> None:
+        """Remove what runs that were killed have left, and make room for this one."""
+        names = self.names()
+        strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
+        ours = DONE in names or any(name.startswith((RUN, OLD)) for name in names)
+        if strange or (names and not ours):
+            found = (strange or names)[0]
+            raise Occupied(f"{self.out} holds {found}, which wiredecode spark has not written; name another folder")
+        for name in names:
+            if name.startswith((RUN, OLD)):
+                self._delete(f"{self.out}/{name}")
+        self._fs.mkdirs(self._path(self.run))
+
+    def names(self) -> list[str]:
+        """What is in the folder."""
+        path = self._path(self.out)
+        if not self._fs.exists(path):
+            return []
+        if not self._fs.getFileStatus(path).isDirectory():
+            raise Occupied(f"{self.out} is a file; the tables go into a folder")
+        return sorted(str(each.getPath().getName()) for each in self._fs.listStatus(path))
+
+    def table(self, name: str) -> str:
+        """Where a table is to be written."""
+        return f"{self.run}/{name}"
+
+    def commit(self, told: dict[str, Any]) -> None:
+        """All tables are complete: they get their names; ``told`` is what ``_SUCCESS`` says."""
+        written = [str(each.getPath().getName()) for each in self._fs.listStatus(self._path(self.run))]
+        self._fs.mkdirs(self._path(self._old))
+        self._delete(f"{self.out}/{DONE}")
+        before = [name for name in self.names() if name in TABLES]
+        for name in before:
+            self._rename(f"{self.out}/{name}", f"{self._old}/{name}")
+        for name in written:
+            self._rename(f"{self.run}/{name}", f"{self.out}/{name}")
+        self._write(f"{self.run}/{DONE}", json.dumps(told, indent=2) + "\n")
+        self._rename(f"{self.run}/{DONE}", f"{self.out}/{DONE}")
+        self._delete(self._old)
+        self._delete(self.run)
+
+    def discard(self) -> None:
+        """The run has failed: remove what it wrote, as far as that can still be done.
+
+        Tasks that end only now may still make folders, so it is looked at again until it stays away.
+        """
+        with suppress(Exception):
+            for _ in range(DISCARDS):
+                self._delete(self.run)
+                time.sleep(DISCARD_SECONDS)
+                if not self._fs.exists(self._path(self.run)):
+                    return
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(name)
+
+    def _delete(self, name: str) -> None:
+        self._fs.delete(self._path(name), True)
+
+    def _rename(self, name: str, to: str) -> None:
+        if not self._fs.rename(self._path(name), self._path(to)):
+            raise OSError(f"{name} could not be renamed to {to}")
+
+    def _write(self, name: str, text: str) -> None:
+        stream = self._fs.create(self._path(name))
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+
+# Reports.
+
+
+@dataclass
+class Accounts:
+    """What the tasks reported."""
+
+    totals: Totals = field(default_factory=Totals)
+    sources: dict[str, Totals] = field(default_factory=dict)
+    """The same of each source."""
+    problems: list[tuple[str, str, str]] = field(default_factory=list)
+    """Source, file, and what could not be read of it, where."""
+    apart: list[tuple[str, int]] = field(default_factory=list)
+    """Protocols and ports of connections that know of each other, and were decoded apart."""
+
+    @classmethod
+    def of(cls, reports: Iterable[str]) -> Accounts:
+        """Put reports together; each counts once, however often it was told."""
+        told = [json.loads(text) for text in dict.fromkeys(reports)]
+        made = cls()
+        made.problems = sorted((each["source"], each["file"], each["problem"]) for each in told if "problem" in each)
+        made.apart = sorted({(name, port) for each in told for name, port in each.get("apart", ())})
+        counted: dict[str, list[dict[str, Any]]] = {}
+        for each in told:
+            if "totals" in each:
+                counted.setdefault(each["source"], []).append(each)
+        made.sources = {source: together(*_totals(some)) for source, some in sorted(counted.items())}
+        made.totals = together(made.sources.values(), made.sources.values())
+        return made
+
+
+def _totals(told: Sequence[dict[str, Any]]) -> tuple[list[Totals], list[Totals]]:
+    """Totals of files, which have the packets, and of buckets, which have everything else."""
+    files = [unpacked(each["totals"]) for each in told if "bucket" not in each]
+    return files, [unpacked(each["totals"]) for each in told if "bucket" in each]
+
+
+def together(files: Iterable[Totals], buckets: Iterable[Totals]) -> Totals:
+    """One account: packets are counted where they were read, all else where it was decoded."""
+    total, decoded = Totals(), list(buckets)
+    for part in files:
+        total.packets += part.packets
+        total.tcp_packets += part.tcp_packets
+        total.not_decoded.update(part.not_decoded)
+        if part.first_ns is not None:
+            total.first_ns = part.first_ns if total.first_ns is None else min(total.first_ns, part.first_ns)
+            total.last_ns = max(total.last_ns, part.last_ns)
+        if not decoded:
+            total.limits.update(part.limits)
+    return added([total, *decoded])
+
+
+def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table of totals: the numbers of ``--summary-json``, one to a row, by source."""
+    from wiredecode.export.records import totals_record
+
+    for source, totals in accounts.sources.items():
+        told = totals_record(totals)
+
+        def row(section: str, name: str | None, value: int, *kind: Any, source: str = source) -> tuple[Any, ...]:
+            return source, section, name, *(kind or (None, None, None, None)), value
+
+        packets = told["packets"]
+        yield row("packets", "read", packets["read"])
+        yield row("packets", "tcp", packets["tcp"])
+        if totals.first_ns is not None:
+            yield row("packets", "first_ns", totals.first_ns)
+            yield row("packets", "last_ns", totals.last_ns)
+        yield from (row("not_decoded", name, count) for name, count in packets["not_decoded"].items())
+        yield row("connections", "seen", told["connections"])
+        for section in ("payload", "reassembly", "limits_hit"):
+            yield from (row(section, name, value) for name, value in told[section].items())
+        for other in told["other_protocols"]:
+            for name in ("bytes", "connections"):
+                yield row("other_protocols", name, other[name], other["looks_like"], None, None, other["port"])
+        for (protocol, kind, status), count in sorted(totals.frames.items()):
+            yield row("frames", "count", count, protocol, kind, status, None)
+
+
+# Tables.
+
+
+def write(rows: DataFrame, folder: Folder, level: str, columns: Sequence[str]) -> Accounts:
+    """Write the table of a level, and those beside it, to the folder of the run; ``rows`` as ``pipeline.rows`` gives.
+
+    ``columns``: those that are wanted, :data:`KEPT` among them.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812
+
+    observation = Observation()
+    observed = rows.observe(observation, F.collect_list("report").alias("reports"))
+    table = observed.where(F.col("report").isNull()).select(*columns, day(F.col("time_ns")).alias("day"))
+    by, place = ["day", *LEVELS[level]], folder.table(level)
+    order = list(dict.fromkeys([*by, "source", "time_ns", KEPT[level][1]]))
+    # Rows of one folder together, as files of about one size: AQE joins small partitions and cuts large ones.
+    arranged = table.hint("rebalance", *by).sortWithinPartitions(*order)
+    arranged.write.mode("errorifexists").partitionBy(*by).options(**WRITING).parquet(place)
+    accounts = Accounts.of(observation.get["reports"])
+    spark = rows.sparkSession
+
+    def small(data: Iterable[tuple[Any, ...]], schema: str, name: str) -> None:
+        made = spark.createDataFrame(list(data), schema).coalesce(1)
+        made.write.options(**WRITING).parquet(folder.table(name))
+
+    small(totals_rows(accounts), TOTALS_SCHEMA, TOTALS)
+    small(accounts.problems, PROBLEMS_SCHEMA, PROBLEMS)
+    if level == "frames":
+        written = table.schema
+        found = spark.read.schema(written).parquet(literal(place))
+        findings(found).coalesce(1).write.options(**WRITING).parquet(folder.table(FINDINGS))
+    return accounts
+
+
+def day(time_ns: Any) -> Any:
+    """The day (UTC) of a time, whatever the time zone of the session is."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.date_add(F.lit("1970-01-01").cast("date"), F.floor(time_ns / DAY_NS).cast("int"))
+
+
+def findings(frames: DataFrame) -> DataFrame:
+    """A row per finding, and which frame has it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = ("source", "connection", "frame", "time", "time_ns", "src", "dst", "protocol", "type")
+    finding = [f"finding.{name}" for name in ("severity", "group", "code", "message", "field", "range")]
+    some = frames.where(F.size("findings") > 0).select(*frame, F.explode("findings").alias("finding"))
+    return some.select(*frame, *finding)
+
+
+def literal(path: str) -> str:
+    """A path that is no pattern."""
+    return "".join(f"\\{letter}" if letter in "[]{}*?\\" else letter for letter in path)

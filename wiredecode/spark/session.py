@@ -1,0 +1,210 @@
+"""Starting Spark, here or on a cluster: quietly, and not before everything it needs is there (docs/spark.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA, PYSPARK = 17, 4
+"""The oldest versions that do; Spark 4 needs that Java."""
+GET_JAVA = (
+    f"Java {JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-{JAVA}-jre-headless; macOS: brew install "
+    f"openjdk@{JAVA}; elsewhere https://adoptium.net), then set JAVA_HOME if java is not on the PATH"
+)
+GET_PYSPARK = "pip install 'wiredecode[spark]'"
+JAVA_SECONDS = 30.0
+"""How long ``java -version`` may take."""
+
+LOCAL_MEMORY = "2g"
+"""Of the one Java process that runs on this machine, where nothing else is said."""
+ARROW = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
+}
+"""Rows go to Python in batches of a few MB, whatever the size of a row."""
+SETTINGS = {
+    **ARROW,
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL = {
+    "spark.driver.memory": LOCAL_MEMORY,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+"""On one machine nobody else needs to reach the session."""
+
+
+class CannotStart(Exception):
+    """Spark cannot be started; ``str()`` is one line that says what is missing and how to get it."""
+
+
+def check(master: str = "local[*]") -> None:
+    """Raise :class:`CannotStart` where pyspark, pyarrow or Java is missing or too old; nothing is started for it."""
+    if master.startswith("sc:"):
+        raise CannotStart("Spark Connect (sc://...) cannot be used: name the master itself, or run it there")
+    _check_packages()
+    _check_java()
+
+
+def _check_packages() -> None:
+    if find_spec("pyspark") is None:
+        raise CannotStart(f"Spark needs pyspark {PYSPARK}.0 or newer, which is not installed: {GET_PYSPARK}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    with suppress(PackageNotFoundError):  # Spark's own copy on SPARK_HOME is in no list of packages
+        found = version("pyspark")
+        if int(found.split(".")[0]) < PYSPARK:
+            raise CannotStart(f"pyspark {found} is too old, {PYSPARK}.0 or newer is needed: {GET_PYSPARK}")
+    for name in ("pyarrow", "pandas"):
+        if find_spec(name) is None:
+            raise CannotStart(f"Spark needs {name}, which is not installed: {GET_PYSPARK}")
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        raise CannotStart(f"there is no java on the PATH, and JAVA_HOME is not set; Spark needs {GET_JAVA}")
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        where = f"JAVA_HOME is {home}, and no java can be started there" if home else f"{java} cannot be started"
+        raise CannotStart(f"{where}; Spark needs {GET_JAVA}") from None
+    version = java_version(told.stderr + told.stdout)
+    if version is None:
+        raise CannotStart(f"{java} does not tell its version; Spark needs {GET_JAVA}")
+    if version < JAVA:
+        raise CannotStart(f"{java} is Java {version}, which is too old; Spark needs {GET_JAVA}")
+
+
+def java_version(told: str) -> int | None:
+    """The version in what ``java -version`` says: 17 in ``17.0.15``, 8 in ``1.8.0_302``."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    if found is None:
+        return None
+    first, second = int(found[1]), found[2]
+    return int(second) if first == 1 and second else first
+
+
+@contextmanager
+def session(
+    master: str = "local[*]", *, settings: Mapping[str, str] | None = None, log: IO[bytes] | None = None
+) -> Iterator[SparkSession]:
+    """A session that is stopped at the end.
+
+    ``settings`` come before :data:`SETTINGS`. ``log``: where Java and the workers write what they have to say, in
+    place of standard error. Raises :class:`CannotStart`.
+    """
+    check(master)
+    local = master == "local" or master.startswith("local[")
+    chosen = {**SETTINGS, **(LOCAL if local else {}), **(settings or {})}
+    if local:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _share_modules()
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    handler = signal.getsignal(signal.SIGINT)
+    with _standard_error(log):
+        spark = _started(master, chosen)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)  # that of pyspark calls Java in the midst of another call
+    try:
+        yield spark
+    finally:
+        apart(spark.stop)
+
+
+def apart(work: Callable[[], None]) -> None:
+    """Do it in a thread of its own: an interrupted call of Java would get in the way of the next one. Java may be gone
+    already."""
+
+    def quietly() -> None:
+        with suppress(Exception):
+            work()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join()
+
+
+def _started(master: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("wiredecode")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except KeyboardInterrupt:
+        raise
+    except PySparkException as error:
+        raise CannotStart(f"Spark does not start: {one_line(error)}; -v shows what it says") from None
+    except Exception as error:  # of py4j: the master cannot be reached, a setting is wrong
+        raise CannotStart(f"Spark does not start with master {master}: {one_line(error)}") from None
+
+
+def _share_modules() -> None:
+    """Workers on this machine import the same wiredecode, also out of a checkout."""
+    folder = str(Path(__file__).parent.parent.parent)
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if folder not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, known)])
+
+
+@contextmanager
+def _standard_error(log: IO[bytes] | None) -> Iterator[None]:
+    """Processes that are started meanwhile have ``log`` as their standard error."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def tune(spark: SparkSession) -> None:
+    """Set :data:`ARROW` in a session, as far as nothing else was chosen there."""
+    set_already = spark.conf.getAll
+    for name, value in ARROW.items():
+        if name not in set_already:
+            spark.conf.set(name, value)
+
+
+RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)|Stopped): (.+)$", re.MULTILINE)
+STOPPED, JAVA_FRAMES = "Stopped", "\n\tat "
+
+
+def one_line(error: BaseException) -> str:
+    """What is wrong, out of the pages that a failed job tells: what Python raised in a task, or else the first line."""
+    from wiredecode.capture.errors import printable
+
+    java = getattr(error, "java_exception", None)
+    text = str(error if java is None else java)
+    raised: list[tuple[str, str]] = RAISED.findall(text)
+    stopped = [told for name, told in raised if name == STOPPED]
+    python = RAISED.findall(text.partition(JAVA_FRAMES)[0]) if "Traceback" in text else []
+    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    found = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]
+    return printable(found.strip())

@@ -1,0 +1,102 @@
+"""A bucket of one source between two micro-batches: what has been read of its connections so far (docs/spark.md).
+
+Nothing here needs Spark. A state is a pickle: load only what this program itself has written.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+
+import pyarrow as pa
+
+from wiredecode.spark.decode import Plan, ended, row_batch
+from wiredecode.spark.packets import ORDER, packets_of
+
+CODEC = "zstd"
+BEGIN_ANEW = "the checkpoint was written with {}: go on with that, or begin a new checkpoint"
+FEED_PACKETS = 16_384
+"""Most packets that are decoded at a time."""
+PLACE = ORDER[2:]
+"""The order of the packets of one bucket."""
+
+
+class OtherState(ValueError):
+    """A state that was written with another version or another plan; ``str()`` is one line."""
+
+
+class BucketState:
+    """Decodes the packets of ``bucket`` of ``source``, some at a time.
+
+    ``dumps`` and ``loads`` keep it in between: rows are those of :func:`wiredecode.spark.decode.decode`, whatever the
+    packets were cut into. Requests that wait for their response, and frames that are not complete, wait in the state.
+    """
+
+    def __init__(self, plan: Plan, source: str, bucket: int) -> None:
+        self.plan, self.source, self.bucket = plan, source, bucket
+        self.reader = plan.reader((), bucket, bulk=False)
+        self.packets = 0
+        """Packets so far."""
+
+    def feed(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows that some more packets bring: rows of them in the order of :data:`PLACE`, see :func:`in_order`."""
+        packets = packets_of(rows, self.packets + 1)
+        self.packets += len(rows)
+        for made in self.reader.push(self.reader.dissector.feed(packets)):
+            yield row_batch(made, self.source, self.plan)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The rows of all that waits, and the report."""
+        for made in self.reader.push(self.reader.dissector.finish()):
+            yield row_batch(made, self.source, self.plan)
+        yield ended(self.reader, self.source, self.bucket, self.plan)
+
+    def dumps(self) -> bytes:
+        """The state as bytes, compressed; of what the plan tells there is only a digest."""
+        dissector = self.reader.dissector
+        told = dissector.style, dissector.select
+        dissector.style = dissector.select = None  # made of the plan again
+        try:
+            data = pickle.dumps((self.packets, dissector, self.reader.held), pickle.HIGHEST_PROTOCOL)
+        finally:
+            dissector.style, dissector.select = told
+        packed: bytes = pa.compress(data, CODEC, asbytes=True)
+        return b"%s\n%d\n%s" % (mark(self.plan), len(data), packed)
+
+    @classmethod
+    def loads(cls, plan: Plan, source: str, bucket: int, data: bytes) -> BucketState:
+        """The state of :meth:`dumps`. Raises :class:`OtherState`."""
+        written, size, packed = data.split(b"\n", 2)
+        if written != mark(plan):
+            found, now = (said.decode().partition(" ")[0] for said in (written, mark(plan)))
+            other = "other options" if found == now else f"wiredecode {found}, this is {now}"
+            raise OtherState(BEGIN_ANEW.format(other))
+        state = cls(plan, source, bucket)
+        try:
+            state.packets, dissector, held = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
+        except (AttributeError, ImportError, TypeError) as error:  # a class that is not there, or has changed
+            raise OtherState(BEGIN_ANEW.format(f"another wiredecode ({error})")) from None
+        state.reader.take_up(dissector, held)
+        return state
+
+
+def mark(plan: Plan) -> bytes:
+    """What a state depends on: the version, and a digest of the plan."""
+    told = repr(sorted(plan.__getstate__().items())).encode()
+    try:
+        running = version("wiredecode")
+    except PackageNotFoundError:  # out of a checkout, or an archive
+        running = "unknown"
+    return f"{running} {blake2b(told, digest_size=8).hexdigest()}".encode()
+
+
+def in_order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of packets of one bucket, which come in any order, in the order to :meth:`BucketState.feed` them."""
+    import pyarrow.compute as pc
+
+    table = pa.Table.from_batches(rows)
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in PLACE])
+    for first in range(0, len(table), FEED_PACKETS):
+        yield from table.take(order.slice(first, FEED_PACKETS)).combine_chunks().to_batches()
