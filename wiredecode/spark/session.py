@@ -29,6 +29,7 @@ GET_PYSPARK = "pip install 'wiredecode[spark]'"
 JAVA_SECONDS = 30.0
 """How long ``java -version`` may take."""
 
+PYTHON = "spark.pyspark.python"
 LOCAL_MEMORY = "2g"
 """Of the one Java process that runs on this machine, where nothing else is said."""
 ARROW = {
@@ -115,6 +116,8 @@ def session(
     check(master)
     local = master == "local" or master.startswith("local[")
     chosen = {**SETTINGS, **(LOCAL if local else {}), **(settings or {})}
+    if PYTHON in chosen:  # only spark-submit would pass it on
+        os.environ["PYSPARK_PYTHON"] = chosen[PYTHON]
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         _share_modules()
