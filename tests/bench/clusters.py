@@ -18,7 +18,7 @@ from tests.bench.growth import Plan, exponent
 from tests.bench.inputs import Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, Tool, measure
 
-CASES = {"rabbitmq-publish": math.inf, "mixed": 1000}
+CASES = {"rabbitmq-publish": math.inf, "mixed": 300}
 """And up to which size."""
 LEVEL = "messages"
 FILE_BYTES = 50_000_000

@@ -17,7 +17,9 @@ from tests.spark.support import expected, same_rows
 from tests.spark.test_core import NATS_PORTS
 from tests.support import packets
 from wiredecode.capture import write_pcap
+from wiredecode.spark import pipeline
 from wiredecode.spark.decode import Plan
+from wiredecode.spark.files import Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,3 +172,8 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
     assert sum(map(len, tasks)) == 1000
     assert max(map(len, tasks)) <= 64
     assert [len(task) for task in dealt(parts[:4], 2)] == [1, 1, 1, 1]
+
+
+def test_one_problem_and_no_file_are_a_task() -> None:
+    bad = pipeline.Part(Problem("", "a.pcap", "a.pcap: does not exist"), 0)
+    assert pipeline.dealt([bad], 2) == [[bad]]

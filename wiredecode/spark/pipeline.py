@@ -224,9 +224,9 @@ def dealt(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
     """Parts for each task: small ones together, as long as there is something to do for everybody."""
     most = min(TASK_BYTES, math.ceil(sum(part.size for part in parts) / (TASKS_PER_CORE * parallel)))
     tasks: list[list[Part]] = []
-    filled = most
+    filled = 0
     for part in parts:
-        if filled + part.size > most:
+        if not tasks or filled + part.size > most:
             tasks.append([])
             filled = 0
         tasks[-1].append(part)
