@@ -138,8 +138,9 @@ class Dialogue:
             frame.ready = known.ready
         counted = self.tally is not None and type(self.conversation).tally is not Conversation.tally
         if self.wanted.runs_of(known.protocol) and not counted:
-            first.bulk = second.bulk = known.protocol.bulk()
-            first.facts = second.facts = self.wanted.facts or self.wanted.columns
+            bulk = first.bulk = second.bulk = known.protocol.bulk()
+            if bulk is not None and (self.wanted.facts or self.wanted.columns):
+                first.kinds = second.kinds = bulk.with_facts if self.wanted.facts else bulk.with_layers
             if self.wanted.selected:
                 first.shortest = second.shortest = SHORT_RUN
 

@@ -7,7 +7,7 @@ its sides as they happened and numbers do not depend on how the capture was read
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -321,7 +321,7 @@ class Dissector:
         """All connections in order, so that runs can tell what frames of other connections tell about theirs."""
         from wiredecode.bulk.together import Schedule
 
-        schedule = Schedule(release, lambda frame: self._talk(frame).disturbs(frame))
+        schedule, last = Schedule(release, lambda frame: self._talk(frame).disturbs(frame)), None
         for item, rank in schedule:
             if not isinstance(item, Frame):
                 item.linked = True
@@ -330,6 +330,7 @@ class Dissector:
                     schedule.refuse(item)
                 else:
                     yield from taken
+                    last = item
                 continue
             number = item.number if rank is None else release.number(rank)
             if self.select is not None and self._pass_over(item, number):
@@ -340,6 +341,8 @@ class Dissector:
                 assert rank is not None
                 release.insert(rank)
                 yield inner
+        if last is not None:  # all that have runs share what they know
+            self._count_limits(last.bulk.settle(self._talk(last)))
 
     def _talk(self, item: Frame | Run) -> Conversation:
         conversation = self._dialogues[item.connection].conversation
@@ -442,7 +445,10 @@ class Dissector:
             self._attach_notes(frame)
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", frame.status)
         counts[key] = counts.get(key, 0) + 1
-        for finding in frame.findings:
+        self._count_limits(frame.findings)
+
+    def _count_limits(self, findings: Sequence[Finding]) -> None:
+        for finding in findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
 

@@ -113,8 +113,8 @@ class Stream:
         self.in_step = in_step
         self.bulk: Bulk | None = None
         """How to find runs, if they are wanted."""
-        self.facts = False
-        """Only runs that summaries can tell about."""
+        self.kinds: tuple[int, ...] | None = None
+        """Only runs of these kinds."""
         self.shortest = RUN_FRAMES
         self.passes: Callable[[bytes, list[int]], bool] | None = None
         """Counts frames that start at places in a buffer; whether they need not be made."""
@@ -247,8 +247,8 @@ class Stream:
         """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
         if not len(cut.kinds):
             return data
-        if self.facts and self.bulk is not None:
-            cut.kinds[self.bulk.without_facts(cut.kinds)] = 0
+        if self.kinds is not None:
+            cut.kinds[~np.isin(cut.kinds, self.kinds)] = 0
         plain = cut.kinds != 0
         if self.findings:
             plain[0] = False  # the first frame will tell them

@@ -37,7 +37,7 @@ def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("name", [BASIC, NATS, "rabbitmq-stream/d_snap96.pcap"])
 def test_lines_and_totals(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.dissect.SHORT_RUN", 1)
+    monkeypatch.setattr("wiredecode.dialogue.SHORT_RUN", 1)
     select, lines = compile_filter(text), SummaryLines()
     dissector = Dissector(link_responses=False, runs=True, facts=True, select=select)
     shown: list[str] = []

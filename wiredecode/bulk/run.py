@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.frame import OK, Frame
+from wiredecode.frame import OK, Finding, Frame
 from wiredecode.ids import frame_ids
 from wiredecode.net.types import Connection
 
@@ -40,15 +40,25 @@ class Cut:
 
 @dataclass(slots=True, eq=False)
 class RunFacts:
-    """What one-line summaries tell of some frames of a run, all of one layer."""
+    """What one-line summaries tell of some frames of a run, all of the same layers."""
 
-    layer: type[Layer]
+    layers: list[tuple[type[Layer], dict[str, list[Any]]]]
+    """Outermost first, with the values of ``layer.facts`` that the frames have; a count for an array."""
     rows: Int64s
     """Which frames: their index in the run."""
-    columns: dict[str, list[Any]]
-    """Values of ``layer.facts`` that the frames have; a count for an array."""
     generated: list[Mapping[str, Any]]
     """What other frames tell about each."""
+    links: list[Link] | None = None
+    """The same of copies and answers; filled in by :meth:`Bulk.settle`."""
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """What earlier frames of any connection tell about a frame of a run."""
+
+    copy_of: int | None = None
+    latency_ns: int | None = None
+    finding: Finding | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +114,8 @@ class Run:
     layers: list[RunLayer] = field(default_factory=list)
     """The same for tables of frames."""
     dialect: str | None = None
+    linked: bool = False
+    """Requests and responses may be among them: frames of all connections are decoded in order, and tell links."""
 
     @property
     def ids(self) -> Int64s:
@@ -188,16 +200,13 @@ class Bulk(ABC):
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_facts: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`layers` knows, and :meth:`facts` where ``Protocol.facts_pay``: when one of these is asked for,
-    no others come in runs."""
+    """Kinds that :meth:`facts` knows, where ``Protocol.facts_pay``: no others come in runs for summaries."""
+    with_layers: ClassVar[tuple[int, ...]] = ()
+    """Kinds that :meth:`layers` knows: no others come in runs for the table of frames."""
+    with_links: ClassVar[tuple[int, ...]] = ()
+    """Kinds of requests and responses."""
     protocols: ClassVar[tuple[str, ...]] = ()
     """Protocol of each kind, where it is not the one that was cut."""
-
-    def without_facts(self, kinds: UInt8s) -> npt.NDArray[np.bool_]:
-        """Which of ``kinds`` lines cannot tell enough about."""
-        known = np.zeros(256, np.bool_)
-        known[[*self.with_facts]] = True
-        return ~known[kinds]
 
     @abstractmethod
     def cut(self, data: bytes) -> Cut:
@@ -212,14 +221,21 @@ class Bulk(ABC):
         """Decode a run as the :class:`Conversation` of its connection would its frames, one after another.
 
         True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in
-        ``out``. Without ``out`` none of them is a request or a response either. False: nothing was done, they must be
-        decoded one by one.
+        ``out``. Without ``out`` none of them is a request or a response either, unless ``run.linked``. False: nothing
+        was done, they must be decoded one by one.
         """
 
     def facts(self, conversation: Any, run: Run) -> list[RunFacts]:
         """What summaries tell of a run that was just taken; see :attr:`with_facts`."""
         return []
 
+    def settle(self, conversation: Any) -> Sequence[Finding]:
+        """Fill in the links of all linked runs that were taken, once what comes before their last frame is decoded.
+
+        Returns the findings among them.
+        """
+        return ()
+
     def layers(self, conversation: Any, run: Run) -> list[RunLayer]:
-        """How frames of a run that was just taken are read as columns; see :attr:`with_facts`."""
+        """How frames of a run that was just taken are read as columns; see :attr:`with_layers`."""
         return []

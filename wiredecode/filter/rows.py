@@ -31,6 +31,8 @@ OF_KIND = frozenset(
     ]
 )
 """Names that have the same values in all frames of one kind of a run; plain frames have no findings or requests."""
+LINKS = frozenset(name for name in OF_KIND if name.startswith(("finding", "latency", "frame.re")))
+"""Of them, those that differ among requests and responses."""
 OF_ROW = {"frame.number": "number", "frame.time": "time_ns", "frame.length": "length", "frame.offset": "offset"}
 OF_ROW |= {"frame.time_relative": "time_ns"}
 """Names whose values differ from frame to frame, and the attribute that they are read from."""
@@ -111,6 +113,8 @@ class RunRows:
             return self.every if atom.run(self._frame(0)) else ~self.every
         names = atom.names
         if not names or ("frame.sender" in names and self.sender is None):
+            return None
+        if not LINKS.isdisjoint(names) and np.isin(self.run.kinds, self.run.bulk.with_links).any():
             return None
         if all(_is_of_kind(name, atom) for name in names):
             return self._by_kind(atom)

@@ -166,6 +166,13 @@ class Conversation(ABC):
         """The same of all frames of a run, in place of :meth:`Bulk.take`."""
         return False
 
+    def disturbs(self, frame: Frame) -> bool:
+        """Whether what a frame that comes one by one tells may change how runs of other connections are taken.
+
+        Asked before anything of the frame, and of those before it, was decoded.
+        """
+        return False
+
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return

@@ -37,8 +37,15 @@ ARROW = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
 }
 """Rows go to Python in batches of a few MB, whatever the size of a row."""
-SETTINGS = {
+EMPTY_RULE = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+TUNED = {
     **ARROW,
+    # Where no row comes out, this rule would drop what observes the reports, and reading them fails.
+    "spark.sql.adaptive.optimizer.excludedRules": EMPTY_RULE,
+}
+"""What a session is given that others have started."""
+SETTINGS = {
+    **TUNED,
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
@@ -188,9 +195,9 @@ def _standard_error(log: IO[bytes] | None) -> Iterator[None]:
 
 
 def tune(spark: SparkSession) -> None:
-    """Set :data:`ARROW` in a session, as far as nothing else was chosen there."""
+    """Set :data:`TUNED` in a session, as far as nothing else was chosen there."""
     set_already = spark.conf.getAll
-    for name, value in ARROW.items():
+    for name, value in TUNED.items():
         if name not in set_already:
             spark.conf.set(name, value)
 

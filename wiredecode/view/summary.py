@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from wiredecode.view.escape import escape, shorten
 from wiredecode.view.times import USUAL, Times
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run
+    from wiredecode.bulk.run import Link, Run
 
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""
@@ -102,11 +103,20 @@ class SummaryLines:
         protocols = run.protocols or (run.protocol,) * len(run.types)
         heads = [f"{way}{protocol}  {kind:<24}" for protocol, kind in zip(protocols, run.types, strict=True)]
         for facts in run.facts:
-            texts = self._facts_of(facts.layer).column(facts.columns)
-            for row, text, generated in zip(facts.rows.tolist(), texts, facts.generated, strict=True):
+            parts = [self._facts_of(layer).column(columns) for layer, columns in facts.layers if columns]
+            texts = parts[0] if len(parts) == 1 else map("".join, zip(*parts, strict=True))
+            links = facts.links or repeat(None, len(facts.rows))
+            before, about = None, ""
+            for row, text, generated, link in zip(facts.rows.tolist(), texts, facts.generated, links, strict=True):
                 if row in wanted:
-                    told = self._told(generated) if generated else ""
-                    line = head % (numbers[row], times[row], heads[kinds[row]], text, told)
+                    if generated is not before:
+                        before, about = generated, self._told(generated)
+                    if link is None:
+                        line = head % (numbers[row], times[row], heads[kinds[row]], text, about)
+                    else:
+                        line = head % (numbers[row], times[row], heads[kinds[row]], text, about + linked(link))
+                        if link.finding is not None:
+                            line += self._findings([link.finding])
                     yield numbers[row], (line.rstrip() if line[-1] == " " else line) + "\n"
 
     def facts(self, frame: Frame) -> str:
@@ -154,14 +164,24 @@ class SummaryLines:
         text = ""
         if frame.status != OK and frame.type:
             text = self._paint("error" if frame.status == "malformed" else "warning", f"  [{_status(frame)}]")
-        for finding in frame.findings[:MAX_FINDINGS]:
+        return text + self._findings(frame.findings)
+
+    def _findings(self, findings: Sequence[Finding]) -> str:
+        text = ""
+        for finding in findings[:MAX_FINDINGS]:
             text += self._paint(finding.severity, f"  [{finding.severity}: {remark(finding)}]")
-        if len(frame.findings) > MAX_FINDINGS:
-            text += f"  [{len(frame.findings) - MAX_FINDINGS} more]"
+        if len(findings) > MAX_FINDINGS:
+            text += f"  [{len(findings) - MAX_FINDINGS} more]"
         return text
 
     def _paint(self, severity: str, text: str) -> str:
         return f"{COLORS[severity]}{text}{RESET}" if self.color else text
+
+
+def linked(link: Link) -> str:
+    """What earlier frames tell about one, as in :meth:`SummaryLines.line`."""
+    text = "" if link.copy_of is None else f" copy_of={link.copy_of}"
+    return text if link.latency_ns is None else f"{text}  ({link.latency_ns / 1e6:.3f} ms)"
 
 
 def _times(items: list[Frame | Run]) -> Iterator[tuple[int, int]]:
@@ -240,8 +260,27 @@ class Facts:
         """The same for many frames; ``columns`` have their values by dotted path, absent fields are left out."""
         plan = [(name, columns[".".join(path)], show) for name, path, show in self._plan if ".".join(path) in columns]
         form = "".join(f" {name}=%s" for name, _, _ in plan)
-        shown = [values if show is str else map(show, values) for _, values, show in plan]
-        return map(form.__mod__, zip(*shown, strict=True))
+        return map(form.__mod__, zip(*(as_shown(show, values) for _, values, show in plan), strict=True))
+
+
+def as_shown(show: Callable[[Any], str], values: list[Any]) -> Iterable[Any]:
+    """What ``%s`` makes the same texts of as ``show`` does, for values of one type."""
+    if show is str or are_words(values):
+        return values
+    if show is _any and values[0].__class__ is int:
+        return values
+    if show is _any and values[0].__class__ is bytes:
+        return [f"{len(value)} bytes" for value in values]
+    return map(show, values)
+
+
+def are_words(values: list[Any]) -> bool:
+    """Whether values are all texts that :func:`fact` shows as they are."""
+    if values[0].__class__ is not str:
+        return False
+    lengths = [*map(len, values)]
+    whole = "".join(values)
+    return min(lengths) > 0 and max(lengths) <= FACT_CHARACTERS and " " not in whole and whole.isprintable()
 
 
 def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,7 @@ import crc32c
 
 from wiredecode import compiler
 from wiredecode.fields import printable
-from wiredecode.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.frame import MALFORMED, PARTIAL, Finding, Frame
 from wiredecode.layer import Style
 from wiredecode.protobuf.wire import write_varint
 from wiredecode.protocols.liftbridge import names, raft
@@ -25,13 +24,14 @@ from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, ch
 from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
+from wiredecode.protocols.liftbridge.links import Hop, Key, Sent, Waiting, make_hop
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.originals import Originals
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Asked, Piece, RaftStreams
 from wiredecode.protocols.nats.memory import plain_subject
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Int64s, Run
+    from wiredecode.bulk.run import Int64s, Link, Run
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
@@ -56,24 +56,6 @@ PARTITION_SUBJECTS = {"replicate": 2, "offset": 6}
 
 
 NO_FACTS: dict[str, Any] = {}
-Key = tuple[str, ...] | bytes
-"""Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
-
-
-class Hop(NamedTuple):
-    """A request or a publish as it was seen on one connection."""
-
-    frame: int
-    time_ns: int
-    connection: int
-    side: int
-    message_type: int
-    facts: dict[str, Any]
-    """What it tells about its response."""
-
-
-make_hop = partial(tuple.__new__, Hop)
-"""Of a tuple: twice as fast as ``Hop._make``."""
 
 
 class Meaning(NamedTuple):
@@ -95,6 +77,10 @@ class Memory:
     originals: Originals = field(default_factory=lambda: Originals(MAX_EXCHANGES))
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
+    waiting: Waiting = field(default_factory=Waiting)
+    """Messages and acks of runs that were not yet compared with what came before them."""
+    found: list[Finding] = field(default_factory=list)
+    """Of them."""
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
     meanings: dict[str, Meaning] = field(default_factory=dict)
 
@@ -131,47 +117,78 @@ class Memory:
         return NO_MEANING
 
     def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
-        if (
-            max(map(len, (key,) if isinstance(key, bytes) else key)) > MAX_KEY_CHARACTERS
-            or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS
-        ):
+        longest = len(key) if isinstance(key, bytes) else max(map(len, key))
+        if longest > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
             return
         hops = self.exchanges.setdefault(key, [])
         if len(hops) < MAX_HOPS:
             number = frame.connection.number
-            hops.append(Hop(frame.id, frame.time_ns, number, frame.side, message_type, facts))
+            hops.append(make_hop((frame.id, frame.time_ns, number, frame.side, message_type, facts)))
         if len(self.exchanges) > MAX_EXCHANGES:
-            self.exchanges.popitem(last=False)
-            if not self.forgets:
-                self.forgets = True
-                message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
-                frame.find("note", "limit", "outstanding", message)
+            self._forget(frame)
+
+    def _forget(self, told: Frame | Link | None) -> None:
+        self.exchanges.popitem(last=False)
+        if self.forgets:
+            return
+        self.forgets = True
+        message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
+        if isinstance(told, Frame):
+            told.find("note", "limit", "outstanding", message)
+        elif told is not None:
+            told.finding = Finding("note", "limit", "outstanding", message)
+            self.found.append(told.finding)
 
     def has_room(self, count: int) -> bool:
         """Whether so many requests can come without a remark."""
         return self.forgets or len(self.exchanges) + count <= MAX_EXCHANGES
 
+    def settle(self, number: int | None = None) -> list[Finding]:
+        """Take over what linked runs hold before the frame of that number, or all.
+
+        Returns what was found since it was last asked for all.
+        """
+        waiting = self.waiting
+        if waiting.runs and (number is None or waiting.first < number):
+            self._settle(waiting.take(number))
+        if number is not None:
+            return []
+        found, self.found = self.found, []
+        return found
+
+    def _settle(self, sent: list[Sent]) -> None:
+        for asks, key, copy_key, hop, of_client, link in sent:
+            if key is None:
+                pass
+            elif asks:
+                self._remember(key, hop, link)
+            elif hops := self.exchanges.get(key):
+                link.latency_ns = hop.time_ns - own_hop(hops, hop.connection, hop.side).time_ns
+            if of_client:
+                self.originals.add(copy_key, hop.frame)
+            else:
+                link.copy_of = self.originals.get(copy_key)
+
     def ask_for_acks(self, run: Run, rows: Int64s, keys: Iterable[bytes]) -> None:
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
         shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
         columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
-        exchanges = self.exchanges
         for key, hop in zip(keys, map(make_hop, columns), strict=True):
-            hops = exchanges.get(key)
-            if hops is None:
-                exchanges[key] = [hop]
-                if len(exchanges) > MAX_EXCHANGES:
-                    exchanges.popitem(last=False)
-            elif len(hops) < MAX_HOPS:
-                hops.append(hop)
+            self._remember(key, hop)
+
+    def _remember(self, key: bytes, hop: Hop, link: Link | None = None) -> None:
+        hops = self.exchanges.get(key)
+        if hops is None:
+            self.exchanges[key] = [hop]
+            if len(self.exchanges) > MAX_EXCHANGES:
+                self._forget(link)
+        elif len(hops) < MAX_HOPS:
+            hops.append(hop)
 
     def answer(self, key: Key, frame: Frame) -> Hop | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""
         hops = self.exchanges.get(key)
-        if not hops:
-            return None
-        own = (hop for hop in hops if hop.connection == frame.connection.number and hop.side != frame.side)
-        return next(own, hops[0])
+        return own_hop(hops, frame.connection.number, frame.side) if hops else None
 
     def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
         """The frame in which a client sent what a server hands on."""
@@ -184,13 +201,26 @@ class Memory:
         return None
 
 
+def own_hop(hops: list[Hop], connection: int, side: int) -> Hop:
+    """The one that the other side of the connection sent, or else the first."""
+    for hop in hops:
+        if hop.connection == connection and hop.side != side:
+            return hop
+    return hops[0]
+
+
 NO_MEANING = Meaning()
+ONE_BYTE = [bytes([size]) for size in range(128)]
 
 
 def ack_key(inbox: str, correlation_id: str) -> bytes:
     """What a published message and its ack have in common, as protobuf writes the one after the other."""
-    raw, rest = (text.encode("utf-8", "surrogateescape") for text in (inbox, correlation_id))
-    return raw + b"\x5a" + write_varint(len(rest)) + rest if rest else raw
+    raw = inbox.encode("utf-8", "surrogateescape")
+    if not correlation_id:
+        return raw
+    rest = correlation_id.encode("utf-8", "surrogateescape")
+    size = len(rest)
+    return b"%bZ%b%b" % (raw, ONE_BYTE[size] if size < 128 else write_varint(size), rest)  # Z: the tag
 
 
 def memory_of(memory: MutableMapping[str, Any]) -> Memory:
@@ -235,9 +265,13 @@ def attach(
     """
     reply = frame.values.get("reply", reply)
     if payload[:4] == names.MAGIC:
-        _envelope(frame, subject, payload, payload_start, style, memory_of(memory), reply)
+        state = memory_of(memory)
+        state.settle(frame.number)
+        _envelope(frame, subject, payload, payload_start, style, state, reply)
     elif subject is not None and (RAFT_MARK in subject or subject in memory_of(memory).raft.dials):
-        _raft(frame, subject, payload, payload_start, style, memory_of(memory), reply)
+        state = memory_of(memory)
+        state.settle(frame.number)
+        _raft(frame, subject, payload, payload_start, style, state, reply)
 
 
 # Envelopes.
@@ -268,8 +302,9 @@ def _envelope(
         check_entries(frame, reading, data, start, style)
     if layer is not Unknown:
         check_contents(frame, code, reading)
-        _relate(frame, subject, reply, code, reading, style, state)
-        if code == names.PUBLISH and (meaning := state.meaning(subject)).tail:
+        meaning = state.meaning(subject)
+        _relate(frame, subject, reply, code, reading, style, state, meaning)
+        if code == names.PUBLISH and meaning.tail:
             _stored(frame, meaning, data, start, reading, style)
     copied = state.copy_of(frame, subject, data)
     if copied is not None and "copy_of" not in frame.generated:
@@ -284,11 +319,11 @@ def _relate(
     reading: Reading,
     style: Style | None,
     state: Memory,
+    meaning: Meaning,
 ) -> None:
     """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
     fields = reading.fields
-    meaning = state.meaning(subject)
-    facts = dict(meaning.facts)
+    facts = meaning.facts
     hop = None
     expected = meaning.message_type
     if code == names.PUBLISH:
@@ -301,7 +336,7 @@ def _relate(
         hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
     elif code in names.REQUESTS and reply:
         frame.expects_response = True
-        facts |= {"replica_id": fields["replica_id"]} if "replica_id" in fields else {}
+        facts = {**facts, "replica_id": fields["replica_id"]} if "replica_id" in fields else dict(facts)
         state.ask(("reply", plain_subject(reply)), frame, code, facts)
     elif subject is not None and code in RESPONSES:
         hop = state.answer(("reply", plain_subject(subject)), frame)

@@ -44,6 +44,9 @@ from wiredecode.protocols.nats.kernels import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wiredecode.frame import Finding
     from wiredecode.protocols.liftbridge.conversation import Memory
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
 
@@ -60,7 +63,9 @@ PRIVATE = (b"_", b"$SYS")
 class NatsBulk(Bulk):
     """Messages without a reply subject: all others are requests, or belong to them."""
 
-    with_facts = (PUB, MSG)
+    with_facts = tuple(kind + OPERATIONS * envelope for kind in (PUB, MSG) for envelope in range(ACK + 1))
+    with_layers = (PUB, MSG)
+    with_links = tuple(range(OPERATIONS * ASKING + 1, OPERATIONS * (ACK + 1) + 1))
     types = ("", "PUB", "HPUB", "MSG", "HMSG", *["Publish"] * 2 * OPERATIONS, *["Ack"] * OPERATIONS)
     protocols = ("", *["nats"] * OPERATIONS, *["liftbridge"] * 3 * OPERATIONS)
 
@@ -74,6 +79,9 @@ class NatsBulk(Bulk):
         from wiredecode.protocols.nats.lines import facts
 
         return facts(conversation, run)
+
+    def settle(self, conversation: NatsConversation) -> Sequence[Finding]:
+        return liftbridge_memory(conversation).settle()
 
     def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:
         from wiredecode.protocols.nats.lines import run_layers
@@ -134,9 +142,11 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
     state = liftbridge_memory(conversation)
     asking = int((envelopes == ASKING).sum())
     codes, subjects = distinct(run.buffer, at[:, SUBJECT], at[:, SUBJECT + 1])
-    if not are_plain(conversation, state, codes, subjects, envelopes) or not state.has_room(asking):
+    if not are_plain(conversation, state, codes, subjects, envelopes):
         return False
-    if out is None and envelopes.max() >= ASKING:
+    if not run.linked and not state.has_room(asking):
+        return False
+    if out is None and not run.linked and envelopes.max() >= ASKING:
         return False
     if published:
         most = conversation.max_payload or MAX_BODY_BYTES
@@ -149,8 +159,11 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
         for subscription, count in counts:
             subscription.delivered += count
     conversation.client, run.dialect = client, conversation.link
+    run.sender = conversation.sender(run)
     said.reached = int(run.base + run.stops[-1])
-    if published and run.side == client and envelopes.any():
+    if run.linked and envelopes.any():
+        link_envelopes(state, run, codes, subjects, envelopes)
+    elif published and run.side == client and envelopes.any():
         remember(state, run, codes, subjects, envelopes > 0)
     if out is not None:
         found, heads = parts_of_messages(run, envelopes)
@@ -158,6 +171,16 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
             state.ask_for_acks(run, *wanted_acks(run.buffer, found))
         add_rows(run, codes, subjects, envelopes, found, heads, PUBLISH if published else DELIVER, out)
     return True
+
+
+def link_envelopes(state: Memory, run: Run, codes: Int64s, subjects: list[str], envelopes: UInt8s) -> None:
+    """Tie messages and acks to those of other runs, in due course."""
+    from wiredecode.protocols.liftbridge.lines import link
+
+    rows = np.flatnonzero(envelopes)
+    named = [subjects[code] for code in codes[rows].tolist()]
+    bodies, told = np.ascontiguousarray(run.parts[AT][rows, BODY]), envelopes[rows]
+    link(state, run, rows, bodies, named, (told == ASKING).tolist(), (told == ACK).tolist())
 
 
 def liftbridge_memory(conversation: NatsConversation) -> Memory:

@@ -30,6 +30,11 @@ class OperationPlan(Plan):
         self.hidden = [kind.name for kind in kinds if kind.hidden]
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from wiredecode.protocols.nats.conversation import plan_for
+
+        return plan_for, (self.layer, self.type)  # conversations have no others
+
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
         if style is None or not self.simple or frame.missing:
             super().read(frame, style, rows=rows)
@@ -77,7 +82,8 @@ def secret_layer(layer: type[Layer]) -> type[Layer]:
             kind = copy.copy(kind)
             kind.secret = True
         kinds.append(kind)
-    return type(f"Secret{layer.__name__}", (layer,), {"fields_desc": kinds, "__doc__": layer.__doc__})
+    members = {"fields_desc": kinds, "__doc__": layer.__doc__, "remade": (secret_layer, (layer,))}
+    return type(f"Secret{layer.__name__}", (layer,), members)
 
 
 @cache

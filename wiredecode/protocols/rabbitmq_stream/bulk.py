@@ -120,7 +120,7 @@ def locate(
 class RabbitMQBulk(Bulk):
     """Publish (1), PublishConfirm (2), Deliver (3: version 1, 4: version 2)."""
 
-    with_facts = (PUBLISH_KIND, CONFIRM_KIND, DELIVER_KIND, DELIVER_V2_KIND)
+    with_layers = (PUBLISH_KIND, CONFIRM_KIND, DELIVER_KIND, DELIVER_V2_KIND)
     types = ("", "Publish", "PublishConfirm", "Deliver", "Deliver")
     codes = (None, 0x0002, 0x0003, 0x0008, 0x0008)
 
