@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.test_spark import OPTIONS
+from tests.cli.test_spark import OPTIONS, STATS
 from tests.net import craft
 from tests.view.frames import CLIENT, HANDSHAKE
 from tests.view.frames import write as write_capture
@@ -170,6 +170,10 @@ CASES: dict[str, dict[str, Case | See]] = {
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
+    },
+    "spark stats": {
+        words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
+        for words, _ in STATS
     },
     "sql": {
         **READING,

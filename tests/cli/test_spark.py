@@ -55,6 +55,31 @@ def test_every_option_reaches_the_job(run: Run, jobs: list[sparking.Job], words:
     assert [name for name in said if getattr(plain, name) == said[name]] == []
 
 
+STATS: list[tuple[str, dict[str, Any]]] = [
+    ("--table latency", {"tables": ["latency"]}),
+    ("--interval 10s", {"interval": "10s"}),
+    ("--json", {"json": True}),
+    ("--csv", {"csv": True}),
+    ("--master spark://a:7077", {"master": "spark://a:7077"}),
+    ("--conf spark.a=b", {"settings": {"spark.a": "b"}}),
+    ("--color always", {"color": "always"}),
+    ("-v", {"verbose": True}),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), STATS, ids=[words for words, _ in STATS])
+def test_every_option_of_spark_stats_reaches_the_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: dict[str, Any]
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr("wiredecode.spark.stats.run", lambda folders, **how: told.append(how) or 0)
+    for more in ((), words.split()):
+        assert run("spark", "stats", "lake", *more).code == 0
+    plain, chosen = told
+    assert {name: chosen[name] for name in said} == said
+    assert [name for name in said if plain[name] == said[name]] == []
+
+
 def test_decoding_options_reach_the_plan(run: Run, jobs: list[sparking.Job]) -> None:
     limits = ["--hole-timeout", 7, "--max-buffer", 9, "--limit", "closed_seconds=3"]
     assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, "--columns", "length").code == 0

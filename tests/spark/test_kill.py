@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = ["time", "type", "offset", "length", "packets"]
+LAPS = 60
+"""How often the capture is repeated."""
 WAIT_SECONDS = 120.0
 
 
@@ -33,7 +35,7 @@ def capture(tmp_path: Path) -> Path:
     """A folder of files that take some seconds."""
     every = packets(BASIC)
     step = every[-1][0] - every[0][0] + 1_000_000
-    long = [(time_ns + lap * step, data) for lap in range(150) for time_ns, data in every]
+    long = [(time_ns + lap * step, data) for lap in range(LAPS) for time_ns, data in every]
     cut(tmp_path / "ring", long, 20)
     return tmp_path / "ring"
 
@@ -114,7 +116,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
     assert process.returncode == 0, err
     check(spark, capture, out)
     told = json.loads((tmp_path / "totals.json").read_text())
-    assert told["packets"]["read"] == 150 * len(packets(BASIC)), "what a task reported twice counts once"
+    assert told["packets"]["read"] == LAPS * len(packets(BASIC)), "what a task reported twice counts once"
     assert told["payload"]["captured"] == told["payload"]["in_frames"] + told["payload"]["duplicate"]
 
 

@@ -207,3 +207,21 @@ def test_a_report_that_is_told_twice_counts_once() -> None:
     assert accounts.problems == [("a", "y", "y: is cut")]
     assert accounts.apart == [("nats", 1)]
     assert ("a", "frames", "count", "nats", "PUB", "ok", None, 2) in list(totals_rows(accounts))
+
+
+@pytest.mark.parametrize("level", ["messages", "packets"])
+def test_a_filter_that_nothing_matches_gives_an_empty_table_and_the_totals(
+    spark: SparkSession, tmp_path: Path, level: str
+) -> None:
+    out = tmp_path / "lake"
+    accounts = write(spark, job([BASIC], out, level=level, filter="frame.length > 1000000"))
+    assert accounts.totals.packets == 230
+    assert visible(out) == {level, "totals", "problems", DONE}
+    assert not [*out.rglob(f"{level}/**/*.parquet")]
+
+
+def test_the_only_input_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "lake"
+    accounts = write(spark, job([tmp_path / "missing.pcap"], out))
+    assert [problem.rsplit(": ", 1)[1] for _, _, problem in accounts.problems] == ["does not exist"]
+    assert not visible(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,21 @@ class PacketBatch:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def part(self, begin: int, end: int) -> PacketBatch:
+        """Packets ``begin`` up to ``end``, over the same buffer."""
+        chosen = slice(begin, end)
+        return replace(
+            self,
+            start=self.start[chosen],
+            captured=self.captured[chosen],
+            original=self.original[chosen],
+            time_ns=self.time_ns[chosen],
+            linktype=self.linktype[chosen],
+            interface=self.interface[chosen],
+            number=self.number[chosen],
+            clock=None if self.clock is None else self.clock[chosen],
+        )
 
     @classmethod
     def from_packets(

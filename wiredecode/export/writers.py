@@ -18,6 +18,10 @@ ROW_GROUP = 65_536
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
 ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when so much is waiting for it, however few its rows are; nulls are not counted."""
+WIDE = "layers"
+GROWTH, MAX_ROW_GROUP_BYTES = 16, 4 * ROW_GROUP_BYTES
+"""A file with this column has a thousand columns, of which the footer tells for every row group, and is in memory until
+the end: so after so many row groups they get larger."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,8 @@ class ParquetWriter:
         plain = pa.schema([field.with_type(decoded(field.type)) for field in schema], schema.metadata)
         self._writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(plain.serialize()).decode()})
         self._waiting: list[pa.RecordBatch] = []
-        self._count = 0
+        self._count = self._groups = 0
+        self._wide, self._most_bytes = WIDE in schema.names, ROW_GROUP_BYTES
         self.waiting_bytes = 0
         """Held back for the next row group."""
 
@@ -188,7 +193,7 @@ class ParquetWriter:
             batch = batch.slice(room)
         if len(batch):
             self._keep(batch)
-        if self.waiting_bytes >= ROW_GROUP_BYTES:
+        if self.waiting_bytes >= self._most_bytes:
             self.flush()
 
     def _keep(self, batch: pa.RecordBatch) -> None:
@@ -202,6 +207,9 @@ class ParquetWriter:
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             self._writer.write_table(table, row_group_size=len(table))
+            self._groups += 1
+            if self._wide and self._groups % GROWTH == 0:
+                self._most_bytes = min(self._most_bytes + ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
 
     def close(self) -> None:
         self.flush()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Protocol
 
 import numpy as np
@@ -31,7 +30,6 @@ COLUMNS_PAY_FROM = 40
 
 
 DEFAULT = Limits()
-COLUMNS = [column.name for column in fields(PacketBatch) if column.name not in ("buffer", "clock")]
 
 
 class Part(Protocol):
@@ -156,7 +154,7 @@ class Network:
                 end = min(end, _edge(batch, begin, TOTAL_CHECK_PACKETS))
             if self._connections.closed + count - begin > limits.closed_connections:
                 end = min(end, _edge(batch, begin, CLOSED_CHECK_PACKETS))
-            yield (batch if end - begin == count else _slice(batch, begin, end)), clock[begin:end]
+            yield (batch if end - begin == count else batch.part(begin, end)), clock[begin:end]
             begin = end
 
     def _expire(self, clock: int, out: list[Event]) -> None:
@@ -209,8 +207,3 @@ def _edge(batch: PacketBatch, begin: int, step: int) -> int:
     """The row behind the first packet from row ``begin`` on whose number is a multiple of ``step``."""
     edge = -(-int(batch.number[begin]) // step) * step
     return max(int(np.searchsorted(batch.number, edge, "right")), begin + 1)
-
-
-def _slice(batch: PacketBatch, begin: int, end: int) -> PacketBatch:
-    columns = {name: getattr(batch, name)[begin:end] for name in COLUMNS}
-    return PacketBatch(batch.buffer, **columns, clock=None if batch.clock is None else batch.clock[begin:end])

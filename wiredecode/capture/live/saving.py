@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +63,8 @@ class Saving:
             fit = int(np.searchsorted(ends, self._rotation.size - self._writer.size)) + 1
             if fit > len(batch):
                 break
-            self._put(_rows(batch, 0, fit))
-            batch = _rows(batch, fit, len(batch))
+            self._put(batch.part(0, fit))
+            batch = batch.part(fit, len(batch))
             self._rotate()
         self._put(batch)
 
@@ -105,8 +105,3 @@ class Saving:
         while self._rotation.files is not None and len(self._kept) > self._rotation.files:
             self._kept.popleft().unlink(missing_ok=True)
         return path, writer, time.monotonic()
-
-
-def _rows(batch: PacketBatch, begin: int, end: int) -> PacketBatch:
-    columns = {one.name: getattr(batch, one.name)[begin:end] for one in fields(batch) if one.name != "buffer"}
-    return PacketBatch(batch.buffer, **columns)
