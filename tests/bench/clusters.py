@@ -48,7 +48,7 @@ def spark(plan: Plan, folder: Path) -> list[str]:
         for name, most in CASES.items():
             found: dict[Tool, list[float]] = {tool: [] for tool in every}
             captures = []
-            for size in filter(most.__ge__, sizes):
+            for size in (size for size in sizes if size <= most):
                 capture = generate(name, size, folder)
                 files = rotated(capture, folder)
                 captures.append(capture)
