@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,10 +117,10 @@ def rotated(capture: Input, folder: Path) -> Path:
     return place
 
 
-def pieces(read: object, most: int) -> Iterator[bytes]:
+def pieces(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
     """Whole records of a little-endian pcap, about so many bytes at a time."""
     rest = b""
-    while more := read(most):  # type: ignore[operator]
+    while more := read(most):
         data = rest + more
         end = 0
         while end + 16 <= len(data):

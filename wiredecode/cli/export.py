@@ -114,8 +114,8 @@ def export(
         format=format_ and format_.value,
         compression=compression,
         level=level.value,
-        columns=_names(columns, "--columns"),
-        partition_by=_names(partition_by, "--partition-by") or [],
+        columns=names(columns, "--columns"),
+        partition_by=names(partition_by, "--partition-by") or [],
         overwrite=overwrite,
         row_group=row_group,
         count=count,
@@ -136,7 +136,7 @@ def export(
     return run(job)
 
 
-def _names(text: str | None, option: str) -> list[str] | None:
+def names(text: str | None, option: str) -> list[str] | None:
     """The names of a list with commas between; none twice."""
     if text is None:
         return None

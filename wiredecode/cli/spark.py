@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wiredecode.cli import options
-from wiredecode.cli.export import LevelChoice, _names
+from wiredecode.cli.export import LevelChoice, names
 from wiredecode.cli.help import Command
 
 EXAMPLES = """\b
@@ -126,7 +126,7 @@ def spark(
         inputs=inputs,
         out=out,
         level=level.value,
-        columns=_names(columns, "--columns"),
+        columns=names(columns, "--columns"),
         source=source,
         master=master,
         partitions=partitions,
