@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.layer import Style
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
 from wiredecode.view.tree import frame_tree
 from wiredecode.view.values import Raw
 

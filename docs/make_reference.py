@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wiredecode.catalogue import catalogue, generated_entries
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols import liftbridge
 from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.catalogue import catalogue, generated_entries
 from wiredecode.protocols.registry import protocols
 
 PAGES = Path(__file__).parent / "protocols"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.net.craft import Talk, batches
-from wiredecode import compiler
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
-from wiredecode.totals import Totals
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.totals import Totals
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"
 STYLE = Style()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wiredecode.amqp import (
+from wiredecode.protocols.shared.amqp import (
     CONSTRUCTORS,
     MAX_DEPTH,
     MAX_ZERO_WIDTH_ELEMENTS,

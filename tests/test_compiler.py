@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.protocols.rabbitmq_vectors import BY_NAME
-from wiredecode import compiler
-from wiredecode.fields import Array, Binary, Is, Kind, Optional, Struct, Text, UInt8, UInt16, UInt32, UInt64
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import Array, Binary, Is, Kind, Optional, Struct, Text, UInt8, UInt16, UInt32, UInt64, compiler
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Deliver, Publish, StoreOffset
 
 

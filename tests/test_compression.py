@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from wiredecode import compression
-from wiredecode.compression import CODECS, Decompressed, Status, decompress
+from wiredecode.protocols.shared import compression
+from wiredecode.protocols.shared.compression import CODECS, Decompressed, Status, decompress
 
 TEXT = b"".join(b"Zstd-%d-" % index + b"x" * 60 for index in range(40)) + bytes(range(256))
 

@@ -34,7 +34,7 @@ from tests.support import (
     without,
 )
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.identify import DecodeAs
+from wiredecode.dissect.identify import DecodeAs
 from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
 
 MOVED = 7000

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from wiredecode import compiler
 from wiredecode.fields import (
     Absent,
     Array,
@@ -36,12 +35,13 @@ from wiredecode.fields import (
     UInt64,
     Uuid,
     Varint,
+    compiler,
     printable,
     redacted,
     rfc3339_ms,
     text,
 )
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
 
 
 def layer(*kinds: Kind) -> type[Layer]:

@@ -12,10 +12,10 @@ import pytest
 import wiredecode
 from tests.support import capture_files, packets
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect import Dissector
-from wiredecode.export.records import record
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
-from wiredecode.ids import connection_id, frame_id, frame_ids
+from wiredecode.frames.ids import connection_id, frame_id, frame_ids
+from wiredecode.frames.record import record
 from wiredecode.tables.frames import style_for
 from wiredecode.tables.reader import TableReader
 

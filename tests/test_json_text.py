@@ -13,9 +13,9 @@ from tests.net.craft import batches
 from tests.protocols.rabbitmq_vectors import BY_NAME, VECTORS
 from tests.support import Part, capture_files, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.export.records import BYTES, RecordLines, dumps, record
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES, RecordLines, dumps, record
 from wiredecode.protocols import reading
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 from wiredecode.protocols.rabbitmq_stream.conversation import PLANS

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wiredecode import lookahead
-from wiredecode.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, Lookahead
+from wiredecode.dissect import lookahead
+from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, Lookahead
 
 SECOND = 1_000_000_000
 

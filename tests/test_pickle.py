@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.frame import NOTHING, Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import NOTHING, Frame
 from wiredecode.protocols.registry import protocols
 
 ROOT = Path(__file__).parent.parent

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from wiredecode import compiler, protobuf
-from wiredecode.fields import UInt16
-from wiredecode.layer import Layer, Style
-from wiredecode.protobuf import message, messages
+from wiredecode.fields import UInt16, compiler, protobuf
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.protobuf import message, messages
 
 STYLE = Style()
 

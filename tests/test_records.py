@@ -15,8 +15,8 @@ import pytest
 from tests.net.craft import batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import RABBITMQ, Part, Run, capture, capture_files, craft, dissect, every
-from wiredecode.export.records import BYTES, dumps, record, rfc3339, totals_record
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.record import BYTES, dumps, record, rfc3339, totals_record
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 
 KEYS: dict[str, Any] = {

@@ -16,11 +16,11 @@ from wiredecode.capture import CaptureError, open_capture
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
-    from wiredecode.frame import Frame
-    from wiredecode.identify import DecodeAs
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
-    from wiredecode.totals import Totals
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
@@ -134,7 +134,7 @@ class Dissection:
     # Frames and rows.
 
     def _frames(self) -> Generator[Frame]:
-        from wiredecode.dissect import Dissector
+        from wiredecode.dissect.dissector import Dissector
         from wiredecode.view.single import keep_raw, style
 
         shown = style(show_secrets=self.show_secrets)
@@ -268,7 +268,7 @@ class Dissection:
     @property
     def name(self) -> str:
         """The files, in a few words."""
-        from wiredecode.view.escape import escape as printable
+        from wiredecode.frames.escape import escape as printable
 
         first = self.paths[0]
         name = printable(Path(first).name if isinstance(first, str) else str(getattr(first, "name", "stream")))
@@ -293,7 +293,7 @@ class Dissection:
 
 def decoding(said: Mapping[int, str]) -> dict[int, DecodeAs]:
     """What is spoken on ports, from names such as ``nats/3``. Raises ``ValueError``."""
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
     found = {}

@@ -14,9 +14,9 @@ from typing import Any
 
 from tests.bench.cases import CASES, make
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.layer import Style
-from wiredecode.message import Messages
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
+from wiredecode.frames.message import Messages
 
 MEGABYTES = 0.3
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.message import Messages
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.frames.message import Messages
 from wiredecode.net import Limits, Network
 from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
@@ -28,8 +28,8 @@ from wiredecode.net.headers import HeaderReader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wiredecode.bulk.run import Run
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.run import Run
     from wiredecode.protocols.base import Conversation
 
 STAGES = ("index and read", "headers", "reassembly", "framing", "decode", "encode and write")

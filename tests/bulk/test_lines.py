@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.bulk.test_runs import CAPTURES
-from wiredecode import streams
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Dissector
+from wiredecode.dissect.dissector import Dissector, streams
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.times import Times
 

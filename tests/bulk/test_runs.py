@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 
 from tests.support import RABBITMQ
-from wiredecode import streams
-from wiredecode.bulk.run import Run
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.message import Messages
+from wiredecode.dissect.dissector import Dissector, streams
+from wiredecode.frames.message import Messages
+from wiredecode.frames.run import Run
+from wiredecode.frames.totals import Totals
 from wiredecode.tables.messages import MessageTable
-from wiredecode.totals import Totals
 
 Numbered = list[tuple[int, int, str | None]]
 

@@ -15,7 +15,9 @@ COMMAND = [sys.executable, "-m", "wiredecode"]
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
-@pytest.mark.parametrize("module", ["typer", "wiredecode.cli.options", "numpy", "scapy", "wiredecode.dissect"])
+@pytest.mark.parametrize(
+    "module", ["typer", "wiredecode.cli.options", "numpy", "scapy", "wiredecode.dissect.dissector"]
+)
 def test_an_interrupt_during_an_import(module: str) -> None:
     """Even where the import makes something else of it, as C extensions do."""
     code = f"""

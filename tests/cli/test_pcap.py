@@ -248,7 +248,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_when_asked_for(
     def fail(*_: object) -> None:
         raise RuntimeError("\x1bboom")
 
-    monkeypatch.setattr("wiredecode.export.records.dumps", fail)
+    monkeypatch.setattr("wiredecode.frames.record.dumps", fail)
     result = run("pcap", basic, "--json", "-q")
     assert result.code == 70
     assert result.err.startswith("wiredecode: internal error: RuntimeError: \\x1bboom; please report")

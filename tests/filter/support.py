@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.export.records import record
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, compile_filter
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import record
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 BASIC = "rabbitmq-stream/c43_basic.pcap"

@@ -10,14 +10,14 @@ import pytest
 
 from tests.cli.conftest import Run, run
 from tests.filter.support import BASIC, CAPTURES, frames, known, records
-from wiredecode.export.records import record
+from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.filter.logic import Atom, Expression, Join, Negation, decide
 from wiredecode.filter.model import Level
 from wiredecode.filter.names import Names, entries_by_name, prefixes
 from wiredecode.filter.values import RAW
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import record
 
 __all__ = ["run"]
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.filter.support import BASIC, CAPTURES
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
-from wiredecode.frame import Frame
-from wiredecode.totals import Totals
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.totals import Totals
 from wiredecode.view.summary import SummaryLines
 
 NATS = "nats/06-headers.pcap"
@@ -37,7 +37,7 @@ def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("name", [BASIC, NATS, "rabbitmq-stream/d_snap96.pcap"])
 def test_lines_and_totals(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.dialogue.SHORT_RUN", 1)
+    monkeypatch.setattr("wiredecode.dissect.dialogue.SHORT_RUN", 1)
     select, lines = compile_filter(text), SummaryLines()
     dissector = Dissector(link_responses=False, runs=True, facts=True, select=select)
     shown: list[str] = []

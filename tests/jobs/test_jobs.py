@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from tests.cli.conftest import Run
 from tests.support import RABBITMQ
-from wiredecode import streams
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dissect import streams
+from wiredecode.frames.totals import Totals
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.dissector import SharedDissector
 from wiredecode.jobs.merge import Merge
@@ -27,7 +28,6 @@ from wiredecode.net import Network
 from wiredecode.net.segments import COLUMNS, Segments
 from wiredecode.net.share import Share
 from wiredecode.tables.reader import TableReader
-from wiredecode.totals import Totals
 
 CAPTURES = sorted(RABBITMQ.parent.glob("*/*.pcap*"))
 TOGETHER = frozenset({4222, 6222, 7222, 7422})

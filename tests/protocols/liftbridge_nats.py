@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.net.craft import batches
 from tests.support import Part, Run, craft, dissect, every
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import Nats
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","name":"LIFT.ns.server-a.raft"}\r\n'

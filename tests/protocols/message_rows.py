@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from tests.net.craft import batches
 from tests.support import Part, Run, craft, dialogue, dissect, every
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect import Dissector
-from wiredecode.frame import Frame
-from wiredecode.identify import DecodeAs
-from wiredecode.message import FrameMessages, Messages
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.identify import DecodeAs
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.base import Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.test_amqp import EXPECTED as MESSAGE_SECTIONS
 from tests.test_amqp import VECTORS as MESSAGES
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 
 __all__ = ["BY_NAME", "MESSAGES", "MESSAGE_SECTIONS", "VECTORS", "Vector"]

@@ -17,7 +17,7 @@ from tests.protocols.message_rows import Row, agree, expected, mutated, rows
 from tests.protocols.test_cursus_surprises import C, S, cmd, framed
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import Cursus
 from wiredecode.protocols.cursus.batch import BATCHES, batch_layer, message_fields
 from wiredecode.protocols.cursus.body import MAX_DECOMPRESSED_BYTES

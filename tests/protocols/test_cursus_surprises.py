@@ -15,8 +15,8 @@ import zstandard
 from tests.net.craft import batches
 from tests.protocols.test_cursus_vectors import AS_TEXT, MESSAGE, raw_of, read
 from tests.support import Part, Run, craft, dissect, every
-from wiredecode.frame import Frame
-from wiredecode.identify import DecodeAs
+from wiredecode.dissect.identify import DecodeAs
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import Cursus
 from wiredecode.protocols.cursus.batch import Batch, SeedBatch
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES

@@ -12,10 +12,10 @@ import orjson
 import pytest
 
 from tests.support import STYLE, build
-from wiredecode import compiler
-from wiredecode.export.records import BYTES
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import reader
 from wiredecode.protocols.cursus.batch import LABELS, Batch, SeedBatch, batch_layer, choose

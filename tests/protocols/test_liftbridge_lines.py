@@ -11,14 +11,14 @@ import pytest
 from tests.net.craft import batches
 from tests.protocols.test_nats_bulk import INFO, PUBLISHED, acked, asking, envelope, member, msg, pub
 from tests.support import Part, craft, every
-from wiredecode import streams
-from wiredecode.bulk import PURE, has_compiler, together
-from wiredecode.bulk.run import Run
-from wiredecode.dissect import Dissector
+from wiredecode.bulk import PURE, has_compiler
+from wiredecode.dissect import streams, together
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
+from wiredecode.frames.run import Run
+from wiredecode.frames.totals import Totals
 from wiredecode.protocols.liftbridge import conversation
 from wiredecode.protocols.nats import Nats
-from wiredecode.totals import Totals
 from wiredecode.view.summary import SummaryLines
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason=f"without a compiler ({PURE}) these do not come in runs")

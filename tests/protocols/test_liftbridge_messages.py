@@ -17,7 +17,7 @@ from tests.protocols.test_nats_messages import collected, records, unhex
 from tests.protocols.test_nats_messages import expected as expected_of_nats
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.export.records import record
+from wiredecode.frames.record import record
 from wiredecode.protocols.nats import Nats
 
 FILES = sorted((CAPTURES / "liftbridge").glob("*.pcap"))

@@ -12,9 +12,9 @@ from tests.protocols.liftbridge_vectors import VECTORS
 from tests.protocols.test_liftbridge_captures import FOLDER, KNOWN
 from tests.protocols.test_liftbridge_vectors import layer_of, payload_of
 from tests.support import STYLE, dissect
-from wiredecode import compiler
 from wiredecode.capture import open_capture
-from wiredecode.layer import Layer
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
 
 Case = tuple[type[Layer], bytes]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.test_liftbridge_vectors import by_nr, codes, payload_of
 from tests.support import STYLE
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import messagepack, operations, raft, raft_streams
 from wiredecode.protocols.liftbridge.layers import PropagatedRequest
 from wiredecode.protocols.liftbridge.raft import AppendEntries, Configuration, InstallSnapshot, LogEntry, Server

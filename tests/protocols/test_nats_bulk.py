@@ -18,11 +18,11 @@ import pytest
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
 from wiredecode.bulk import PURE
-from wiredecode.bulk.kernel import view
-from wiredecode.bulk.run import Cut, Run
 from wiredecode.capture import open_capture
-from wiredecode.frame import NOTHING, OK, Frame
-from wiredecode.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
+from wiredecode.fields.kernel import view
+from wiredecode.frames.frame import NOTHING, OK, Frame
+from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
+from wiredecode.frames.run import Cut, Run
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import kernels as envelopes
 from wiredecode.protocols.liftbridge.names import MAGIC

@@ -26,10 +26,10 @@ from tests.support import (
     random_cuts,
     reordered,
 )
-from wiredecode import compiler
 from wiredecode.capture import open_capture
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import Nats
 
 NATS = Path(__file__).parent.parent.parent / "captures" / "nats"

@@ -12,9 +12,9 @@ from tests.net.craft import batches
 from tests.protocols.test_nats_bulk import CAPTURES, CONNECT, INFO, pub, rows_of
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.export.records import record
-from wiredecode.layer import Style
-from wiredecode.message import Messages
+from wiredecode.fields.layer import Style
+from wiredecode.frames.message import Messages
+from wiredecode.frames.record import record
 from wiredecode.protocols.nats import Nats
 from wiredecode.protocols.nats.names import is_secret_header
 

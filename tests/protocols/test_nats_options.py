@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from tests.support import STYLE
-from wiredecode import compiler
-from wiredecode.jsonfields import MAX_DEPTH, MAX_MEMBERS
-from wiredecode.layer import Style
+from wiredecode.fields import compiler
+from wiredecode.fields.jsonfields import MAX_DEPTH, MAX_MEMBERS
+from wiredecode.fields.layer import Style
 from wiredecode.protocols.nats.layers import Connect
 from wiredecode.protocols.nats.options import ConnectOptions
 

@@ -10,16 +10,16 @@ import pytest
 
 from tests.net.craft import SECOND, batches
 from tests.support import STYLE, Part, Run, craft, dissect, every
-from wiredecode.export.records import dumps, record
-from wiredecode.frame import Frame
-from wiredecode.identify import DecodeAs
-from wiredecode.layer import Style
+from wiredecode.dissect.identify import DecodeAs
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import dumps, record
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.nats import Nats, carried, s2
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
 from wiredecode.protocols.nats.memory import MAX_REQUESTS, Memory
 from wiredecode.protocols.nats.transport import UPGRADE, unmask
-from wiredecode.protocols.proxy import SIGNATURE
+from wiredecode.protocols.shared.proxy import SIGNATURE
 
 INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"client_id":7,"headers":true} \r\n'
 QUIET = b'CONNECT {"verbose":false,"lang":"go","headers":true,"no_responders":true}\r\n'

@@ -9,7 +9,7 @@ import pytest
 from tests.net.craft import batches
 from tests.protocols.nats_vectors import BY_NAME, S2_STREAM, VECTORS, Vector
 from tests.support import STYLE, Part, Run, build, craft, dissect, every
-from wiredecode import compiler
+from wiredecode.fields import compiler
 from wiredecode.protocols.nats import Nats
 
 HIDDEN = ("line_end", "version_end", "headers_end", "end")
@@ -89,7 +89,7 @@ def run(vector: Vector, pieces: list[bytes]) -> Run:
 
 
 def forced(link: str) -> dict[int, Any]:
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
 
     return {4222: DecodeAs(Nats(), link)}
 

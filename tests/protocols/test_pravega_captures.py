@@ -25,11 +25,11 @@ from tests.support import (
     random_cuts,
     reordered,
 )
-from wiredecode import compiler
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.frame import Frame
-from wiredecode.identify import DecodeAs
-from wiredecode.layer import Layer
+from wiredecode.dissect.identify import DecodeAs
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import Pravega
 from wiredecode.protocols.pravega.names import SERVER_TYPES

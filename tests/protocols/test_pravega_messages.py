@@ -17,7 +17,7 @@ from tests.protocols.message_rows import Row, agree, expected, mutated, rows
 from tests.protocols.test_pravega_surprises import HELLO, OPENING, PORT, SEGMENT, W, block, block_end, event
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import Pravega, layers
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.kinds import NO_VALUE

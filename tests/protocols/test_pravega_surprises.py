@@ -13,8 +13,8 @@ from tests.net.craft import batches
 from tests.protocols.test_pravega_vectors import TABLE
 from tests.protocols.truth_pravega import fields
 from tests.support import Part, Run, careful_values, craft, dissect, every
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import Pravega, errors, layers, tables
 from wiredecode.protocols.pravega.base import HEADER
@@ -568,7 +568,7 @@ def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
 
 
 def test_codes_of_the_proposal_can_be_given() -> None:
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
 
     table = {code + 10 if code >= 0 else code: name for code, name in PROPOSALS["proposal"].items()}
     protocol = Pravega({"proposal-mine": table})

@@ -11,8 +11,8 @@ import pytest
 
 from tests.protocols.truth_pravega import fields
 from tests.support import STYLE, build
-from wiredecode import compiler
-from wiredecode.compiler import Decoded
+from wiredecode.fields import compiler
+from wiredecode.fields.compiler import Decoded
 from wiredecode.protocols.pravega import layers, tables
 from wiredecode.protocols.pravega.appends import rebuild
 from wiredecode.protocols.pravega.base import HEADER, Message

@@ -12,9 +12,8 @@ import pytest
 
 from tests.protocols.rabbitmq_vectors import VECTORS
 from tests.support import RABBITMQ, STYLE, capture, capture_files
-from wiredecode import compiler
-from wiredecode.fields import Array, Struct, plain
-from wiredecode.layer import Layer
+from wiredecode.fields import Array, Struct, compiler, plain
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.chunk import number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown
 

@@ -16,8 +16,8 @@ import pytest
 from tests.net.craft import RST, Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, craft, dissect, every, one_sided
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import chunk as chunk_module
 from wiredecode.protocols.rabbitmq_stream import conversation
 from wiredecode.protocols.rabbitmq_stream import layers as rs

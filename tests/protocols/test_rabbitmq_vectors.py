@@ -11,8 +11,8 @@ import pytest
 from tests.net.craft import batches
 from tests.protocols.rabbitmq_vectors import BY_NAME, MESSAGE_SECTIONS, MESSAGES, VECTORS, Vector
 from tests.support import STYLE, Part, Run, at, build, craft, dissect, every
-from wiredecode import compiler
-from wiredecode.frame import Frame
+from wiredecode.fields import compiler
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
 

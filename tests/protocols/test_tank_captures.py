@@ -30,8 +30,8 @@ from tests.support import (
     seen,
 )
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.catalogue import catalogue, generated_entries
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.catalogue import catalogue, generated_entries
 from wiredecode.protocols.tank import Tank
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

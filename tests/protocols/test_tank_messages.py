@@ -20,9 +20,9 @@ from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, trut
 from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.frame import Frame
-from wiredecode.message import Messages
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import Messages
 from wiredecode.protocols.tank import Tank, contents
 from wiredecode.protocols.tank.kinds import shortest
 

@@ -13,8 +13,8 @@ from tests.net.craft import batches
 from tests.protocols.tank_vectors import BY_NAME, VECTORS
 from tests.protocols.test_tank_vectors import STYLE, conversation, frame_of
 from tests.support import Part, Run, at, craft, dissect, every
-from wiredecode import compiler
-from wiredecode.frame import Frame
+from wiredecode.fields import compiler
+from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
 from wiredecode.protocols.tank import Tank, bundle, contents

@@ -9,9 +9,9 @@ import pytest
 
 from tests.protocols.tank_vectors import BY_NAME, VECTORS, Vector
 from tests.support import at, build
-from wiredecode import compiler
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.tank import Tank
 from wiredecode.protocols.tank.conversation import TankConversation

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.capture import open_capture
-from wiredecode.dissect import Dissector
-from wiredecode.frame import UNDECODED, Frame
-from wiredecode.layer import Style
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.protocols.cursus import Cursus, names
 
 TEXT_STYLE = Style(show=lambda raw: raw.decode("utf-8", "backslashreplace"), secrets=True)

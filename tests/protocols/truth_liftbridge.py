@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import dissect
-from wiredecode import compiler
 from wiredecode.capture import open_capture
-from wiredecode.fields import Array, Number, Struct, plain
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
+from wiredecode.fields import Array, Number, Struct, compiler, plain
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import Nats
 
 MAGIC = "b90e43b4"

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.support import dissect
 from wiredecode.capture import open_capture
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import Nats
 from wiredecode.protocols.nats.carried import INSIDE
 

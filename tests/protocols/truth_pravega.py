@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support import Run, careful_values, dissect
 from wiredecode.capture import open_capture
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import Pravega
 
 NO_VALUE = -(2**63)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import Run, capture, careful_values
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 
 NAMES = {
     "ExchangeCommandVersionRequest": "ExchangeCommandVersions",

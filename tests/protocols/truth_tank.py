@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.support import Run, dissect
 from wiredecode.capture import open_capture
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.tank import Tank
 
 ANSWERS = {

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.spark.columns import asked, converted
 from wiredecode.spark.decode import Plan
+from wiredecode.tables.portable import asked, converted
 from wiredecode.tables.reader import TableReader
 
 

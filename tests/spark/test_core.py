@@ -17,9 +17,9 @@ import pytest
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.jobs.merge import added
-from wiredecode.spark.columns import converted
 from wiredecode.spark.decode import Plan, decode
 from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
+from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import TableReader
 
 ROOT = Path(__file__).parent.parent.parent / "captures"

@@ -18,12 +18,12 @@ from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.api import DamagedCapture
-from wiredecode.export.records import totals_record
+from wiredecode.frames.record import totals_record
+from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import Limits
 from wiredecode.spark.decode import Plan
 from wiredecode.spark.output import DONE, Accounts, Folder, Occupied, literal, totals_rows
 from wiredecode.spark.packets import packed, report_text
-from wiredecode.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

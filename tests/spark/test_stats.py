@@ -35,9 +35,9 @@ def wide(level: str) -> pa.Table:
     """All captures as the pipeline's table, with the columns that statistics read."""
     import pyarrow as pa
 
-    from wiredecode.spark.columns import asked, chosen, converted, spark_schema
     from wiredecode.stats.queries import columns
     from wiredecode.stats.tables import STATISTICS, needed
+    from wiredecode.tables.portable import asked, chosen, converted, spark_schema
     from wiredecode.tables.reader import table_schema
 
     names = ["source", *columns(needed(STATISTICS, level))]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import wiredecode
-from wiredecode.export.records import rfc3339
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import rfc3339
 from wiredecode.stats.requests import request_types
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 
 from tests.net.craft import Talk
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, write
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.stats import statistics
 

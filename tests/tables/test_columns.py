@@ -20,7 +20,6 @@ from tests.protocols import nats_vectors, rabbitmq_vectors, tank_vectors, test_c
 from tests.protocols.test_rabbitmq_parity import MUTATIONS
 from tests.protocols.test_tank_vectors import layer_of as tank_layer
 from tests.support import RABBITMQ, capture
-from wiredecode import compiler
 from wiredecode.fields import (
     Array,
     Binary,
@@ -37,8 +36,11 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
     Uuid,
+    compiler,
 )
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.textfields import Token
+from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.cursus.kinds import DecimalText
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Publish, PublishConfirm, StoreOffset, Tune
 from wiredecode.protocols.registry import protocols
@@ -46,8 +48,6 @@ from wiredecode.tables import columns_steps, schema
 from wiredecode.tables.columns import Columns, covered, reader
 from wiredecode.tables.columns_rows import Rows, Source
 from wiredecode.tables.columns_steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
-from wiredecode.textfields import Token
-from wiredecode.textlines import TextLayer
 
 Cases = dict[type[Layer], list[bytes]]
 STYLE = Style()

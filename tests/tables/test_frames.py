@@ -10,9 +10,9 @@ import pytest
 from tests.support import RABBITMQ, dissect
 from tests.tables.support import expected, rendered
 from wiredecode.capture import open_capture
-from wiredecode.export.records import record
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import record
 from wiredecode.tables import schema
 from wiredecode.tables.frames import Builder, FrameTable, style_for
 

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 
 from tests.support import RABBITMQ
-from wiredecode import streams
-from wiredecode.bulk.run import Run
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.dissect import streams
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.run import Run
+from wiredecode.frames.totals import Totals
 from wiredecode.tables import columns_frames, mixed
 from wiredecode.tables.columns import ColumnReader, Columns
 from wiredecode.tables.columns import reader as column_reader
 from wiredecode.tables.columns_rows import Int64s
 from wiredecode.tables.mixed import MixedBatches
 from wiredecode.tables.reader import TableReader
-from wiredecode.totals import Totals
 
 CAPTURES = RABBITMQ.parent
 AMQP, PUBSUB = RABBITMQ / "c43_amqp.pcap", CAPTURES / "nats" / "03-pubsub.pcap"

@@ -24,7 +24,7 @@ from wiredecode.fields import (
     UInt64,
     Uuid,
 )
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols import registry
 from wiredecode.tables import MissingPyarrow, require_pyarrow, schema
 

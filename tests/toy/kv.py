@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from wiredecode.fields import Binary, Text, UInt8, UInt16
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.net import Connection
 from wiredecode.protocols.base import Conversation, Found, Protocol, Rejected, Split, Undecided, Verdict

@@ -11,8 +11,8 @@ import pytest
 from tests.net.craft import Talk, batches
 from tests.support import dissect
 from tests.toy.kv import KV, Error, Get, Value
-from wiredecode import compiler
-from wiredecode.identify import DecodeAs
+from wiredecode.dissect.identify import DecodeAs
+from wiredecode.fields import compiler
 from wiredecode.protocols import registry
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.net import craft
 from wiredecode.capture import write_pcap
-from wiredecode.dissect import Dissector
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view.values import Raw
 

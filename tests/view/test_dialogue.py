@@ -6,10 +6,10 @@ import io
 
 from tests.net import craft
 from tests.view.frames import CLIENT, SERVER, dissected, packets
-from wiredecode.dissect import Dissector
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
-from wiredecode.message import Messages
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import Messages
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view import dialogue as module
 from wiredecode.view import look as looks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wiredecode.view.escape import escape, shorten
+from wiredecode.frames.escape import escape, shorten
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from tests.net.craft import batches
 from tests.support import Part, craft, dissect, every
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, dissected
 from wiredecode.fields import Rest, UInt8
-from wiredecode.frame import Frame, Inner
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega import layers as pravega
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view.hexdump import HIDDEN, hexdump

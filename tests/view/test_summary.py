@@ -6,7 +6,7 @@ import pytest
 
 from tests.net.craft import START_NS
 from tests.view.frames import CLIENT, SERVER, dissected
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view.summary import SummaryLines
 

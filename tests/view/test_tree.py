@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from tests.view.frames import CLIENT, SERVER, dissected
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.view.look import SHOWN_ELEMENTS, Look

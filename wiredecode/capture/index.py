@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.kernel import kernel, view
+from wiredecode.fields.kernel import kernel, view
 
 
 @kernel

@@ -34,7 +34,7 @@ MAGICS = {
     for number, variant in _VARIANTS.items()
     for order in "<>"
 }
-KERNELS = "wiredecode.bulk.kernel"
+KERNELS = "wiredecode.fields.kernel"
 """Loading the compiler takes half a second and 50 MB: its loops are used here when something else has loaded it."""
 _LINKTYPE_MASK = 0xFFFF
 _FCS_PRESENT = 1 << 26

@@ -15,7 +15,7 @@ from wiredecode.cli.completion import answer_bash, asked_by_bash
 from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
-from wiredecode.view.escape import escape
+from wiredecode.frames.escape import escape
 
 OK, USAGE, BUG = 0, 2, 70
 """Exit codes besides 1: worked, but found what it was asked to look for."""

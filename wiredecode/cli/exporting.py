@@ -18,18 +18,18 @@ from wiredecode.cli.output import Output, complain, say
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.frames.escape import escape
 from wiredecode.jobs import Unsplittable
-from wiredecode.view.escape import escape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.options import Moment
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.export.writers import Writer
     from wiredecode.filter import Filter
-    from wiredecode.frame import Frame
-    from wiredecode.identify import DecodeAs
+    from wiredecode.frames.frame import Frame
     from wiredecode.jobs.dissector import SharedDissector
     from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
@@ -270,10 +270,10 @@ class Records(Export):
     """Frames as records, byte for byte as ``pcap --json`` writes them."""
 
     def prepare(self) -> Session:
-        from wiredecode.dissect import Dissector
+        from wiredecode.dissect.dissector import Dissector
         from wiredecode.export.columns import UnknownColumn, check, record_columns
-        from wiredecode.export.records import BYTES
-        from wiredecode.layer import Style
+        from wiredecode.fields.layer import Style
+        from wiredecode.frames.record import BYTES
 
         job = self.job
         try:
@@ -325,7 +325,7 @@ class Records(Export):
     def _line(self) -> Callable[[Frame], bytes]:
         """What makes the line of a frame; in an array all begin with a comma."""
         from wiredecode.export.columns import picker
-        from wiredecode.export.records import BYTES, RecordLines, dumps, record
+        from wiredecode.frames.record import BYTES, RecordLines, dumps, record
 
         ranges, show = self.job.ranges, BYTES[self.job.bytes or "hex"]
         if self.form.name == "ndjson" and self.job.columns is None:
@@ -337,7 +337,7 @@ class Records(Export):
     def _rest(self, frames: Iterable[Frame], write: Callable[[bytes], None]) -> None:
         """Records in an array, or some of their columns."""
         from wiredecode.export.columns import picker
-        from wiredecode.export.records import BYTES, dumps, record
+        from wiredecode.frames.record import BYTES, dumps, record
 
         pick, show = picker(self.job.columns) if self.job.columns else dict, BYTES[self.job.bytes or "hex"]
         before, between, after = (b"[\n", b",\n", b"") if self.form.name == "json" else (b"", b"", b"\n")
@@ -421,8 +421,8 @@ class Tables(Export):
 
     def _writer(self) -> Writer:
         from wiredecode.export.partition import PartitionWriter
-        from wiredecode.export.records import BYTES
         from wiredecode.export.writers import ROW_GROUP, WRITERS, LineWriter, Settings
+        from wiredecode.frames.record import BYTES
 
         job, make = self.job, WRITERS[self.form.name]
         settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, job.row_group or ROW_GROUP)
@@ -491,8 +491,8 @@ class Tables(Export):
 
     def _text(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """What the processes do for the writer, where that is most of its work."""
-        from wiredecode.export.records import BYTES
         from wiredecode.export.writers import lines, text_columns
+        from wiredecode.frames.record import BYTES
 
         show, form = BYTES[self.job.bytes or "hex"], self.form.name
         if form in RECORDS:

@@ -13,7 +13,7 @@ from wiredecode.cli.completion import complete_field
 from wiredecode.cli.output import Output, complain
 
 if TYPE_CHECKING:
-    from wiredecode.catalogue import FieldEntry
+    from wiredecode.protocols.catalogue import FieldEntry
 
 EXAMPLES = """\b
 Examples:
@@ -41,7 +41,7 @@ def fields(
 
     In records the name is the path below "layers"; elements of arrays are not told apart.
     """
-    from wiredecode.catalogue import FRAME_ENTRIES, amqp_entries, catalogue, generated_entries
+    from wiredecode.protocols.catalogue import FRAME_ENTRIES, amqp_entries, catalogue, generated_entries
     from wiredecode.protocols.registry import protocols
 
     everything = (layer for protocol in protocols() for layer in protocol.layers())

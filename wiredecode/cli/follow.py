@@ -19,10 +19,10 @@ from wiredecode.cli.pcap import record_lines
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
-    from wiredecode.dissect import Dissector
+    from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
-    from wiredecode.follow import Piece, Seen, Survey, Wanted
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
+    from wiredecode.view.follow import Piece, Seen, Survey, Wanted
     from wiredecode.view.look import Look
 
 EXAMPLES = """\b
@@ -137,7 +137,7 @@ def _combine(shape: str, *, full: bool, ranges: bool, count: int | None) -> None
 
 
 def _wanted(number: int | None, address: str | None, port: int | None) -> Wanted:
-    from wiredecode.follow import Wanted
+    from wiredecode.view.follow import Wanted
 
     try:
         return Wanted(number, address, port)
@@ -163,7 +163,7 @@ class Job:
 
     def run(self) -> int:
         """Find the connection, then follow it; return the exit code."""
-        from wiredecode.follow import Wanted
+        from wiredecode.view.follow import Wanted
 
         number = self.wanted.number
         direct = self.wanted == Wanted(number) and self.display is None and not (self.shape == "raw" and self.side)
@@ -201,8 +201,8 @@ class Choice:
     def __init__(self, job: Job, source: list[Any]) -> None:
         from wiredecode.capture import open_capture
         from wiredecode.cli.session import Session
-        from wiredecode.dissect import Dissector
-        from wiredecode.follow import Survey
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.view.follow import Survey
 
         self.job, display = job, job.display
         dissector = Dissector(
@@ -282,7 +282,7 @@ class Following:
         from wiredecode.capture import open_capture
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Session
-        from wiredecode.message import Messages
+        from wiredecode.frames.message import Messages
 
         self.job, self.number, self.seen = job, number, seen
         wants_bodies = job.shape in ("text", "messages")
@@ -303,8 +303,8 @@ class Following:
 
     def _dissector(self, only: Filter) -> Dissector:
         from wiredecode.cli.pcap import show_bytes
-        from wiredecode.dissect import Dissector
-        from wiredecode.layer import Style
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.fields.layer import Style
 
         shape, style = self.job.shape, None
         if shape == "json":
@@ -363,8 +363,8 @@ class Following:
         record_lines(self.session, self.job.ranges, self.job.look.bytes)(self._counted(frames))
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
-        from wiredecode.export.records import BYTES
-        from wiredecode.message import FrameMessages
+        from wiredecode.frames.message import FrameMessages
+        from wiredecode.frames.record import BYTES
         from wiredecode.view.dialogue import body_line, painted
         from wiredecode.view.look import SIDE
 
@@ -378,7 +378,7 @@ class Following:
                     self.shown += 1
 
     def _raw(self, frames: Iterable[Frame]) -> None:
-        from wiredecode.follow import Payload
+        from wiredecode.view.follow import Payload
 
         assert self.session.dissector is not None
         side = None

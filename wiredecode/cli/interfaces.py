@@ -46,7 +46,7 @@ def interfaces(
 
 def _table(found: list[tuple[Device, str]]) -> list[str]:
     from wiredecode.capture.live.interfaces import LINKTYPE_NAMES
-    from wiredecode.view.escape import escape
+    from wiredecode.frames.escape import escape
 
     rows = [("NAME", "STATE", "LINK", "CAPTURE", "ADDRESSES")]
     for one, why_not in found:

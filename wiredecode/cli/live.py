@@ -19,8 +19,8 @@ from wiredecode.cli.session import Packets, Session
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.dissect import Dissector
-    from wiredecode.frame import Frame
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.frames.frame import Frame
 
 INTERRUPTED = 130
 """Exit code."""

@@ -12,8 +12,8 @@ import typer
 from wiredecode.cli.completion import complete_decode_as, complete_limit
 
 if TYPE_CHECKING:
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
-    from wiredecode.identify import DecodeAs
     from wiredecode.net.limits import Limits
     from wiredecode.view.times import Times
 
@@ -207,7 +207,7 @@ def _rfc3339(text: str, option: str) -> int:
 
 def decode_as(choices: list[str] | None) -> dict[int, DecodeAs]:
     """Read every ``-d``: port to protocol."""
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
     said = {}

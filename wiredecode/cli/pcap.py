@@ -14,11 +14,11 @@ from wiredecode.cli.output import Output, wants_color
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
-    from wiredecode.dissect import Dissector
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
-    from wiredecode.frame import Frame
-    from wiredecode.identify import DecodeAs
-    from wiredecode.layer import Style
+    from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits
     from wiredecode.view.look import Look
     from wiredecode.view.summary import SummaryLines
@@ -73,7 +73,7 @@ def pcap(
     combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
-    from wiredecode.layer import Style
+    from wiredecode.fields.layer import Style
     from wiredecode.view.look import Look
 
     display = options.display_filter(display_filter, secrets=show_secrets)
@@ -103,7 +103,7 @@ def dissector(
     style: Style | None, display: Filter | None, decode_as: Mapping[int, DecodeAs], limits: Limits
 ) -> Dissector:
     """The dissector of a command that shows frames; no style: only summaries."""
-    from wiredecode.dissect import Dissector
+    from wiredecode.dissect.dissector import Dissector
 
     return Dissector(
         decode_as=decode_as,
@@ -138,7 +138,7 @@ def combine(*, summary: bool, json: bool, hexdump: bool, full: bool, ranges: boo
 def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     """Records hold bytes as they are to be written; trees shorten them later."""
     if json:
-        from wiredecode.export.records import BYTES
+        from wiredecode.frames.record import BYTES
 
         return BYTES[choice]
     from wiredecode.view.values import Raw
@@ -155,7 +155,7 @@ def compiled_loops_pay(size: int | None) -> bool:
 
 def _lines_of_runs(session: Session, dissector: Dissector, lines: SummaryLines) -> Callable[[Iterable[Frame]], None]:
     """The same lines, made many at a time."""
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
 
     dissector.runs = dissector.facts = True
     matches = None if session.display is None else session.display.matches
@@ -189,7 +189,7 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
 
 def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
     """Write NDJSON, one record per frame; ``bytes_`` is how bytes are shown."""
-    from wiredecode.export.records import BYTES, RecordLines
+    from wiredecode.frames.record import BYTES, RecordLines
 
     write, line = session.output.write, RecordLines(ranges=ranges, show=BYTES[bytes_]).line
 

@@ -18,10 +18,10 @@ from wiredecode.cli.output import Output, complain, say
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from wiredecode.dissect import Dissector
+    from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
-    from wiredecode.frame import Frame
-    from wiredecode.totals import Totals
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.totals import Totals
 
 
 class Counting(Protocol):
@@ -216,7 +216,7 @@ class Session:
 
     def totals_record(self) -> dict[str, Any]:
         """What ``--summary-json`` tells."""
-        from wiredecode.export.records import totals_record
+        from wiredecode.frames.record import totals_record
 
         return totals_record(self.totals)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.session import Packets, Session
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.jobs.exchange import Peers
     from wiredecode.jobs.rows import Rows
     from wiredecode.net.segments import Segments

@@ -115,7 +115,7 @@ def sniff(
     times = options.times(time, utc=utc, records=json)
     rotation = _rotation(save, ring_size, ring_seconds, ring_files)
     from wiredecode.cli.live import SniffSession
-    from wiredecode.layer import Style
+    from wiredecode.fields.layer import Style
     from wiredecode.view.look import Look
 
     display = options.display_filter(display_filter, secrets=show_secrets)

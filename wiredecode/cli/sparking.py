@@ -17,12 +17,12 @@ from typing import IO, TYPE_CHECKING, Any
 from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
-from wiredecode.view.escape import escape
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.net.limits import Limits
     from wiredecode.spark.decode import Plan
     from wiredecode.spark.output import Accounts, Folder
@@ -188,7 +188,7 @@ class Run:
 
     def told(self, accounts: Accounts) -> dict[str, Any]:
         """What ``_SUCCESS`` and ``--summary-json`` say."""
-        from wiredecode.export.records import totals_record
+        from wiredecode.frames.record import totals_record
 
         row = totals_record(accounts.totals)
         row["errors"] = [problem for _, _, problem in accounts.problems]

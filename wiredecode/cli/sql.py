@@ -95,7 +95,7 @@ def sql(
                 _write(schema, batches, form, out, bytes_.value)
             errors = database.errors
     except QueryError as error:
-        from wiredecode.view.escape import escape
+        from wiredecode.frames.escape import escape
 
         complain(escape(str(error)))
         return 2
@@ -128,8 +128,8 @@ def _opener(files: list[str], reading: dict[str, Any]) -> Open:
 def _write(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.Form, out: str, form_of_bytes: str
 ) -> None:
-    from wiredecode.export.records import BYTES
     from wiredecode.export.writers import WRITERS, Settings
+    from wiredecode.frames.record import BYTES
 
     place = None if out == STANDARD_OUTPUT else NewFile(Path(out))
     try:
@@ -151,8 +151,8 @@ def _write(
 
 def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, *, color: bool) -> None:
     """The first rows as a table."""
-    from wiredecode.export.records import BYTES
     from wiredecode.export.rows import values
+    from wiredecode.frames.record import BYTES
     from wiredecode.view.console import tree_console
     from wiredecode.view.grid import Grid
 

@@ -9,7 +9,7 @@ import typer
 
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.output import Output, complain, wants_color
-from wiredecode.view.escape import escape
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,7 +33,7 @@ def check(names: Iterable[str], known: Sequence[str]) -> None:
 
 def record_columns() -> list[str]:
     """Every column that records can have: their keys, and below ``layers`` the fields of all protocols."""
-    from wiredecode.catalogue import catalogue, generated_entries
+    from wiredecode.protocols.catalogue import catalogue, generated_entries
     from wiredecode.protocols.registry import protocols
 
     layers = [layer for protocol in protocols() for layer in protocol.layers()]

@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 import pyarrow as pa
 
-from wiredecode.export.records import rfc3339
+from wiredecode.frames.record import rfc3339
 
 if TYPE_CHECKING:
     Show = Callable[[bytes], Any]

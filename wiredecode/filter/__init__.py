@@ -13,13 +13,13 @@ from wiredecode.filter.errors import FilterError as FilterError
 from wiredecode.filter.model import Level
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run
     from wiredecode.capture.batch import PacketBatch
+    from wiredecode.fields.layer import Style
     from wiredecode.filter.logic import Expression, Known
     from wiredecode.filter.names import Clock
     from wiredecode.filter.rows import Masks
-    from wiredecode.frame import Frame
-    from wiredecode.layer import Style
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.run import Run
     from wiredecode.net.types import Connection
 
 MAX_CONNECTIONS = 65_536
@@ -86,7 +86,7 @@ class Filter:
         """Whether addresses and ports alone say that no frame of a connection can match."""
         if not callable(self._connection):
             return self._connection is False
-        from wiredecode.frame import Frame
+        from wiredecode.frames.frame import Frame
 
         for side in (0, 1):
             self.connection(Frame(connection, side, b"", 0, 0, 0, 0, 0, [], 0, 0, 0))

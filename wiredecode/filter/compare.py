@@ -16,7 +16,7 @@ from wiredecode.filter.operands import Operands, to_bytes
 from wiredecode.filter.syntax import Arithmetic, Call, Membership, Node, Relation, Word
 
 if TYPE_CHECKING:
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
 
 MATCHED = 64 * 1024
 """Characters or bytes of a value that a regular expression looks at."""

@@ -21,7 +21,7 @@ class FilterError(ValueError):
 
     def explained(self) -> str:
         """Three lines: the message, the filter, and carets below the place."""
-        from wiredecode.view.escape import escape
+        from wiredecode.frames.escape import escape
 
         first = max(0, self.start - SHOWN_CHARACTERS)
         last = min(len(self.text), self.stop + SHOWN_CHARACTERS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.filter.model import Level
 
 if TYPE_CHECKING:
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
 
 Known = Callable[["Frame"], bool | None]
 """True, False, or None: more has to be known of the frame."""

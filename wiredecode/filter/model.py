@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
 
 Values = list[Any]
 """The values of an operand in a frame: none where the field is absent, one per element of arrays; None is a null."""

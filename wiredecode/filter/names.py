@@ -8,11 +8,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import attrgetter
 from typing import Any
 
-from wiredecode.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
 from wiredecode.filter.model import Field, Level, Type, Values
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols import registry
+from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
 
 Address = IPv4Address | IPv6Address
 TYPES = {
@@ -53,7 +53,7 @@ class Clock:
 
 
 def frame_fields(clock: Clock) -> dict[str, Field]:
-    """The names of :data:`wiredecode.catalogue.FRAME_ENTRIES`."""
+    """The names of :data:`wiredecode.protocols.catalogue.FRAME_ENTRIES`."""
     getters = {**_single(clock), **_several()}
     made = {}
     for entry in FRAME_ENTRIES:

@@ -14,7 +14,7 @@ from wiredecode.filter.syntax import Arithmetic, Call, Literal, Node, Slice, Wor
 
 if TYPE_CHECKING:
     from wiredecode.filter.names import Names
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
 
 SLICED = (Type.BYTES, Type.STRING, Type.PROTOCOL, Type.ANY)
 COUNTED = (Type.NUMBER, Type.ENUM, Type.BOOLEAN)

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from wiredecode.filter.compare import ORDER, SAME
 from wiredecode.filter.logic import Atom, Expression, Negation
 from wiredecode.filter.model import Level
-from wiredecode.frame import OK, Frame
+from wiredecode.frames.frame import OK, Frame
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run
+    from wiredecode.frames.run import Run
 
 Mask = npt.NDArray[np.bool_]
 Masks = tuple[Mask, Mask]

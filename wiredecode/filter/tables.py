@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from wiredecode.filter.logic import Atom, tests
 from wiredecode.filter.rows import Mask, compared, masks
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
 if TYPE_CHECKING:

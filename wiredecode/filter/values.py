@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.fields import Array, Kind, Number, Struct, plain, redacted
+from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain, redacted
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.filter.model import Level, Type, Values
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.frames.frame import Frame
 
 KEEP: Callable[[bytes], Any] = bytes
 """Shows bytes as what they are."""

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.order import Release, capture_order, ready_columns
-from wiredecode.bulk.run import Run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.dissect import Dissector
-from wiredecode.frame import Frame
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.order import Release, capture_order, ready_columns
+from wiredecode.dissect.streams import Passed
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.run import Run
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.exchange import END, Peers, Told
 from wiredecode.net import Limits, Network
 from wiredecode.net.share import Share
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.streams import Passed
 
 Int64s = npt.NDArray[np.int64]
 NONE = np.empty(0, np.int64)

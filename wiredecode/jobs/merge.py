@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wiredecode.frames.totals import Totals
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.exchange import END, Peers, pipes
 from wiredecode.jobs.worker import GONE, Done, Failed, Sent, quiet
 from wiredecode.tables.gather import flat
-from wiredecode.totals import Totals
 
 PACKET_TOTALS = ("packets", "tcp_packets", "not_decoded", "first_ns", "last_ns")
 """Each process sees all packets."""

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from wiredecode.bulk.run import Run
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.run import Run
 from wiredecode.tables.reader import FrameBatches, MessageBatches
 
 FRAME = "frame"

@@ -16,11 +16,11 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo
+from wiredecode.frames.totals import Totals
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.dissector import SharedDissector
 from wiredecode.jobs.exchange import Gone
 from wiredecode.jobs.rows import Rows
-from wiredecode.totals import Totals
 
 GONE = 3
 """Exit code of a process that ended because another had."""

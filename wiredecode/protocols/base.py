@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wiredecode.bulk.run import Bulk, Run
-    from wiredecode.layer import Layer, Style
-    from wiredecode.message import Messages
+    from wiredecode.fields.layer import Layer, Style
+    from wiredecode.frames.message import Messages
+    from wiredecode.frames.run import Bulk, Run
     from wiredecode.net.types import Connection
 
 

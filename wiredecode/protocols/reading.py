@@ -7,10 +7,9 @@ from typing import Any
 
 import orjson
 
-from wiredecode import compiler
-from wiredecode.fields import Short
-from wiredecode.frame import MALFORMED, PARTIAL, Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import Short, compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
 """Frames of one type that are remembered, then all are forgotten; and the size of the largest."""

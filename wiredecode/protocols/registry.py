@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
-    from wiredecode.identify import DecodeAs
+    from wiredecode.dissect.identify import DecodeAs
 
 GROUP = "wiredecode.protocols"
 

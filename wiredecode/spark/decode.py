@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from wiredecode.api import decoding, reassembly
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.dissect import Dissector
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.identify import DecodeAs
 from wiredecode.filter import Filter, compile_filter
-from wiredecode.identify import DecodeAs
 from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
-from wiredecode.spark.columns import asked, chosen, converted, spark_schema
 from wiredecode.spark.packets import REPORT, packed, packets_of, report_text
+from wiredecode.tables.portable import asked, chosen, converted, spark_schema
 from wiredecode.tables.reader import LEVELS, TableReader, table_schema
 
 REPORTED = pa.field("report", pa.string())

@@ -31,9 +31,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wiredecode.frames.totals import Totals
 from wiredecode.jobs.merge import added
 from wiredecode.spark.packets import unpacked
-from wiredecode.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -212,7 +212,7 @@ def together(files: Iterable[Totals], buckets: Iterable[Totals]) -> Totals:
 
 def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
     """Rows of the table of totals: the numbers of ``--summary-json``, one to a row, by source."""
-    from wiredecode.export.records import totals_record
+    from wiredecode.frames.record import totals_record
 
     for source, totals in accounts.sources.items():
         told = totals_record(totals)

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
 from wiredecode.capture.errors import CaptureError
+from wiredecode.frames.totals import Totals
 from wiredecode.net import link
 from wiredecode.net.buckets import Buckets
 from wiredecode.net.clock import Clock
@@ -27,7 +28,6 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.ip import TCP
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
-from wiredecode.totals import Totals
 
 PACKETS = pa.schema(
     [

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import session, splits
-from wiredecode.spark.columns import converted
 from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, said
 from wiredecode.spark.files import HEAD_BYTES, Problem, find, source_rule
 from wiredecode.spark.packets import ORDER, PACKETS, File, PacketRows, packed, report, report_text
 from wiredecode.tables import bound_memory
+from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from wiredecode.capture import Capture, CaptureError, open_capture
-from wiredecode.spark.columns import SOURCE, converted
 from wiredecode.spark.decode import Plan
 from wiredecode.spark.files import NONE, find, is_local, open_file
 from wiredecode.spark.packets import File
 from wiredecode.spark.pushdown import Push, Test, keep, narrowed, passes
 from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
 from wiredecode.tables import bound_memory
+from wiredecode.tables.portable import SOURCE, converted
 from wiredecode.tables.reader import FRAMES, PACKETS
 
 if TYPE_CHECKING:

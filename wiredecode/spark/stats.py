@@ -41,7 +41,7 @@ def statistics(
 ) -> dict[str, DataFrame]:
     """A DataFrame per table of statistics, in their order; nothing is computed yet.
 
-    ``frames``, ``messages``: with the columns of :mod:`wiredecode.spark.columns`; tables that need the one that is not
+    ``frames``, ``messages``: with the columns of ``tables/portable.py``; tables that need the one that is not
     there are left out, unless they are named. Raises ``ValueError``: unknown name or interval, what is needed is not
     there.
     """
@@ -123,8 +123,8 @@ def run(
     """
     from wiredecode.cli.output import complain, wants_color
     from wiredecode.cli.stats import asked, show
+    from wiredecode.frames.escape import escape
     from wiredecode.spark import session
-    from wiredecode.view.escape import escape
 
     folders = [folder] if isinstance(folder, str) else list(folder)
     try:

@@ -1,6 +1,6 @@
 """The statistics as SQL that DuckDB and Spark answer alike: exact, and with the same order of rows.
 
-First the wide tables of frames and messages (as :mod:`wiredecode.spark.columns` has them) become flat ones, see
+First the wide tables of frames and messages (as :mod:`wiredecode.tables.portable` has them) become flat ones, see
 :func:`flat`; then :func:`query` counts. Percentiles are interpolated linearly between the two nearest values, from
 counts per value: exact, in memory that does not grow with the rows.
 """

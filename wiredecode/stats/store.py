@@ -64,14 +64,14 @@ class Store:
     @property
     def levels(self) -> dict[str, list[str]]:
         """What is to be read: level to the columns of its table, as ``TableReader`` calls them."""
-        from wiredecode.spark.columns import asked
+        from wiredecode.tables.portable import asked
 
         wanted = {level: needed(self.statistics, level) for level in (FRAMES, MESSAGES)}
         return {level: asked(columns(names)) or [] for level, names in wanted.items() if names}
 
     def add(self, level: str, batch: pa.RecordBatch) -> None:
         """Take rows of a level."""
-        from wiredecode.spark.columns import converted
+        from wiredecode.tables.portable import converted
 
         self._insert(level, converted(batch, HERE, self._schemas[level]))
 
@@ -90,7 +90,7 @@ class Store:
             raise CannotCount(" ".join(str(error).split())) from None
 
     def _make(self, level: str) -> None:
-        from wiredecode.spark.columns import SOURCE, chosen, spark_schema
+        from wiredecode.tables.portable import SOURCE, chosen, spark_schema
         from wiredecode.tables.reader import table_schema
 
         names = needed(self.statistics, level)

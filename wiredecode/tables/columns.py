@@ -2,7 +2,7 @@
 
 It reads what is common. A frame is *plain* if it ends exactly where its last field ends, and every value has the form
 that nearly all have: texts are UTF-8, times can be spelled in RFC 3339, booleans are 0 or 1. The columns of plain
-frames are the record that :func:`wiredecode.compiler.record` makes of them; others are marked, for the row decoder.
+frames are the record that :func:`compiler.record` makes of them; others are marked, for the row decoder.
 No object is made per frame or per value.
 
 How a layer is read, field by field, for all frames in one step each:
@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.fields import Absent, Array, Kind, Number, Optional, Peek, Struct
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.tables import columns_kinds
 from wiredecode.tables.columns_kinds import Column, Look, NumberColumn, Scope, same
 from wiredecode.tables.columns_presence import Holds, perhaps, presence

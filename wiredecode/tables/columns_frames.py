@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.bulk.run import Run, RunLayer
-from wiredecode.frame import OK, Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.run import Run, RunLayer
 from wiredecode.protocols.rabbitmq_stream.chunk import number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2
 from wiredecode.protocols.reading import Plan

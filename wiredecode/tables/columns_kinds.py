@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from wiredecode import fields
 from wiredecode.fields import MILLISECONDS_MAX, Binary, Kind, Number, Sized
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
 from wiredecode.tables.columns_rows import HEX, Bools, Int64s, Rows, hexadecimal, lengths, masked, spelled
 from wiredecode.tables.columns_steps import FIXED, Step, sized_step
 

@@ -1,4 +1,4 @@
-"""When an optional field is there: the conditions of :mod:`wiredecode.presence`, for all rows at once."""
+"""When an optional field is there: the conditions of :mod:`wiredecode.fields.presence`, for all rows at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wiredecode import presence as tests
+from wiredecode.fields import presence as tests
 from wiredecode.tables.columns_kinds import Scope
 from wiredecode.tables.columns_rows import Bools, Int64s, Rows
 

@@ -13,12 +13,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode import amqp
 from wiredecode.fields import Binary
 from wiredecode.protocols.cursus import batch as cursus
 from wiredecode.protocols.cursus import kinds as cursus_kinds
 from wiredecode.protocols.pravega import kinds as pravega
 from wiredecode.protocols.rabbitmq_stream import chunk as rabbitmq
+from wiredecode.protocols.shared import amqp
 from wiredecode.tables import columns_tank as columns_tank
 from wiredecode.tables import columns_text as columns_text
 from wiredecode.tables.columns_kinds import (

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk import kernel as kernels
-from wiredecode.bulk.kernel import kernel, view
+from wiredecode.fields import kernel as kernels
+from wiredecode.fields.kernel import kernel, view
 from wiredecode.tables.columns_rows import Int64s, Rows
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from wiredecode import textfields, textlines
-from wiredecode.fields import Kind
+from wiredecode.fields import Kind, textfields, textlines
 from wiredecode.protocols.nats import kinds as nats
 from wiredecode.tables.columns_kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
 from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, peeked

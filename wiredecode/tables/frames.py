@@ -17,13 +17,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from wiredecode.export.records import BYTES
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES
 from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Int64s, Run
+    from wiredecode.frames.run import Int64s, Run
 
 Tell = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wiredecode.message import Coded, Column, Header, HeaderLists, Slices, Valid
+from wiredecode.frames.message import Coded, Column, Header, HeaderLists, Slices, Valid
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

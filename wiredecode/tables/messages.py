@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from wiredecode.ids import Int64s
-from wiredecode.message import Coded, FrameMessages, RunMessages
+from wiredecode.frames.ids import Int64s
+from wiredecode.frames.message import Coded, FrameMessages, RunMessages
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.schema import messages_schema
 
@@ -28,7 +28,7 @@ def encoded_schema(schema: pa.Schema) -> pa.Schema:
 
 
 class MessageTable:
-    """Turns parts of :class:`wiredecode.message.Messages` into a record batch, in the order of frames."""
+    """Turns parts of :class:`wiredecode.frames.message.Messages` into a record batch, in the order of frames."""
 
     def __init__(self) -> None:
         self.schema = messages_schema()

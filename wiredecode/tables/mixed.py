@@ -8,9 +8,9 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from wiredecode.bulk.run import Int64s, Run
-from wiredecode.frame import Frame
-from wiredecode.lookahead import Lookahead
+from wiredecode.dissect.lookahead import Lookahead
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.run import Int64s, Run
 from wiredecode.tables.frames import FrameTable
 
 ROWS = 65_536

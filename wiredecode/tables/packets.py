@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.frames.totals import Totals
 from wiredecode.net import link
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import endpoint
@@ -22,7 +23,6 @@ from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.tables.schema import packets_schema
-from wiredecode.totals import Totals
 
 Mask = npt.NDArray[np.bool_]
 

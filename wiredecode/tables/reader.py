@@ -10,10 +10,11 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.reader import Capture
-from wiredecode.dissect import Dissector
-from wiredecode.export.records import BYTES
-from wiredecode.frame import Frame
-from wiredecode.message import FrameMessages, Messages
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.frames.record import BYTES
+from wiredecode.frames.totals import Totals
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
 from wiredecode.tables.messages import MessageTable, encoded_schema
 from wiredecode.tables.packets import PacketTable
@@ -26,12 +27,11 @@ from wiredecode.tables.schema import (
     select,
     type_schema,
 )
-from wiredecode.totals import Totals
 
 if TYPE_CHECKING:
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
-    from wiredecode.identify import DecodeAs
     from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
 

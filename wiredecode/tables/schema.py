@@ -14,15 +14,15 @@ from functools import cache
 import pyarrow as pa
 
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
-from wiredecode.jsonfields import Others
-from wiredecode.layer import Layer
+from wiredecode.fields.jsonfields import Others
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables.hints import hints
 
 VERSION = 1
 """Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
-STABLE_IDS = {b"wiredecode.ids": b"stable"}
+STABLE_IDS = {b"wiredecode.frames.ids": b"stable"}
 """Metadata of a table that calls connections and frames by ids, and packets by their times."""
 JSON_TEXT = {b"wiredecode.json": b"1"}
 ENUMERATION = {b"wiredecode.enum": b"1"}

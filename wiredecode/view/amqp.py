@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from rich.text import Text
 from rich.tree import Tree
 
-from wiredecode.amqp import Node, message, plain
-from wiredecode.amqp.constructors import Category
+from wiredecode.frames.escape import escape
+from wiredecode.protocols.shared.amqp import Node, message, plain
+from wiredecode.protocols.shared.amqp.constructors import Category
 from wiredecode.view import look as looks
-from wiredecode.view.escape import escape
 from wiredecode.view.look import Look
 from wiredecode.view.values import Raw, add_more, value_text
 

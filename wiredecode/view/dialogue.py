@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wiredecode.frame import OK, Frame
-from wiredecode.message import FrameMessages
+from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.message import FrameMessages
 from wiredecode.view import look as looks
 from wiredecode.view.console import TextSink, tree_console
-from wiredecode.view.escape import escape, shorten
 from wiredecode.view.hexdump import hexdump
 from wiredecode.view.look import Look
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
 from wiredecode.view.values import bytes_text
 
 if TYPE_CHECKING:
-    from wiredecode.message import Messages
+    from wiredecode.frames.message import Messages
 
 SHOWN_BODIES = 3
 """Message bodies of a frame."""

@@ -9,8 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from wiredecode.frames.escape import escape, shorten
 from wiredecode.view import look as looks
-from wiredecode.view.escape import escape, shorten
 
 
 class Grid:

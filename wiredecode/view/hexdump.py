@@ -7,8 +7,8 @@ from itertools import accumulate, groupby
 
 from rich.text import Text
 
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Range, may_hide
+from wiredecode.fields.layer import Layer, Range, may_hide
+from wiredecode.frames.frame import Frame
 from wiredecode.view.look import SHOWN_DUMP_BYTES, Look
 
 ROW = 16

@@ -9,9 +9,9 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from wiredecode.export.records import BYTES, record
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES, record
 from wiredecode.view.look import Look
 from wiredecode.view.values import Raw
 

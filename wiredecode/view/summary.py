@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wiredecode import compiler
-from wiredecode.fields import Array, Kind, Number, Struct, plain
-from wiredecode.frame import OK, Finding, Frame, Inner
-from wiredecode.layer import Layer
-from wiredecode.view.escape import escape, shorten
+from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.view.times import USUAL, Times
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Link, Run
+    from wiredecode.frames.run import Link, Run
 
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""

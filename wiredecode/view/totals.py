@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wiredecode.view.escape import escape
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from wiredecode.capture.info import CaptureInfo
+    from wiredecode.frames.totals import Totals
     from wiredecode.protocols.base import Protocol
-    from wiredecode.totals import Totals
 
 MAX_ROWS = 12
 """Rows of other protocols and of reasons; the rest is counted."""

@@ -8,13 +8,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from wiredecode.export.records import rfc3339
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redacted
-from wiredecode.frame import OK, Finding, Frame, Inner
-from wiredecode.layer import Layer, Range
+from wiredecode.fields.layer import Layer, Range
+from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import OK, Finding, Frame, Inner
+from wiredecode.frames.record import rfc3339
 from wiredecode.view import look as looks
 from wiredecode.view.amqp import Sections
-from wiredecode.view.escape import escape
 from wiredecode.view.hexdump import hexdump, secrets
 from wiredecode.view.look import DEFAULT, Look
 from wiredecode.view.summary import SummaryLines

@@ -7,9 +7,9 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from wiredecode.export.records import BYTES
+from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.record import BYTES
 from wiredecode.view import look as looks
-from wiredecode.view.escape import escape, shorten
 from wiredecode.view.look import Look
 
 

@@ -6,7 +6,6 @@ import re
 from functools import cache
 from typing import Any
 
-from wiredecode import compiler
 from wiredecode.fields import (
     Absent,
     Array,
@@ -22,8 +21,9 @@ from wiredecode.fields import (
     UInt16,
     UInt32,
     UInt64,
+    compiler,
 )
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus.kinds import TOKEN, DecimalText, Sequence
 from wiredecode.protocols.cursus.layers import Message, length
 

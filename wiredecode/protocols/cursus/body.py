@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wiredecode.compression import Decompressed, Status, decompress
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.batch import LABELS, batch_layer, choose, fits
 from wiredecode.protocols.cursus.kinds import TOKEN
@@ -28,6 +27,7 @@ from wiredecode.protocols.cursus.layers import (
     TextReply,
     Unknown,
 )
+from wiredecode.protocols.shared.compression import Decompressed, Status, decompress
 
 MAX_DECOMPRESSED_BYTES = 16 * 1024 * 1024
 """Most that one body may grow to, as in the newest broker."""

@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
-from wiredecode.message import Messages
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.cursus.layers import (

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from wiredecode import compiler
+from wiredecode.fields import compiler
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.batch import BATCHES, fits, sound
 from wiredecode.protocols.cursus.body import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.fields import Array, Kind, Test, Text, UInt64, printable, text
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
-    from wiredecode.layer import Layer
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""

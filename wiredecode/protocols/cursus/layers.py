@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from wiredecode.fields import Absent, Kind, Optional, Rest, Struct, Text, UInt32
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus.kinds import Next, Pieces, Reach, SecretStretch, Stretch, Tells
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 

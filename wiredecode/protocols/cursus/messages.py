@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.fields import printable, redacted
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer
-from wiredecode.message import DELIVER, PUBLISH, Messages
+from wiredecode.fields import compiler, printable, redacted
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.protocols.cursus.batch import PARTITION_TEXT
 
 Row = tuple[Any, ...]

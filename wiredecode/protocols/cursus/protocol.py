@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import ClassVar
 
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.compression import Decompressed, Status
-from wiredecode.fields import printable
-from wiredecode.frame import MALFORMED, PARTIAL, Frame, Inner
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import compiler, printable
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
 from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
 from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
@@ -35,6 +33,7 @@ from wiredecode.protocols.cursus.layers import (
     body_of,
 )
 from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.shared.compression import Decompressed, Status
 
 NAME = "cursus"
 INNER_BATCH = "cursus_batch"

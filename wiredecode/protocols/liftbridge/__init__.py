@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wiredecode.protocols.liftbridge.conversation import attach, interrupt, introduce
 
 if TYPE_CHECKING:
-    from wiredecode.layer import Layer
+    from wiredecode.fields.layer import Layer
 
 __all__ = ["GENERATED", "all_layers", "attach", "interrupt", "introduce"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import crc32c
 
 from wiredecode.fields import printable
-from wiredecode.frame import MALFORMED, PARTIAL, Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.inner import Reading, generate
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
 
-from wiredecode import compiler
-from wiredecode.fields import printable
-from wiredecode.frame import MALFORMED, PARTIAL, Finding, Frame
-from wiredecode.layer import Style
-from wiredecode.protobuf.wire import write_varint
+from wiredecode.fields import compiler, printable
+from wiredecode.fields.layer import Style
+from wiredecode.fields.protobuf.wire import write_varint
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Finding, Frame
 from wiredecode.protocols.liftbridge import names, raft
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
 from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
@@ -31,7 +30,7 @@ from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED,
 from wiredecode.protocols.nats.memory import plain_subject
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Int64s, Link, Run
+    from wiredecode.frames.run import Int64s, Link, Run
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wiredecode import compiler
-from wiredecode.fields import Short
-from wiredecode.frame import MALFORMED, PARTIAL, Frame, Inner
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import Short, compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
 
 
 @dataclass(slots=True)

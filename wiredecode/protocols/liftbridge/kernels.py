@@ -9,8 +9,8 @@ import crc32c
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.kernel import COMPILED, kernel
-from wiredecode.bulk.run import Int64s, UInt8s
+from wiredecode.fields.kernel import COMPILED, kernel
+from wiredecode.frames.run import Int64s, UInt8s
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 
 Int64Rows = npt.NDArray[np.int64]

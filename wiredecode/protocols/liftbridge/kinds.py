@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.fields import Binary, Test, UInt32, take
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
-    from wiredecode.layer import Layer
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
 
 CRC_FLAG = 0x01
 SHORT_HEADER, LONG_HEADER = 8, 12

@@ -29,11 +29,11 @@ from wiredecode.fields import (
     UInt8,
     UInt64,
 )
-from wiredecode.protobuf import Bool, Bytes, Embedded, Enum, Message, Repeated, String, TimestampNs, message
-from wiredecode.protobuf import Int32 as PbInt32
-from wiredecode.protobuf import Int64 as PbInt64
-from wiredecode.protobuf import UInt32 as PbUInt32
-from wiredecode.protobuf import UInt64 as PbUInt64
+from wiredecode.fields.protobuf import Bool, Bytes, Embedded, Enum, Message, Repeated, String, TimestampNs, message
+from wiredecode.fields.protobuf import Int32 as PbInt32
+from wiredecode.fields.protobuf import Int64 as PbInt64
+from wiredecode.fields.protobuf import UInt32 as PbUInt32
+from wiredecode.fields.protobuf import UInt64 as PbUInt64
 from wiredecode.protocols.liftbridge import names, operations
 from wiredecode.protocols.liftbridge.kinds import (
     CRC_FLAG,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wiredecode.bulk.kernel import view
-from wiredecode.bulk.run import Link
-from wiredecode.protobuf import Bytes, String
-from wiredecode.protobuf.wire import write_varint
+from wiredecode.fields.kernel import view
+from wiredecode.fields.protobuf import Bytes, String
+from wiredecode.fields.protobuf.wire import write_varint
+from wiredecode.frames.run import Link
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.conversation import NO_FACTS
 from wiredecode.protocols.liftbridge.kernels import FIELDS, Int64Rows, checksums, find_fields
@@ -20,7 +20,7 @@ from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Publish
 from wiredecode.protocols.liftbridge.links import Sent, make_hop
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Int64s, Run
+    from wiredecode.frames.run import Int64s, Run
     from wiredecode.protocols.liftbridge.conversation import Memory
 
 FOUND, LINKS = "found", "links"

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Link
+    from wiredecode.frames.run import Link
 
 Key = tuple[str, ...] | bytes
 """Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Text, Unfit, printable, take, text
-from wiredecode.layer import Layer
-from wiredecode.tails import TailLayer, moved
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.tails import TailLayer, moved
 
 MAX_DEPTH = 32
 """Deepest nesting of a value that is not declared."""

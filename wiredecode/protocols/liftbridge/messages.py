@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wiredecode import compiler
-from wiredecode.fields import printable
-from wiredecode.frame import OK, PARTIAL, Frame, Inner
+from wiredecode.fields import compiler, printable
+from wiredecode.frames.frame import OK, PARTIAL, Frame, Inner
 from wiredecode.protocols.liftbridge.inner import read
 from wiredecode.protocols.liftbridge.layers import Publish, ReplicationResponse
 
 if TYPE_CHECKING:
-    from wiredecode.message import Header, Messages
+    from wiredecode.frames.message import Header, Messages
 
 
 def add_inner(frame: Frame, operation: str, subject: str, out: Messages) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from wiredecode.fields import Kind
-from wiredecode.protobuf import (
+from wiredecode.fields.protobuf import (
     Bool,
     Embedded,
     Enum,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Int64s
+    from wiredecode.frames.run import Int64s
 
 Key = tuple[str | None, int, int]
 """Subject, size and CRC-32C of the payload."""

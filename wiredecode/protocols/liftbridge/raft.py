@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields import Rest, UInt8, UInt32, printable, rfc3339_ns, text
-from wiredecode.jsonfields import JsonObject, Member, members
-from wiredecode.layer import Layer, Style
-from wiredecode.protobuf import Message as Protobuf
+from wiredecode.fields.jsonfields import JsonObject, Member, members
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.protobuf import Message as Protobuf
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.messagepack import (
     ErrorText,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wiredecode.fields import Short
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import names, raft
 from wiredecode.protocols.liftbridge.messagepack import skip
 

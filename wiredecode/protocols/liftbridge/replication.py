@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
 
-from wiredecode import compiler
 from wiredecode.fields import (
     Array,
     Binary,
@@ -32,13 +31,14 @@ from wiredecode.fields import (
     UInt16,
     UInt32,
     UInt64,
+    compiler,
     take,
 )
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge.kinds import Hex32
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
+    from wiredecode.fields.compiler import Emitter
 
 ENTRY_HEADER = 28
 """A rest of up to so many bytes is no entry: followers ignore it."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.kernel import COMPILED, Scratch, view
-from wiredecode.bulk.run import Bulk, Cut, Int64s, Run, RunFacts, RunLayer, UInt8s
-from wiredecode.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices, Valid
+from wiredecode.fields.kernel import COMPILED, Scratch, view
+from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices, Valid
+from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunFacts, RunLayer, UInt8s
 from wiredecode.protocols.liftbridge.kernels import (
     CORRELATION,
     INBOX,
@@ -46,7 +46,7 @@ from wiredecode.protocols.nats.kernels import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wiredecode.frame import Finding
+    from wiredecode.frames.frame import Finding
     from wiredecode.protocols.liftbridge.conversation import Memory
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wiredecode.frame import MALFORMED, UNDECODED, Frame
-from wiredecode.layer import Layer
+from wiredecode.dissect.streams import Stream
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.net.types import Chunk, Direction
 from wiredecode.protocols.nats import cutting, s2, transport
-from wiredecode.streams import Stream
 
 if TYPE_CHECKING:
     from wiredecode.protocols.base import Protocol

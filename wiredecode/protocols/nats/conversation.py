@@ -10,10 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
-from wiredecode.frame import NOTHING, OK, Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols import proxy
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport
 from wiredecode.protocols.nats.carried import CarriedStreams
@@ -22,9 +21,10 @@ from wiredecode.protocols.nats.layers import DEDICATED, GRAMMARS, WITH_ORIGIN, U
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
 from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_plan
 from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.shared import proxy
 
 if TYPE_CHECKING:
-    from wiredecode.message import Messages
+    from wiredecode.frames.message import Messages
     from wiredecode.protocols.nats.protocol import Nats
 
 NAME_OF_PROTOCOL = "nats"

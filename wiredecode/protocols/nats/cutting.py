@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import transport
 from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
-from wiredecode.protocols.proxy import preface_length
-from wiredecode.textfields import MAX_DIGITS
+from wiredecode.protocols.shared.proxy import preface_length
 
 MAX_CONTROL_LINE = 64 * 1024
 """Longest line taken for real; servers accept 4 KiB from clients by default."""

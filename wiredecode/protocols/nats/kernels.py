@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wiredecode.bulk.kernel import kernel
-from wiredecode.bulk.run import Int64s, UInt8s
+from wiredecode.fields.kernel import kernel
+from wiredecode.frames.run import Int64s, UInt8s
 from wiredecode.protocols.liftbridge.kernels import Int64Rows
 from wiredecode.protocols.liftbridge.names import MAGIC
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Binary, Test, Unfit, take
+from wiredecode.fields.textfields import Decimal, Piece, Until
+from wiredecode.fields.textlines import TextLayer, tokens_left
 from wiredecode.protocols.nats.names import is_secret_header
-from wiredecode.textfields import Decimal, Piece, Until
-from wiredecode.textlines import TextLayer, tokens_left
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
-    from wiredecode.layer import Layer, Range
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer, Range
 
 VERSION = b"NATS/1.0"
 BLOCK = re.compile(rb"NATS/1\.0[^\r\n]*+\r\n(?:[^:\r\n]*+:[^\r\n]*+\r\n)*+\r\n")

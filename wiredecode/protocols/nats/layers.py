@@ -14,7 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from wiredecode.fields import Binary, Kind, Optional, Struct
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
+from wiredecode.fields.textlines import MoreOnLine, NextToken, Present, TextLayer, TokensLeft
 from wiredecode.protocols.nats.kinds import (
     HasBlock,
     HasDescription,
@@ -28,8 +30,6 @@ from wiredecode.protocols.nats.kinds import (
 )
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 from wiredecode.protocols.nats.options import ConnectOptions, InfoOptions
-from wiredecode.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
-from wiredecode.textlines import MoreOnLine, NextToken, Present, TextLayer, TokensLeft
 
 HEADER_FIELDS = ("version", "status", "description", "version_end", "headers", "headers_end", "header_block")
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wiredecode.bulk.run import Int64s, Run, RunFacts, RunLayer
-from wiredecode.frame import NOTHING
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import NOTHING
+from wiredecode.frames.run import Int64s, Run, RunFacts, RunLayer
 from wiredecode.protocols.nats.bulk import AT, distinct
 from wiredecode.protocols.nats.kernels import ACK, BLOCK, MSG, OPERATIONS, PUB, SID, SUBJECT
 from wiredecode.protocols.nats.layers import Msg, Pub

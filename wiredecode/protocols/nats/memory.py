@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 
 MAX_REQUESTS = 20_000
 """Reply subjects remembered; beyond it the oldest is forgotten."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import printable, redacted
-from wiredecode.message import DELIVER, PUBLISH, Header, Messages
+from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages
 from wiredecode.protocols.nats import names
 
 if TYPE_CHECKING:
-    from wiredecode.frame import Frame
+    from wiredecode.frames.frame import Frame
 
 PUBLISHING = ("PUB", "HPUB")
 

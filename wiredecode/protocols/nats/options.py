@@ -5,7 +5,7 @@ Source: ``Info``, ``connectInfo`` and ``leafConnectInfo`` of nats-server, and th
 
 from __future__ import annotations
 
-from wiredecode.jsonfields import JsonObject, Member, members, renamed
+from wiredecode.fields.jsonfields import JsonObject, Member, members, renamed
 
 BOOL, INT, STRING, LIST, OBJECT = "bool", "int64", "string", "list<string>", "struct"
 

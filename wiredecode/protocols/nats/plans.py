@@ -7,14 +7,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.fields import Kind, plain, redacted
-from wiredecode.frame import Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import Kind, compiler, plain, redacted
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.textfields import Piece
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.kinds import Headers
 from wiredecode.protocols.reading import Plan
-from wiredecode.textfields import Piece
 
 
 class OperationPlan(Plan):

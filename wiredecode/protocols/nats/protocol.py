@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from wiredecode.jsonfields import parse
-from wiredecode.layer import Layer
+from wiredecode.fields.jsonfields import parse
+from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.nats import cutting, transport
@@ -15,10 +15,10 @@ from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.layers import LAYERS
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
-from wiredecode.protocols.proxy import ProxyV1, ProxyV2, preface_length
+from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Bulk
+    from wiredecode.frames.run import Bulk
 
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""

@@ -9,11 +9,11 @@ import re
 from typing import Any
 
 from wiredecode.fields import Binary, Is, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.textfields import Token, Until
+from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats import s2
 from wiredecode.protocols.nats.names import S2_CHUNKS, TLS_RECORDS
-from wiredecode.textfields import Token, Until
-from wiredecode.textlines import TextLayer
 
 TLS_HEADER = 5
 MAX_TLS_RECORD = 16384 + 2048

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields import Binary, Int32, Int64, Kind, More, Optional, UInt32, Uuid
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.kinds import AtLeast, JavaText, RequestId
 from wiredecode.protocols.pravega.names import TYPES
 

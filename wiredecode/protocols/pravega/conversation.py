@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.frame import MALFORMED, Frame
-from wiredecode.layer import Layer, Style
-from wiredecode.message import Messages
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import MALFORMED, Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.pravega import names

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wiredecode.compiler import Emitter
 from wiredecode.fields import Int64, Is, Test, Text
-from wiredecode.layer import Layer
+from wiredecode.fields.compiler import Emitter
+from wiredecode.fields.layer import Layer
 
 NO_VALUE = -(2**63)
 """What upstream writes for: attribute not set, writer unknown, key without version."""

@@ -25,7 +25,7 @@ from wiredecode.fields import (
     UInt32,
     Uuid,
 )
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.base import (
     EVENT_TYPE,
     Message,

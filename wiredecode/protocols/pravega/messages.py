@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wiredecode.frame import Frame
-from wiredecode.message import DELIVER, PUBLISH, Messages
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.events import Events, Single
 from wiredecode.protocols.pravega.kinds import escape_surrogates

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import islice
 
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their reply comes; beyond it the oldest is forgotten."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from wiredecode import compiler
-from wiredecode.frame import Frame, Inner
+from wiredecode.fields import compiler
+from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.events import Events, Piece, Runs, Single, walk
 from wiredecode.protocols.pravega.kinds import escape_surrogates

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.pravega import names

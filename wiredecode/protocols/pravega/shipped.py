@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from wiredecode.frame import Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_name
 from wiredecode.protocols.pravega.events import Events, Piece, Run, Runs, Single, walk

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.fields import Boolean, plain
+from wiredecode.fields import Boolean, compiler, plain
 from wiredecode.protocols.pravega import errors, layers, tables
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.kinds import JavaText

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from wiredecode.fields import Array, Binary, Boolean, Int32, Int64, Kind, More, Optional, Struct
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.base import Message, blob, control, late, nullable, segment, stack_trace, token
 from wiredecode.protocols.pravega.kinds import NO_VALUE, AtLeast, Meaning, Positive
 

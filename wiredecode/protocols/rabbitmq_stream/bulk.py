@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk.kernel import Scratch, kernel, view
-from wiredecode.bulk.run import Bulk, Cut, Run, RunLayer, UInt8s
-from wiredecode.layer import Layer
-from wiredecode.message import DELIVER, PUBLISH, Coded, Column, Slices, from_milliseconds
+from wiredecode.fields.kernel import Scratch, kernel, view
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, Slices, from_milliseconds
+from wiredecode.frames.run import Bulk, Cut, Run, RunLayer, UInt8s
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2, Publish, PublishConfirm
 
 if TYPE_CHECKING:
-    from wiredecode.message import Messages
+    from wiredecode.frames.message import Messages
     from wiredecode.protocols.rabbitmq_stream.conversation import Bindings, RabbitMQConversation
 
 Int64s = npt.NDArray[np.int64]

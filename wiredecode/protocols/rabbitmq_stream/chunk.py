@@ -7,8 +7,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from wiredecode import amqp
-from wiredecode.compression import Status, decompress
 from wiredecode.fields import (
     Absent,
     Array,
@@ -26,8 +24,10 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
 )
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
+from wiredecode.protocols.shared import amqp
+from wiredecode.protocols.shared.compression import Status, decompress
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Most that one sub-batch may grow to; what newer brokers accept by default."""

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
-from wiredecode.frame import OK, Frame
-from wiredecode.layer import Layer, Style
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols import proxy
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.shared import proxy
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Run
-    from wiredecode.message import Messages
+    from wiredecode.frames.message import Messages
+    from wiredecode.frames.run import Run
 
 NAME = "rabbitmq_stream"
 MAX_OUTSTANDING = 10_000

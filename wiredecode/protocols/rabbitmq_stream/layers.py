@@ -33,7 +33,7 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
 )
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message
 from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from wiredecode.compression import decompress
-from wiredecode.frame import Frame
-from wiredecode.message import DELIVER, PUBLISH, Messages, nanoseconds
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.chunk import (
     CHUNK_MAGIC,
     MAX_DECOMPRESSED_BYTES,
@@ -16,6 +15,7 @@ from wiredecode.protocols.rabbitmq_stream.chunk import (
     split_records,
 )
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
+from wiredecode.protocols.shared.compression import decompress
 
 SIZE, NUMBER, COUNT = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">I")
 SUB_BATCH = struct.Struct(">BHII")

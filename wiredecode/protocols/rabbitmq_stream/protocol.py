@@ -7,15 +7,15 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wiredecode import compiler
-from wiredecode.layer import Layer
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.proxy import ProxyV1, ProxyV2, preface_length
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
+from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest Size taken for real: a chunk is sent whole whatever the negotiated frame max."""
@@ -27,7 +27,7 @@ SEARCH_BYTES = 256 * 1024
 """A supposed frame larger than this is believed only by the header of the chunk in it."""
 
 if TYPE_CHECKING:
-    from wiredecode.bulk.run import Bulk
+    from wiredecode.frames.run import Bulk
 
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
 HEADER, SIZE = struct.Struct(">IHH"), struct.Struct(">I")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Boolean, Kind, More, Optional, Text, UInt8
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.base import (
     Frame,
     correlated,
@@ -46,7 +46,7 @@ from wiredecode.protocols.tank.names import (
 )
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
+    from wiredecode.fields.compiler import Emitter
 
 # 3 and 4.
 

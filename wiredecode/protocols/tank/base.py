@@ -6,7 +6,7 @@ import struct
 from typing import Any, ClassVar
 
 from wiredecode.fields import Array, Kind, Rest, Text, UInt8
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.kinds import (
     U16,
     U32,

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wiredecode import compiler
-from wiredecode.compression import decompress
-from wiredecode.fields import Array, Binary, More, Optional, Rest, Short, Struct, Test, UInt8
-from wiredecode.layer import Layer
+from wiredecode.fields import Array, Binary, More, Optional, Rest, Short, Struct, Test, UInt8, compiler
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank.kinds import (
     HEADER_END,
     U16,
@@ -47,7 +46,7 @@ from wiredecode.protocols.tank.names import (
 )
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
+    from wiredecode.fields.compiler import Emitter
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.compression import Status, decompress
-from wiredecode.frame import MALFORMED, OK, Frame
-from wiredecode.layer import Style
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import MALFORMED, OK, Frame
+from wiredecode.protocols.shared.compression import Status, decompress
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
 from wiredecode.protocols.tank.kinds import rfc3339, varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from wiredecode.fields import printable
-from wiredecode.frame import MALFORMED, OK, Frame
-from wiredecode.layer import Style
-from wiredecode.message import Messages
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import MALFORMED, OK, Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import Plan

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Is, Kind, Optional, Test, UInt8
-from wiredecode.layer import Layer
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.base import (
     HEADER,
     Frame,
@@ -50,7 +50,7 @@ from wiredecode.protocols.tank.names import (
 )
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
+    from wiredecode.fields.compiler import Emitter
 
 # 1 and 5: Produce.
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.layer import Layer
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.bundle import chunk_lengths, message_count
 from wiredecode.protocols.tank.data import ProduceResponse
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES

@@ -7,7 +7,6 @@ from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.compiler import Cut
 from wiredecode.fields import (
     Array,
     Flags,
@@ -23,10 +22,11 @@ from wiredecode.fields import (
     rfc3339_ms,
     take,
 )
+from wiredecode.fields.compiler import Cut
 
 if TYPE_CHECKING:
-    from wiredecode.compiler import Emitter
-    from wiredecode.layer import Layer
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
 
 VARINT_BYTES = 5
 """Longest varint; the fifth byte brings the top four bits, whatever else is set in it."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wiredecode import compiler
-from wiredecode.fields import printable
-from wiredecode.frame import Frame
-from wiredecode.message import DELIVER, MOST_MILLISECONDS, PUBLISH, Messages, nanoseconds
+from wiredecode.fields import compiler, printable
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import DELIVER, MOST_MILLISECONDS, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.tank.bundle import Bundle, GappedMessage, message_count
 from wiredecode.protocols.tank.contents import MASK64, Bundled, Contents, Numbered, sparse_ends, sparse_numbers
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ONE, PRODUCE, PRODUCE_WITH_BASE, SNAPPY

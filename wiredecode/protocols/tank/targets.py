@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from wiredecode.fields import printable
-from wiredecode.frame import Frame
-from wiredecode.layer import Style
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.tank.kinds import endpoint_text
 from wiredecode.protocols.tank.names import WHOLE_TOPIC
 

@@ -1,0 +1,81 @@
+"""Requests that wait to be told their response, before they are handed on."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.run import Int64s
+
+LOOKAHEAD_FRAMES = 1000
+"""A request waits at most for so many frames to be told its response before it is handed on."""
+LOOKAHEAD_BYTES = 8 * 1024 * 1024
+LOOKAHEAD_NS = 5_000_000_000
+"""... and so long, in capture time, that an unanswered request does not hold up a live capture for good."""
+
+
+class Lookahead:
+    """Is told all frames in order, and says how many of the last ones have to wait: :attr:`waiting`.
+
+    Nothing is kept of frames that are no requests, so whole runs of them can be passed at once.
+    """
+
+    def __init__(self) -> None:
+        self.seen = self._bytes = 0
+        """Frames so far, and their bytes."""
+        self._open: deque[tuple[Frame, int, int]] = deque()
+        """Requests in order, and how many frames and bytes came before each."""
+        self._asked: dict[int, Frame] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Frames from the oldest request that is held back to the newest frame."""
+        return self.seen - self._open[0][1] if self._open else 0
+
+    def add(self, frame: Frame, most_ns: int = LOOKAHEAD_NS) -> None:
+        """The next frame; if it answers a request that still waits, that is told."""
+        if frame.request is not None:
+            request = self._asked.pop(frame.request, None)
+            if request is not None:
+                request.response = frame.id
+        if frame.expects_response:
+            self._asked[frame.id] = frame
+            self._open.append((frame, self.seen, self._bytes))
+        self.seen += 1
+        self._bytes += frame.length
+        while self._open:
+            head, frames, size = self._open[0]
+            if head.response is None and (
+                frame.time_ns - head.time_ns <= most_ns
+                and self.seen - frames <= LOOKAHEAD_FRAMES
+                and self._bytes - size <= LOOKAHEAD_BYTES
+            ):
+                break
+            self._let_go()
+
+    def skip(self, times_ns: Int64s, lengths: Int64s) -> None:
+        """The next frames, none of which is a request or a response: their times and lengths."""
+        first = 0
+        while self._open and first < len(times_ns):
+            head, frames, size = self._open[0]
+            if head.response is None:
+                late = times_ns[first:] - head.time_ns > LOOKAHEAD_NS
+                ends = self._bytes - size + lengths.cumsum()[first:]
+                late |= ends > LOOKAHEAD_BYTES
+                late[max(LOOKAHEAD_FRAMES + frames - self.seen - first, 0) :] = True
+                if not late.any():
+                    break
+                first += int(late.argmax())
+            self._let_go()
+        self.seen += len(times_ns)
+        self._bytes += int(lengths.sum())
+
+    def tick(self, time_ns: int, most_ns: int) -> None:
+        """No frame came up to ``time_ns``."""
+        while self._open and time_ns - self._open[0][0].time_ns > most_ns:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._asked.pop(self._open.popleft()[0].id, None)

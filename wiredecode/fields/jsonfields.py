@@ -1,0 +1,299 @@
+"""JSON objects as field kinds: a structure whose members stand in any order, each declared once (RFC 8259).
+
+A :class:`JsonObject` declares the members it knows as :class:`Member`; others are kept in ``other`` and shown beside
+them. Names are matched as the Go decoders of the brokers match them, in any case. Building gives the same text again:
+an object remembers what stood between its values and how they were spelled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
+from wiredecode.fields.layer import Layer, Range, Style
+from wiredecode.fields.tails import TailLayer
+from wiredecode.fields.textlines import line_stop
+
+MAX_DEPTH = 64
+"""Nesting of arrays and objects that is followed."""
+MAX_MEMBERS = 1024
+"""Members of one declared object."""
+INTEGERS = range(-(1 << 63), 1 << 64)
+"""What records can hold as a number; larger ones are shown as text."""
+SECRET_NAME = re.compile(r"pass|token|secret|jwt|seed|credential", re.IGNORECASE)
+"""Members that nobody declared are taken for secrets by their names."""
+
+SPACE = re.compile(rb"[ \t\r\n]*")
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+OPEN, CLOSE = b"[{", b"]}"
+
+
+def value_stop(data: bytes, position: int, end: int) -> int:
+    """Where the JSON value at ``position`` ends; raises ``ValueError``."""
+    depth = 0
+    while True:
+        byte = data[position : position + 1] if position < end else b""
+        if byte == b'"':
+            found = STRING.match(data, position, end)
+            if found is None:
+                raise ValueError("a string without end")
+            position = found.end()
+        elif byte and byte in OPEN:
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError(f"nested more than {MAX_DEPTH} deep")
+            position += 1
+            continue
+        elif byte and byte in CLOSE:
+            depth, position = depth - 1, position + 1
+        elif not byte:
+            raise ValueError("a value without end")
+        elif not depth:
+            found = SCALAR.match(data, position, end)
+            if found is None:
+                raise ValueError("no value")
+            return found.end()
+        else:
+            position += 1
+        if depth <= 0:
+            return position
+
+
+SCALAR = re.compile(rb"[^][{}\",: \t\r\n]++")
+
+
+def parse(raw: bytes) -> Any:
+    """The value of a JSON text; raises ``ValueError``. Text that is not UTF-8 survives as in :func:`fields.text`."""
+    try:
+        return json.loads(text(raw), strict=False, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def dump(value: Any) -> bytes:
+    """The compact JSON text of a value."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+
+def shown(value: Any, secrets: bool) -> Any:
+    """A parsed value as records can hold it; members whose names say so are hidden unless ``secrets``."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        hide = not secrets
+        return {
+            clean(name): hidden(inner) if hide and SECRET_NAME.search(name) else shown(inner, secrets)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [shown(inner, secrets) for inner in value]
+    if isinstance(value, int) and value not in INTEGERS:
+        return str(value)
+    return value
+
+
+def clean(value: str) -> str:
+    """Text without surrogates."""
+    try:
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a pair, from a JSON escape
+        return value.encode("utf-8", "backslashreplace").decode()
+
+
+def hidden(value: Any) -> Any:
+    """What stands for a secret value; what is empty or only a truth value hides nothing."""
+    if value is None or value is False or value is True or value in ("", [], {}):
+        return value
+    return redacted(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else dump(value))
+
+
+class Member(Kind):
+    """A member of a JSON object; ``kind`` is its type: string, bool, int64, list, struct."""
+
+    tagged = True
+
+    def __init__(self, name: str, kind: str = "string", doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.json_type = kind
+        self.column = kind  # type: ignore[misc]
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return shown(value, True)
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return dump(x).decode("utf-8", "backslashreplace")
+
+
+class Others(Member):
+    """The members that are not declared, as one mapping; records show them beside the declared ones."""
+
+
+def members(*declared: Member) -> list[Any]:
+    """The ``fields_desc`` of a JSON object."""
+    return [*declared, Others("other", "struct", "members that are not known")]
+
+
+def renamed(cls: type[JsonObject]) -> type[JsonObject]:
+    """Class decorator: ``pass_`` and ``name_`` become ``pass`` and ``name``.
+
+    Scapy cannot take keywords as field names, nor attributes of its packets, while it makes a class.
+    """
+    for kind in cls.fields_desc:
+        kind.name = kind.name.removesuffix("_")
+    cls.by_name = {kind.name: kind for kind in cls.fields_desc if not isinstance(kind, Others)}
+    return cls
+
+
+class JsonObject(TailLayer):
+    """Base of JSON objects with declared members.
+
+    ``layout`` is how the object was written: for each value what stands before it, its member and its text.
+    """
+
+    __slots__ = written = ("layout", "tail")
+    by_name: ClassVar[dict[str, Member]] = {}
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        cls.by_name = {kind.name: kind for kind in cls.fields_desc if not isinstance(kind, Others)}
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.layout: list[tuple[bytes, str, bytes]] = []
+        self.tail = b""
+        super().__init__(*args, **kw)
+
+    @classmethod
+    def minimum(cls) -> int:
+        return 2
+
+    # Reading.
+
+    def read_tail(self, data: bytes, position: int, end: int) -> int:
+        stop = line_stop(data, position, end)
+        try:
+            return self._object(data, position, stop)
+        except Short as problem:
+            self.problem = problem
+            return position
+
+    def _object(self, data: bytes, start: int, end: int) -> int:
+        position = self._expect(data, start, end, b"{", "a JSON object")
+        after = self._space(data, position, end)
+        if data[after : after + 1] == b"}" and after < end:
+            self.tail = data[start : after + 1]
+            return after + 1
+        gap = start
+        for _ in range(MAX_MEMBERS):
+            position = self._member(data, gap, position, end)
+            gap = position
+            after = self._space(data, position, end)
+            if data[after : after + 1] == b"}" and after < end:
+                self.tail = data[position : after + 1]
+                return after + 1
+            position = self._expect(data, position, end, b",", "a comma or the end of the object")
+        raise Unfit("other", f"more than {MAX_MEMBERS} members", position)
+
+    def _member(self, data: bytes, gap: int, position: int, end: int) -> int:
+        """Read ``"name": value``; return the position after it. ``gap`` is where what was read before ends."""
+        start = self._space(data, position, end)
+        found = STRING.match(data, start, end)
+        if found is None:
+            raise Unfit("other", "not JSON: no name of a member", start)
+        at = self._space(data, self._expect(data, found.end(), end, b":", "a colon"), end)
+        try:
+            name = parse(found[0])
+            stop = value_stop(data, at, end)
+            value = parse(data[at:stop])
+        except ValueError as error:
+            # The message of the json module could quote what it read.
+            reason = str(error) if not isinstance(error, json.JSONDecodeError) else error.msg
+            raise Unfit("other", f"not JSON: {reason}", at) from None
+        self._keep(name, value, data[gap:at], data[at:stop], at)
+        return stop
+
+    def _keep(self, name: str, value: Any, gap: bytes, raw: bytes, at: int) -> None:
+        kind = self.by_name.get(name) or self.by_name.get(name.lower())
+        holder, key = (self.fields.setdefault("other", {}), name) if kind is None else (self.fields, kind.name)
+        path = key if kind is not None else f"other.{name}"
+        if key in holder:  # the last one counts
+            self.layout = [(before, "" if known == path else known, old) for before, known, old in self.layout]
+        holder[key] = value
+        self.layout.append((gap, path, raw))
+        if kind is not None:
+            quoted = int(isinstance(value, str))
+            self.ranges[path] = (at + quoted, at + len(raw) - quoted)
+
+    def _space(self, data: bytes, position: int, end: int) -> int:
+        found = SPACE.match(data, position, end)
+        return found.end() if found is not None else position
+
+    def _expect(self, data: bytes, position: int, end: int, mark: bytes, what: str) -> int:
+        position = self._space(data, position, end)
+        if data[position : position + 1] != mark or position >= end:
+            raise Unfit("other", f"not JSON: {what} expected", position)
+        return position + 1
+
+    # Building.
+
+    def build_tail(self) -> bytes:
+        values: dict[str, tuple[str, Any]] = {}
+        for name, value in self.fields.items():
+            if name == "other":
+                values.update({f"other.{inner}": (inner, content) for inner, content in value.items()})
+            else:
+                values[name] = name, value
+        written = {path for _, path, _ in self.layout if path}
+        if (not self.layout and not self.tail) or not written <= set(values):
+            order = [*self.by_name, *(path for path in values if path not in self.by_name)]
+            return b" " + dump(dict(values[path] for path in order if path in values))
+        out = []
+        for gap, path, raw in self.layout:
+            same = not path or dump(parse(raw)) == dump(values[path][1])
+            out += [gap, raw if same else dump(values[path][1])]
+        added = [value for path, value in values.items() if path not in written]
+        more = b",".join(dump(name) + b":" + dump(value) for name, value in added)
+        if more and not self.layout:
+            return b"{" + more + b"}"
+        return b"".join(out) + (b"," + more if more else b"") + self.tail
+
+    # Showing.
+
+    @classmethod
+    def holds_secrets(cls) -> bool:
+        return True
+
+    def secret_ranges(self) -> Iterator[Range]:
+        """Where the values stand that records hide or, replaced by a later one of the same name, do not show."""
+        position = self.start
+        for gap, path, raw in self.layout:
+            position += len(gap)
+            if not path or self._is_secret(path):
+                quoted = int(raw.startswith(b'"'))
+                yield position + quoted, position + len(raw) - quoted
+            position += len(raw)
+
+    def _is_secret(self, path: str) -> bool:
+        name = path.removeprefix("other.")
+        other = self.fields.get("other", {})
+        value = {name: other[name]} if path != name and name in other else self.fields.get(path)
+        declared = self.by_name.get(path)
+        return (declared is not None and declared.secret) or shown(value, False) != shown(value, True)
+
+    @classmethod
+    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The members in the order of the wire, those that are not declared after them."""
+        fields = value.fields if isinstance(value, Layer) else value
+        record: dict[str, Any] = {}
+        for name, content in fields.items():
+            if name == "other":
+                continue
+            secret = plain(cls.by_name[name]).secret and not style.secrets
+            record[name] = hidden(content) if secret else shown(content, style.secrets)
+        return {**shown(fields.get("other", {}), style.secrets), **record}

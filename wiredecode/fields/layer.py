@@ -1,0 +1,218 @@
+"""A message type: a Scapy ``Packet`` whose ``fields_desc`` is made of the kinds of :mod:`wiredecode.fields`."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scapy.packet import Packet
+
+from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Sized, Struct, plain, redacted
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+
+Range = tuple[int, int]
+"""First byte and byte after the last, counted from the start of the frame."""
+
+
+RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "remade", "row", "values"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
+
+    ``text`` lets frames that were said before have the JSON text of their record (``frame.text``) instead of it.
+    """
+
+    show: Callable[[bytes], str] = bytes.hex
+    secrets: bool = False
+    text: bool = False
+
+
+class Layer(Packet):
+    """Base of all message types and structures.
+
+    Dissecting never raises: bytes that end inside a field leave ``problem`` set and the fields before it readable.
+    Building always encodes the fields anew (nothing is cached), so a round trip proves the declaration.
+    """
+
+    __slots__ = ("problem", "ranges", "start", "stop")
+    fields_desc: ClassVar[Any]
+    filter_name: ClassVar[str] = ""
+    """Name of the layer in records and filters."""
+    facts: ClassVar[tuple[str, ...]] = ()
+    """Fields that a one-line summary shows; dots lead into structures."""
+    row: ClassVar[tuple[str, ...]] = ()
+    """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
+    remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
+    """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.ranges: dict[str, Range] = {}
+        self.problem: Short | None = None
+        self.start = self.stop = 0
+        super().__init__(*args, **kw)
+
+    in_order: ClassVar[list[Kind]] = []
+    """The fields that stand one after another at the front; the tail reads the others."""
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
+        for kind in cls.fields_desc:
+            if kind.name in RESERVED:
+                raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
+
+    @classmethod
+    def minimum(cls) -> int:
+        """The least number of bytes of this structure."""
+        return sum(int(kind.minimum()) for kind in cls.in_order)
+
+    @classmethod
+    def within(cls, data: bytes, position: int, end: int) -> Layer:
+        """Dissect in place: the structure that starts at ``position``; ``stop`` is the position after it."""
+        layer = cls()
+        layer.read_fields(data, position, end)
+        return layer
+
+    def read_fields(self, data: bytes, position: int, end: int) -> None:
+        self.explicit = 1
+        self.fields.clear()  # Scapy fills lists in
+        self.start = position
+        for kind in self.in_order:
+            if isinstance(kind, Optional) and not kind.when.holds(data, position, end, self):
+                continue
+            start = position
+            try:
+                value, position = kind.read(data, start, end, self)
+            except Short as short:
+                self.problem = short.with_traceback(None)
+                if short.partial is not None:
+                    self.fields[kind.name] = short.partial
+                break
+            self.fields[kind.name] = value
+            self.ranges[kind.name] = (start, position)
+        if self.problem is None and len(self.in_order) < len(self.fields_desc):
+            position = self.read_tail(data, position, end)
+        self.stop = position
+
+    def read_tail(self, data: bytes, position: int, end: int) -> int:
+        """Read the tagged fields, as :meth:`read_fields` does the others; return the position after them.
+
+        A layer that has such fields also defines :meth:`build_tail` and, for the compiler, :meth:`emit_tail`.
+        """
+        return position
+
+    def build_tail(self) -> bytes:
+        """Encode the tagged fields."""
+        return b""
+
+    @classmethod
+    def emit_tail(cls, em: Emitter) -> None:
+        """Generate code that reads the tagged fields."""
+
+    def do_dissect(self, s: bytes) -> bytes:
+        self.read_fields(s, 0, len(s))
+        return s[self.stop :]
+
+    def self_build(self) -> bytes:
+        """Encode every field that is there: those set, and the required ones with their defaults."""
+        out = b""
+        for kind in self.in_order:
+            if kind.name in self.fields or not isinstance(kind, Optional):
+                out += kind.write(self.getfieldval(kind.name), self)
+        return out + self.build_tail()
+
+    def values(self) -> dict[str, Any]:
+        """The dissected values as plain data, as the compiled decoder gives them."""
+        return {name: _values(value) for name, value in self.fields.items()}
+
+    def flat_ranges(self, prefix: str = "") -> Iterator[tuple[str, Range]]:
+        """``(path, range)`` of every field, elements and members included: ``messages[0].data``."""
+        for name, value in self.fields.items():
+            path = prefix + name
+            if name in self.ranges:
+                yield path, self.ranges[name]
+            if isinstance(value, Layer):
+                yield from value.flat_ranges(path + ".")
+            for index, element in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(element, Layer):
+                    if element.problem is None:
+                        yield f"{path}[{index}]", (element.start, element.stop)
+                    yield from element.flat_ranges(f"{path}[{index}].")
+
+    @classmethod
+    def holds_secrets(cls) -> bool:
+        """Whether a field, or one of a structure inside, can be a secret."""
+        return any(may_hide(kind) for kind in cls.fields_desc)
+
+    def secret_ranges(self) -> Iterator[Range]:
+        """The byte ranges of the secrets that were read, those of structures inside included."""
+        for kind in map(plain, self.fields_desc):
+            value = self.fields.get(kind.name)
+            for inner in value if isinstance(value, list) else [value]:
+                if isinstance(inner, Layer):
+                    yield from inner.secret_ranges()
+            if kind.secret and value is not None and kind.name in self.ranges:
+                start, stop = self.ranges[kind.name]
+                yield start + (int(kind.minimum()) if isinstance(kind, Sized) else 0), stop
+
+    @classmethod
+    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The record of dissected or decoded values, JSON-ready: what the compiled record decoder gives in one go."""
+        fields = value.fields if isinstance(value, Layer) else value
+        record: dict[str, Any] = {}
+        for kind in cls.fields_desc:
+            if kind.name in fields:
+                record.update(present_field(plain(kind), fields[kind.name], style, record))
+        return record
+
+
+def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:
+    """What pickle writes of a layer: its name, as of other classes, or how it is made; subclasses are others."""
+    return layer.__dict__.get("remade") or layer.__qualname__
+
+
+copyreg.pickle(type(Packet), _reduced)
+
+
+def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) -> dict[str, Any]:
+    """The keys of one field in a record: itself, the number of an enumeration, what it carries.
+
+    ``before`` is the record of the structure up to this field.
+    """
+    if kind.hidden:
+        return {}
+    if kind.secret and value is not None and not style.secrets:
+        return {kind.name: redacted(value)}
+    if isinstance(kind, Struct):
+        return {kind.name: kind.layer.present(value, style)}
+    if isinstance(kind, Array):
+        if isinstance(kind.element, Struct):
+            return {kind.name: [kind.element.layer.present(element, style) for element in value]}
+        return {kind.name: [kind.element.present(element, style.show) for element in value]}
+    record = {kind.name: kind.present(value, style.show)}
+    if isinstance(kind, Number) and kind.code_name:
+        record[kind.code_name] = value
+    if isinstance(kind, Binary) and kind.inner is not None and value is not None:
+        record.update(kind.inner(value, style.show, {**before, **record}) or {})
+    return record
+
+
+def may_hide(kind: Kind) -> bool:
+    """Whether a field is, or can hold, a secret."""
+    kind = plain(kind)
+    inner = kind.element if isinstance(kind, Array) else kind
+    return kind.secret or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+
+
+def _values(value: Any) -> Any:
+    if isinstance(value, Layer):
+        return value.values()
+    if isinstance(value, list):
+        return [_values(element) for element in value]
+    return value

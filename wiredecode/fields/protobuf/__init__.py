@@ -1,0 +1,47 @@
+"""Protocol buffers as field kinds: messages whose fields stand in any order, each with its number in front.
+
+Source: protobuf.dev, "Encoding" and "proto3". A message is a sequence of occurrences::
+
+    tag varint = number << 3 | wire type | value: 0 varint, 1 eight bytes, 2 length varint + bytes, 5 four bytes
+
+A :class:`Message` declares its fields with the kinds below; ordinary kinds may stand before them, as the header of an
+envelope does. Fields that are absent (proto3 leaves defaults out) stay absent. Whatever a declaration has no place
+for (unknown numbers, other wire types, values that a later occurrence replaced) is kept in ``unknown_fields``.
+
+Building gives the very bytes that were dissected: a message remembers the order of its occurrences and how wide each
+varint was written, not the bytes. The compiled decoders read what encoders really write: known fields in ascending
+order. Whatever else is legal they leave to :meth:`Message.read_tail`, which is also what Scapy uses.
+"""
+
+from __future__ import annotations
+
+from wiredecode.fields.protobuf.kinds import (
+    Bool,
+    Bytes,
+    Embedded,
+    Enum,
+    Int32,
+    Int64,
+    Repeated,
+    String,
+    TimestampNs,
+    UInt32,
+    UInt64,
+)
+from wiredecode.fields.protobuf.messages import Message, message
+
+__all__ = [
+    "Bool",
+    "Bytes",
+    "Embedded",
+    "Enum",
+    "Int32",
+    "Int64",
+    "Message",
+    "Repeated",
+    "String",
+    "TimestampNs",
+    "UInt32",
+    "UInt64",
+    "message",
+]

@@ -1,0 +1,257 @@
+"""Messages: occurrences of fields in any order, read, built and compiled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from wiredecode.fields import Array, Kind, Short, Unfit, take
+from wiredecode.fields.protobuf.kinds import Repeated, Scalar
+from wiredecode.fields.protobuf.unknown import UnknownField, UnknownFields
+from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint, write_varint
+from wiredecode.fields.tails import TailLayer, moved
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+
+MAX_MEMBERS = 10_000
+"""Sub-messages and unknown fields in one message, those inside them included: each is an object when read carefully."""
+
+
+def message(*kinds: Kind) -> list[Any]:
+    """The ``fields_desc`` of a message: ordinary kinds first, then tagged ones in the order of their numbers."""
+    return [*kinds, UnknownFields()]
+
+
+# Messages.
+
+
+class Occurrence(NamedTuple):
+    """How one occurrence was written."""
+
+    name: str
+    at: int
+    """Which of the values of a repeated field, the first one if packed."""
+    tag_width: int
+    width: int
+    """Bytes of the varint, or of the length."""
+    raw: int | list[tuple[int, int]] | None = None
+    """The varint itself; of packed ones all, with their widths."""
+
+
+NEXT_TAG = "t = b[p] if p < e else 0"
+
+
+def has_tag(em: Emitter, tag: bytes) -> str:
+    """The condition that the next occurrence has this tag."""
+    return f"t == {tag[0]}" if len(tag) == 1 else f"b.startswith({tag!r}, p, e)"
+
+
+class Message(TailLayer):
+    """Base of all messages."""
+
+    __slots__ = ("members", "places", "shape")
+    written = ("shape",)
+    by_number: ClassVar[dict[int, Any]] = {}
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        tagged = [kind for kind in cls.fields_desc if kind.tagged]
+        cls.by_number = {kind.number: kind for kind in tagged if not isinstance(kind, UnknownFields)}
+        if list(cls.by_number) != sorted(cls.by_number) or len(cls.by_number) < len(tagged) - 1:
+            raise TypeError(f"{cls.__name__}: fields are declared in the order of their numbers, each once")
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.shape: list[Occurrence] = []
+        self.places: dict[str, int] = {}
+        """Where in the shape each single field stands."""
+        self.members = 0
+        super().__init__(*args, **kw)
+
+    # Reading.
+
+    def read_tail(self, data: bytes, position: int, end: int) -> int:
+        self.shape, self.places, self.members = [], {}, 0
+        try:
+            while position < end:
+                position = self._occurrence(data, position, end)
+                if self.members > MAX_MEMBERS:
+                    reason = f"more than {MAX_MEMBERS} members: the rest is not decoded"
+                    raise Unfit("unknown_fields", reason, position)
+        except Short as short:
+            self.problem = short
+        return position
+
+    def _occurrence(self, data: bytes, start: int, end: int) -> int:
+        tag, position = read_varint("tag", data, start, end)
+        number, wire = tag >> 3, tag & 7
+        if wire not in WIRE_TYPES or not 0 < number <= MAX_NUMBER:
+            raise Unfit("tag", f"field number {number} with wire type {wire} cannot be", start)
+        kind = self.by_number.get(number)
+        if kind is None or not kind.accepts(wire):
+            return self._unknown(data, start, end, len(self.shape))
+        name = kind.name
+        if isinstance(kind, Repeated):
+            stop = self._element(kind, wire, data, position, end, position - start)
+            self.ranges[name] = (self.ranges.get(name, (start, 0))[0], stop)
+            return stop
+        if name in self.fields:
+            self._supersede(data, name)
+        self.places[name] = len(self.shape)
+        if isinstance(kind, Scalar):
+            raw, stop = read_varint(name, data, position, end)
+            self.shape.append(Occurrence(name, 0, position - start, stop - position, raw))
+            self.fields[name] = kind.decode(raw)
+        else:
+            length, content = read_varint(name, data, position, end)
+            stop = take(name, content, length, end)
+            self.shape.append(Occurrence(name, 0, position - start, content - position))
+            try:
+                self.fields[name] = kind.content(data, content, stop, self)
+            except Short as short:
+                if short.partial is not None:
+                    self.fields[name] = short.partial
+                raise
+            self._count(self.fields[name])
+        self.ranges[name] = (start, stop)
+        return stop
+
+    def _element(self, kind: Repeated, wire: int, data: bytes, position: int, end: int, tag_width: int) -> int:
+        name, element = kind.name, kind.tagged_element
+        values: list[Any] = self.fields.setdefault(name, [])
+        index = len(values)
+        if wire == VARINT and isinstance(element, Scalar):
+            raw, stop = read_varint(name, data, position, end)
+            self.shape.append(Occurrence(name, index, tag_width, stop - position, raw))
+            values.append(element.decode(raw))
+            return stop
+        length, content = read_varint(name, data, position, end)
+        stop = take(name, content, length, end)
+        if isinstance(element, Scalar):
+            raws: list[tuple[int, int]] = []
+            self.shape.append(Occurrence(name, index, tag_width, content - position, raws))
+            while content < stop:
+                raw, after = read_varint(name, data, content, stop)
+                raws.append((raw, after - content))
+                values.append(element.decode(raw))
+                content = after
+            return stop
+        self.shape.append(Occurrence(name, index, tag_width, content - position))
+        try:
+            values.append(element.content(data, content, stop, self))
+        except Short as short:
+            values.append(short.partial)
+            raise moved(short, f"{name}[{index}]{short.field.removeprefix(name)}", short.start) from None
+        self._count(values[-1])
+        return stop
+
+    def _count(self, value: Any) -> None:
+        if isinstance(value, Message):
+            self.members += 1 + value.members
+
+    def _unknown(self, data: bytes, start: int, end: int, place: int) -> int:
+        unknown = UnknownField.within(data, start, end)
+        kept = self.fields.setdefault("unknown_fields", [])
+        self.shape[place : place + 1] = [Occurrence("unknown_fields", len(kept), 0, 0)]
+        kept.append(unknown)
+        first, last = self.ranges.get("unknown_fields", (start, unknown.stop))
+        self.ranges["unknown_fields"] = (min(first, start), max(last, unknown.stop))
+        self.members += 1
+        return unknown.stop
+
+    def _supersede(self, data: bytes, name: str) -> None:
+        """The last occurrence of a single field counts: the one before is kept among the unknown fields."""
+        start, stop = self.ranges[name]
+        self._unknown(data, start, stop, self.places[name])
+
+    # Building.
+
+    def build_tail(self) -> bytes:
+        out: list[bytes] = []
+        built: dict[str, int] = {}
+        kinds = {kind.name: kind for kind in self.fields_desc if kind.tagged}
+        for occurrence in self.shape:
+            kind, value = kinds[occurrence.name], self.fields.get(occurrence.name)
+            values = value if isinstance(kind, Array) and value is not None else [value]
+            count = len(occurrence.raw) if isinstance(occurrence.raw, list) else 1
+            some = [value for value in values[occurrence.at : occurrence.at + count] if value is not None]
+            if some or count == 0:
+                out.append(self._build(kind, some, occurrence))
+            built[occurrence.name] = max(occurrence.at + count, built.get(occurrence.name, 0))
+        for name, kind in kinds.items():
+            value = self.fields.get(name)
+            values = value if isinstance(kind, Array) and value is not None else [value]
+            rest = [value for value in values[built.get(name, 0) :] if value is not None]
+            if isinstance(kind, Repeated) and kind.packed:
+                rest = [rest] if rest else []
+            out += [self._build(kind, item if isinstance(item, list) else [item], None) for item in rest]
+        return b"".join(out)
+
+    def _build(self, kind: Any, values: list[Any], written: Occurrence | None) -> bytes:
+        if isinstance(kind, UnknownFields):
+            return bytes(values[0])
+        element: Any = kind.tagged_element if isinstance(kind, Repeated) else kind
+        packed = isinstance(kind, Repeated) and kind.packed and not (written and isinstance(written.raw, int))
+        wire = LEN if packed else element.wire
+        tag = write_varint(element.number << 3 | wire, written.tag_width if written else 0)
+        width = written.width if written else 0
+        if packed:
+            raws = written.raw if written and isinstance(written.raw, list) else []
+            raws = raws + [(-1, 0)] * (len(values) - len(raws))
+            content = b"".join(spell(element, value, *raw) for value, raw in zip(values, raws, strict=True))
+        elif isinstance(element, Scalar):
+            raw = written.raw if written and isinstance(written.raw, int) else -1
+            return tag + spell(element, values[0], raw, width)
+        else:
+            content = element.contained(values[0])
+        return tag + write_varint(len(content), width) + content
+
+    # Compiling.
+
+    @classmethod
+    def emit_tail(cls, em: Emitter) -> None:
+        if em.careful:
+            super().emit_tail(em)
+            return
+        target = em.scopes[-1].target
+        with em.block("try:"):
+            em.line(NEXT_TAG)
+            for kind in cls.by_number.values():
+                if isinstance(kind, Repeated):
+                    cls._emit_repeated(em, kind, target)
+                else:
+                    with em.block(f"if {has_tag(em, kind.tag)}:"):
+                        em.store(kind, kind.emit(em))
+                        em.flush_dict()
+                        em.line(NEXT_TAG)
+        em.line("except IndexError: raise Cut from None")
+        em.line("if p != e: raise Cut")
+
+    @staticmethod
+    def _emit_repeated(em: Emitter, kind: Repeated, target: str) -> None:
+        element, values = kind.tagged_element, em.variable("l")
+        tests = [has_tag(em, element.tag)]
+        if kind.packed:
+            tests.append(has_tag(em, kind.packed_tag))
+        with em.block(f"if {' or '.join(tests)}:"):
+            em.line(f"{values} = {target}[{kind.name!r}] = []")
+            if kind.packed:
+                with em.block(f"while {tests[1]}:"):
+                    length, stop = em.variable("n"), em.variable("stop")
+                    emit_varint(em, length, len(kind.packed_tag))
+                    em.line(f"{stop} = p + {length}")
+                    with em.block(f"while p < {stop}:"):
+                        value = element.emit_at(em, 0) if isinstance(element, Scalar) else ""
+                        em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
+                    em.line(f"if p > {stop}: raise Cut")
+                    em.line(NEXT_TAG)
+            with em.block(f"while {tests[0]}:"):
+                value = element.emit(em)
+                em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
+                em.line(NEXT_TAG)
+
+
+def spell(element: Scalar, value: Any, raw: int, width: int) -> bytes:
+    """Encode a number as it was written, if it still has the value that was written."""
+    if raw >= 0 and element.decode(raw) == value:
+        return write_varint(raw, width)
+    return write_varint(element.encode(value))

@@ -1,0 +1,361 @@
+"""Field kinds of text protocols: words, tokens, decimal numbers, lines, JSON objects with declared members.
+
+They are kinds like those of :mod:`wiredecode.fields`, so a text message is declared as a binary one is. What the eye
+does not miss (how many blanks stood between two tokens, leading zeros, lower case) is no value: a dissected
+:class:`TextLayer` remembers it in ``spelling`` where it differs from this package's own way of writing, so that
+building gives the same bytes again; a layer built from values writes the usual way.
+
+Tokens stand on a line: up to LF, or to the end of the frame for protocols that count bytes. A line that begins with a
+:class:`Word` and holds tokens only is split once by the compiled decoder; other lines are read piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.fields import Kind, Short, Unfit, printable, text
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.textlines import TextLayer, begin_line, line_stop, token_line, token_pattern
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+
+MAX_DIGITS = 9
+"""Longest decimal number, as text protocols bound it; a declaration may say otherwise."""
+SHOWN_CHARACTERS = 40
+"""Of a value that does not fit its field, in a finding."""
+
+
+class Piece(Kind):
+    """Base: a stretch of characters with something before and after it that is not part of the value.
+
+    ``before`` and ``after`` are what this package writes there.
+    """
+
+    column = "string"
+    before: bytes = b""
+    after: bytes = b""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", "")
+        super().__init__(name, doc, **kw)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        """First byte of the value, the byte after its last, and the position after the field. Raises :class:`Short`.
+
+        ``layer`` is the layer or its class.
+        """
+        raise NotImplementedError
+
+    def decode(self, raw: bytes) -> Any:
+        return text(raw)
+
+    def encode(self, value: Any) -> bytes:
+        return str(value).encode("utf-8", "surrogateescape")
+
+    def strict(self) -> Callable[[bytes], Any]:
+        """Like :meth:`decode` for the fast decoders, which leave text that is not UTF-8 to the careful one."""
+        return bytes.decode
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        start, stop, following = self.scan(data, position, end, layer)
+        raw = data[start:stop]
+        value = self.decode(raw)
+        written = data[position:start], raw, data[stop:following]
+        if isinstance(layer, TextLayer) and written != (self.before, self.encode(value), self.after):
+            layer.spelling[self.name] = written
+        return value, following
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        before, raw, after = self.before, None, self.after
+        if isinstance(layer, TextLayer) and self.name in layer.spelling:
+            before, raw, after = layer.spelling[self.name]
+            if self.decode(raw) != value:
+                raw = None
+        return before + (self.encode(value) if raw is None else raw) + after
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        start, stop, value = em.variable("s"), em.variable("q"), em.variable(self.name)
+        layer = em.constant(em.scopes[-1].layer)
+        em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
+        decode = em.constant(self.decode if em.careful else self.strict())
+        em.line(f"{value} = {decode}(b[{start}:{stop}])")
+        return value
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return printable(value) if isinstance(value, str) else value
+
+
+class Word(Piece):
+    """A constant word, in any case: what a line begins with. The value is the word as declared."""
+
+    def __init__(self, name: str, word: str, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", word)
+        super().__init__(name, doc, **kw)
+        self.word = word.encode()
+
+    def minimum(self) -> int:
+        return len(self.word)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = position + len(self.word)
+        if stop > end:
+            raise Short(self.name, len(self.word), end - position, position)
+        if data[position:stop].upper() != self.word.upper():
+            raise Unfit(self.name, f"{self.name} is not {self.word.decode()}", position)
+        return position, stop, stop
+
+    def decode(self, raw: bytes) -> str:
+        return self.word.decode() if raw.upper() == self.word.upper() else text(raw)
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return self.decode
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        return repr(self.word.decode()) if begin_line(em, self.name, self.word) else super().emit(em)
+
+
+class Token(Piece):
+    """A run of bytes without blanks, and at least one blank before it."""
+
+    before = b" "
+    on_line: ClassVar[str] = "token"
+
+    def minimum(self) -> int:
+        return 1
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
+        assert found is not None
+        start, stop = found.span(1)
+        if start in (stop, position):
+            raise Unfit(self.name, f"{self.name} is missing", position)
+        return start, stop, stop
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        return super().emit(em) if line is None else self.emit_token(em, line.take(em))
+
+    def emit_token(self, em: Emitter, token: str) -> str:
+        value = em.variable(self.name)
+        em.line(f"{value} = {token}.decode()")
+        return value
+
+
+class Decimal(Token):
+    """A token of 1 to ``digits`` decimal digits.
+
+    ``measure`` computes the number that a layer built from values says.
+    """
+
+    column = "uint64"
+
+    def __init__(
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        digits: int = MAX_DIGITS,
+        measure: Callable[[Layer], int] | None = None,
+        **kw: Any,
+    ) -> None:
+        kw.setdefault("default", 0 if measure is None else None)
+        super().__init__(name, doc, **kw)
+        self.digits, self.measure = digits, measure
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        found = super().scan(data, position, end, layer)
+        raw = data[found[0] : found[1]]
+        if not raw.isdigit() or len(raw) > self.digits:
+            shown = printable(text(raw[:SHOWN_CHARACTERS]))
+            reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
+            raise Unfit(self.name, reason, found[0])
+        return found
+
+    def decode(self, raw: bytes) -> int:
+        return int(raw)
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return int
+
+    def write(self, value: int | None, layer: Layer) -> bytes:
+        if value is None:
+            value = self.measure(layer) if self.measure is not None else 0
+        return super().write(value, layer)
+
+    def emit_token(self, em: Emitter, token: str) -> str:
+        value = em.variable(self.name)
+        em.line(f"{value} = {token}")
+        em.line(f"if not {value}.isdigit() or len({value}) > {self.digits}: raise Cut")
+        em.line(f"{value} = int({value})")
+        return value
+
+
+class Tokens(Token):
+    """The tokens left on the line but the last ``leave``; at least one."""
+
+    islist = 1
+    column = "list<string>"
+
+    def __init__(self, name: str, doc: str = "", *, leave: int = 0, **kw: Any) -> None:
+        kw.setdefault("default", [])
+        super().__init__(name, doc, **kw)
+        self.leave = leave
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        stop, match = line_stop(data, position, end), token_pattern(blanks).match
+        spans = []
+        reached = position
+        while (found := match(data, reached, stop)) and found[1]:
+            spans.append(found.span(1))
+            reached = found.end()
+        if len(spans) <= self.leave:
+            raise Unfit(self.name, f"{self.name} are missing", position)
+        last = spans[len(spans) - self.leave - 1][1]
+        return spans[0][0], last, last
+
+    def decode(self, raw: bytes) -> list[str]:
+        return [text(token) for token in raw.split()]
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return lambda raw: [token.decode() for token in raw.split()]
+
+    def encode(self, value: list[str]) -> bytes:
+        return b" ".join(token.encode("utf-8", "surrogateescape") for token in value)
+
+    def present(self, value: list[str], show: Callable[[bytes], str]) -> list[str]:
+        return [printable(token) for token in value]
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is None:
+            return super().emit(em)
+        index, value = line.variable(em), em.variable(self.name)
+        em.line(f"if {line.count} - {index} <= {self.leave}: raise Cut")
+        em.line(f"{value} = [i.decode() for i in {line.tokens}[{index} : {line.count} - {self.leave}]]")
+        em.line(f"{index} = {line.count} - {self.leave}")
+        return value
+
+
+class LineText(Piece):
+    """Everything to the end of the line, without the blanks around it; ``quote`` is a character it stands in."""
+
+    before = b" "
+
+    def __init__(self, name: str, doc: str = "", *, quote: str = "", before: bytes = b" ", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.quote = quote.encode()
+        self.before, self.after = before + self.quote, self.quote
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        line = data[position : line_stop(data, position, end)]
+        start = position + len(line) - len(line.lstrip(b" \t"))
+        stop = following = max(start, position + len(line.rstrip(b" \t\r")))
+        quote = self.quote
+        if quote and stop - start >= 2 and data[start : start + 1] == quote == data[stop - 1 : stop]:
+            start, stop = start + 1, stop - 1
+        return start, stop, following
+
+
+class Until(Piece):
+    """Text up to a delimiter, which is no part of the value; ``skip`` are bytes left out before it."""
+
+    def __init__(
+        self, name: str, doc: str = "", *, stop: bytes, skip: bytes = b"", before: bytes = b"", **kw: Any
+    ) -> None:
+        super().__init__(name, doc, **kw)
+        self.after, self.skip, self.before = stop, skip, before
+
+    def minimum(self) -> int:
+        return len(self.after)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = data.find(self.after, position, end)
+        if stop < 0:
+            raise Unfit(self.name, f"{self.name} does not end with {self.after!r}", position)
+        skipped = len(data[position:stop]) - len(data[position:stop].lstrip(self.skip)) if self.skip else 0
+        return position + skipped, stop, stop + len(self.after)
+
+
+class Hidden(Piece):
+    """Bytes that only hold a message together; no record shows them. The value is the bytes."""
+
+    column = "binary"
+    hidden = True
+
+    def decode(self, raw: bytes) -> bytes:
+        return raw
+
+    def encode(self, value: Any) -> bytes:
+        return bytes(value)
+
+    def strict(self) -> Callable[[bytes], Any]:
+        return self.decode
+
+
+class LineEnd(Hidden):
+    """Blanks, an optional CR, and LF."""
+
+    on_line: ClassVar[str] = "end"
+
+    def __init__(self, name: str = "line_end", doc: str = "end of the line", **kw: Any) -> None:
+        kw.setdefault("default", b"\r\n")
+        super().__init__(name, doc, **kw)
+
+    def minimum(self) -> int:
+        return 1
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = data.find(b"\n", position, end)
+        if stop < 0:
+            raise Short(self.name, end - position + 1, end - position, position)
+        rest = data[position:stop].strip(b" \t\r")
+        if rest:
+            shown = printable(text(rest[:SHOWN_CHARACTERS]))
+            raise Unfit(self.name, f"more on the line than its fields: {shown!r}", position)
+        return position, stop + 1, stop + 1
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is None:
+            return super().emit(em)
+        em.line(f"if {line.index} != {line.count}: raise Cut")
+        em.line(f"p = {line.stop} + 1")
+        em.scopes[-1].line = None
+        return repr(b"\r\n")
+
+
+class Mark(Hidden):
+    """Constant bytes."""
+
+    def __init__(self, name: str, mark: bytes, doc: str = "", **kw: Any) -> None:
+        kw.setdefault("default", mark)
+        super().__init__(name, doc, **kw)
+        self.mark = mark
+
+    def minimum(self) -> int:
+        return len(self.mark)
+
+    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
+        stop = position + len(self.mark)
+        if data[position : min(stop, end)] != self.mark:
+            there = data[position : min(stop, end)]
+            if self.mark.startswith(there):
+                raise Short(self.name, len(self.mark), len(there), position)
+            raise Unfit(self.name, f"{self.mark!r} expected, {there!r} found", position)
+        return position, stop, stop
+
+    def emit(self, em: Emitter) -> str:
+        if em.careful:
+            return super().emit(em)
+        em.flush()
+        stop = em.variable("q")
+        em.line(f"{stop} = p + {len(self.mark)}")
+        em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise Cut")
+        em.line(f"p = {stop}")
+        return repr(self.mark)

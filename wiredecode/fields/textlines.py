@@ -1,0 +1,189 @@
+"""Lines of tokens: what separates tokens, how many are left, and how the compiled decoder splits a line once.
+
+The kinds that stand on such lines are in :mod:`wiredecode.fields.textfields`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.fields import Kind, Optional, Test, plain
+from wiredecode.fields.layer import Layer
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+
+STRAY = (b"\v", b"\f")
+"""Blanks to ``bytes.split`` that separate no tokens; like a stray CR they need a closer look."""
+
+
+class TextLayer(Layer):
+    """Base of text messages. ``blanks`` are the bytes that separate tokens."""
+
+    __slots__ = ("spelling",)
+    blanks: ClassVar[bytes] = b" \t\r"
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.spelling: dict[str, tuple[bytes, bytes, bytes]] = {}
+        super().__init__(*args, **kw)
+
+
+@cache
+def token_pattern(blanks: bytes) -> re.Pattern[bytes]:
+    """Blanks, then a token as the group; a CR that is no blank is a byte of the token unless the line ends there."""
+    stray = rb"" if b"\r" in blanks else rb"|\r(?!\n|\Z)"
+    characters = re.escape(blanks) + rb"\r\n"
+    return re.compile(rb"[%s]*((?:[^%s]%s)*)" % (re.escape(blanks), characters, stray))
+
+
+def line_stop(data: bytes, position: int, end: int) -> int:
+    """Where the line at ``position`` ends: at its LF, or where the frame ends."""
+    stop = data.find(b"\n", position, end)
+    return end if stop < 0 else stop
+
+
+def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
+    """How many tokens follow on the line."""
+    stop, count, match = line_stop(data, position, end), 0, token_pattern(blanks).match
+    while (found := match(data, position, stop)) and found[1]:
+        position, count = found.end(), count + 1
+    return count
+
+
+# How the compiled decoder reads a line of tokens.
+
+
+class Line:
+    """A line while the code that reads it is generated: in ``tokens``, of which ``index`` is the next.
+
+    The index is a number as long as it is the same for every frame, then the name of a variable.
+    """
+
+    def __init__(self, tokens: str, count: str, stop: str, sure: int) -> None:
+        self.tokens, self.count, self.stop = tokens, count, stop
+        self.index: int | str = 1
+        self.sure = sure
+        """Tokens known to be there."""
+
+    def variable(self, em: Emitter) -> str:
+        """The index as a variable: from here on it depends on the frame."""
+        if isinstance(self.index, int):
+            name = em.variable("k")
+            em.line(f"{name} = {self.index}")
+            self.index = name
+        return self.index
+
+    def left(self, em: Emitter) -> str:
+        """The expression for the number of tokens left."""
+        return f"{self.count} - {self.variable(em)}"
+
+    def take(self, em: Emitter) -> str:
+        """The expression of the next token."""
+        if isinstance(self.index, int):
+            self.index += 1
+            if self.index > self.sure:
+                em.line(f"if {self.count} < {self.index}: raise Cut")
+            return f"{self.tokens}[{self.index - 1}]"
+        em.line(f"if {self.index} >= {self.count}: raise Cut")
+        em.line(f"{self.index} += 1")
+        return f"{self.tokens}[{self.index} - 1]"
+
+
+def token_line(em: Emitter) -> Line | None:
+    """The line of tokens being read in one go, if the decoder being generated does that here."""
+    line: Line | None = em.scopes[-1].line
+    return line
+
+
+def begin_line(em: Emitter, name: str, word: bytes) -> bool:
+    """Generate the splitting of the line that the field ``name`` begins with ``word``; tell whether it was done.
+
+    It is, if the line holds tokens only.
+    """
+    declared = em.scopes[-1].layer.fields_desc
+    kinds = [plain(kind) for kind in declared]
+    first = next(index for index, kind in enumerate(kinds) if kind.name == name)
+    last = next((at for at, kind in enumerate(kinds) if at > first and on_line(kind) == "end"), first)
+    if em.careful or first == last or any(on_line(kind) != "token" for kind in kinds[first + 1 : last]):
+        return False
+    required = next((at for at in range(first, last) if isinstance(declared[at], Optional)), last) - first
+    tokens, count, stop, line = (em.variable(part) for part in ("t", "n", "stop", "line"))
+    em.line(f"{stop} = b.find(b'\\n', p, e)")
+    em.line(f"{line} = b[p:{stop}]")
+    strays = " or ".join(f"{stray!r} in {line}" for stray in STRAY)
+    em.line(f"if {stop} < 0 or {line}.find(b'\\r') != len({line}) - 1 or {strays}: raise Cut")
+    em.line(f"{tokens} = {line}.split()")
+    em.line(f"{count} = len({tokens})")
+    em.line(f"if {count} < {required} or {tokens}[0] != {word!r}: raise Cut")
+    em.line(f"if {line}[-2] in b' \\t': raise Cut")
+    em.scopes[-1].line = Line(tokens, count, stop, required)
+    return True
+
+
+def on_line(kind: Kind) -> str:
+    """What a kind is to a line: ``token``, ``end``, or nothing of these."""
+    return getattr(kind, "on_line", "")
+
+
+# Presence.
+
+
+class TokensLeft(Test):
+    """One of the given numbers of tokens is left on the line."""
+
+    def __init__(self, *counts: int) -> None:
+        self.counts = counts
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        return tokens_left(data, position, end, getattr(layer, "blanks", TextLayer.blanks)) in self.counts
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is not None:
+            count = line.left(em)
+            return f"{count} == {self.counts[0]}" if len(self.counts) == 1 else f"{count} in {self.counts!r}"
+        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
+
+
+class NextToken(Test):
+    """The next token is one of the given ones."""
+
+    def __init__(self, *tokens: bytes) -> None:
+        self.tokens = tokens
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
+        return found is not None and found[1] in self.tokens
+
+    def emit(self, em: Emitter) -> str:
+        line = token_line(em)
+        if line is not None:
+            index = line.variable(em)
+            return f"{index} < {line.count} and {line.tokens}[{index}] in {self.tokens!r}"
+        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
+
+
+class MoreOnLine(Test):
+    """Something other than blanks is left on the line."""
+
+    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
+        return bool(data[position : line_stop(data, position, end)].strip(b" \t\r"))
+
+    def emit(self, em: Emitter) -> str:
+        return f"{em.constant(self.holds)}(b, p, e, None)"
+
+
+class Present(Test):
+    """An earlier optional field is there."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
+        return self.field in layer.fields
+
+    def emit(self, em: Emitter) -> str:
+        return em.presence(self.field)

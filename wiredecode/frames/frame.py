@@ -1,0 +1,186 @@
+"""What a protocol hands on: one decoded protocol message, and what was noticed about it."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.frames.ids import frame_id
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Layer, Range
+    from wiredecode.net.types import Connection
+
+Severity = str
+"""``"error"``: the frame is broken or was refused; ``"warning"``: suspicious; ``"note"``: worth knowing."""
+
+
+class _Empty(dict[str, Any]):
+    """No fields: one object shared by all frames that have none (hashable, as dataclass defaults must be)."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __reduce__(self) -> str:
+        return "NOTHING"  # for pickle: it stays one
+
+
+NOTHING: Mapping[str, Any] = _Empty()
+
+OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
+
+
+@dataclass(slots=True, frozen=True)
+class Finding:
+    """Something worth telling about a frame, as data."""
+
+    severity: Severity
+    group: str
+    """``malformed``, ``checksum``, ``sequence``, ``reassembly``, ``protocol``, ``response``, ``limit``, ..."""
+    code: str
+    message: str
+    field: str | None = None
+    range: Range | None = None
+    """Byte range in the frame."""
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "severity": self.severity,
+            "group": self.group,
+            "code": self.code,
+            "message": self.message,
+            "field": self.field,
+            "range": list(self.range) if self.range else None,
+        }
+
+
+@dataclass(slots=True, frozen=True)
+class Inner:
+    """A layer inside a frame: another protocol that the frame carries."""
+
+    layer: type[Layer]
+    data: bytes
+    start: int | None
+    """Where it starts in the frame; None when it had to be decompressed or put together first."""
+    values: Mapping[str, Any] | None = None
+    """Its values, where they were read already: of bulk arrays only the count."""
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One protocol message of one direction of one connection."""
+
+    connection: Connection
+    side: int
+    """The endpoint that sent it: index into ``connection.endpoints``."""
+    buffer: bytes
+    start: int
+    stop: int
+    """The frame's bytes are ``buffer[start:stop]``: up to the first hole, if it has one."""
+    offset: int
+    """Stream offset of its first byte, in its direction."""
+    length: int
+    """Size on the wire, holes included."""
+    missing: int
+    """Bytes of it that were not captured."""
+    packets: list[int]
+    """Numbers of the packets that carried it."""
+    ready: int
+    """The packet that completed it; frames are numbered in this order."""
+    time_ns: int
+    """Time of that packet."""
+    first_ns: int
+    """Time of the packet that carried its first byte."""
+    status: str = OK
+    findings: Sequence[Finding] = ()
+    number: int = 0
+    """1, 2, 3 ... in capture order."""
+    place: int = 0
+    """Of frames that ended inside another one: the how manieth."""
+    protocol: str = ""
+    dialect: str | None = None
+    sender: str | None = None
+    type: str | None = None
+    code: int | None = None
+    request: int | None = None
+    response: int | None = None
+    latency_ns: int | None = None
+    expects_response: bool = False
+    layer: builtins.type[Layer] | None = None
+    values: Mapping[str, Any] = NOTHING
+    """The values read so far: of bulk arrays only the count."""
+    generated: Mapping[str, Any] = NOTHING
+    """What other frames tell about this one, such as the stream of its publisher; fields of its layer."""
+    inner: Sequence[Inner] = ()
+    """Layers inside this one, outermost first."""
+    layers: dict[str, Any] | None = None
+    """The record of its layers, if records were asked for."""
+    text: str | None = None
+    """Instead of it: the same as JSON text, without the generated fields and the two closing braces after them."""
+
+    @property
+    def id(self) -> int:
+        """What other frames and records call it: its number, or a stable id where its connection has one."""
+        label = self.connection.label
+        return self.number if label is None else frame_id(label, self.side, self.offset, self.place)
+
+    @property
+    def data(self) -> bytes:
+        """The captured bytes, up to the first hole."""
+        return self.buffer[self.start : self.stop]
+
+    @property
+    def source(self) -> str:
+        return self.connection.endpoints[self.side]
+
+    @property
+    def destination(self) -> str:
+        return self.connection.endpoints[1 - self.side]
+
+    def find(
+        self,
+        severity: Severity,
+        group: str,
+        code: str,
+        message: str,
+        field: str | None = None,
+        where: Range | None = None,
+    ) -> None:
+        """Add a finding."""
+        self.findings = [*self.findings, Finding(severity, group, code, message, field, where)]
+
+    def generate(self, name: str, value: Any) -> None:
+        """Add a generated field."""
+        self.generated = {**self.generated, name: value}
+
+    # For people: of frames that wiredecode.read gives.
+
+    def __repr__(self) -> str:
+        from wiredecode.view.single import frame_line
+
+        return f"<Frame {frame_line(self)}>"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
+        from wiredecode.view.single import frame_fields
+
+        return frame_fields(self)
+
+    def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
+        """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
+        from wiredecode.view.single import frame_record
+
+        return frame_record(self, bytes, ranges=ranges)
+
+    def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
+        """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
+        from wiredecode.view.single import frame_text
+
+        return frame_text(self, width, full=full, hexdump=hexdump)
+
+    def _repr_html_(self) -> str:
+        from wiredecode.view.single import frame_html
+
+        return frame_html(self)

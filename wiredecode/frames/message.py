@@ -1,0 +1,162 @@
+"""Published and delivered messages as rows, whatever protocol carried them (docs/tables.md, "Messages")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.run import Run
+
+PUBLISH, DELIVER = "publish", "deliver"
+"""``operation``: on its way to the broker, or from it."""
+
+Header = tuple[str, bytes]
+
+
+@dataclass(slots=True, eq=False)
+class FrameMessages:
+    """The messages of one frame. Scalars hold for all of them, lists have one element each or are None."""
+
+    frame: Frame
+    operation: str
+    topic: str | None
+    partition: int | None
+    compression: str | None
+    bodies: Sequence[bytes | None]
+    keys: Sequence[bytes | None] | None
+    offsets: Sequence[int | None] | None
+    sequences: Sequence[int | None] | None
+    times_ns: Sequence[int | None] | None
+    headers: Sequence[list[Header] | None] | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies."""
+        return sum(len(body) for body in self.bodies if body is not None)
+
+
+@dataclass(slots=True, eq=False)
+class Slices:
+    """A column of byte strings: ``buffer[starts[i] : stops[i]]``; null where ``starts[i]`` is negative."""
+
+    buffer: bytes
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class Coded:
+    """A column of few different texts: ``values[codes[i]]``; null where ``codes[i]`` is negative."""
+
+    codes: npt.NDArray[np.int32]
+    values: list[str]
+
+
+@dataclass(slots=True, eq=False)
+class Valid:
+    """A column of integers, null where ``valid`` is false."""
+
+    values: npt.NDArray[Any]
+    valid: npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True, eq=False)
+class HeaderLists:
+    """A column of headers: those of row i are pairs ``stops[i]`` up to ``stops[i + 1]``; null where not ``valid``."""
+
+    stops: npt.NDArray[np.int64]
+    keys: Slices
+    """Names, in ASCII."""
+    values: Slices
+    valid: npt.NDArray[np.bool_]
+
+
+Column = str | int | None | npt.NDArray[Any] | Slices | Coded | Valid | HeaderLists
+"""A column of a run: one value for all rows, or one of these per row."""
+
+
+MOST_MILLISECONDS = (1 << 63) // 1_000_000
+"""Times beyond it, in the year 2262, do not fit into 64 bits of nanoseconds: they are null."""
+
+
+def from_milliseconds(times: npt.NDArray[np.int64]) -> Valid:
+    """A column of times, from milliseconds since the epoch."""
+    valid = (times > -MOST_MILLISECONDS) & (times < MOST_MILLISECONDS)
+    return Valid(np.where(valid, times, 0) * 1_000_000, valid)
+
+
+def nanoseconds(milliseconds: int) -> int | None:
+    """The same for one time."""
+    return milliseconds * 1_000_000 if -MOST_MILLISECONDS < milliseconds < MOST_MILLISECONDS else None
+
+
+@dataclass(slots=True, eq=False)
+class RunMessages:
+    """The messages of a run. ``rows[i]`` is the frame (index in the run) of message i, never decreasing."""
+
+    run: Run
+    rows: npt.NDArray[np.int64]
+    columns: dict[str, Column]
+    """By name of the columns of the table, from ``index`` and ``operation`` on."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frames."""
+        return int(self.run.stops[-1] - self.run.starts[0])
+
+
+@dataclass(slots=True)
+class Messages:
+    """What conversations add messages to, in the order of decoding; whoever made it takes ``parts``."""
+
+    parts: list[FrameMessages | RunMessages] = field(default_factory=list)
+    count: int = 0
+    """Messages in ``parts``."""
+    secrets: bool = False
+    """Whether bodies and headers that carry credentials by their purpose are wanted."""
+
+    def add(
+        self,
+        frame: Frame,
+        operation: str,
+        bodies: Sequence[bytes | None],
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        keys: Sequence[bytes | None] | None = None,
+        offsets: Sequence[int | None] | None = None,
+        sequences: Sequence[int | None] | None = None,
+        times_ns: Sequence[int | None] | None = None,
+        headers: Sequence[list[Header] | None] | None = None,
+        compression: str | None = None,
+    ) -> None:
+        """Add the messages of a frame that was just decoded; several calls for one frame count on.
+
+        ``bodies`` says how many there are; a body is None where it was not captured. ``topic`` is the stream, topic,
+        subject or segment. ``offsets``: place in the broker's log; ``sequences``: the publisher's number. ``times_ns``:
+        the message's own time, nanoseconds since the epoch. ``compression``: of what the messages were unpacked from.
+        """
+        if not bodies:
+            return
+        self.count += len(bodies)
+        told = FrameMessages(
+            frame, operation, topic, partition, compression, bodies, keys, offsets, sequences, times_ns, headers
+        )
+        self.parts.append(told)
+
+    def take(self) -> list[FrameMessages | RunMessages]:
+        """What was added since the last time."""
+        parts, self.parts, self.count = self.parts, [], 0
+        return parts
+
+    def add_run(self, run: Run, rows: npt.NDArray[np.int64], **columns: Column) -> None:
+        """Add the messages of a run; ``columns``: ``index``, and as the parameters of :meth:`add`, in the singular."""
+        if len(rows):
+            self.count += len(rows)
+            self.parts.append(RunMessages(run, rows, columns))

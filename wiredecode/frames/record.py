@@ -1,0 +1,202 @@
+"""The record: one JSON object per frame, the same keys in every export (docs/records.md)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from wiredecode.fields import compiler
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.totals import Totals
+from wiredecode.protocols.reading import as_record, generated_text
+
+BYTES: dict[str, Callable[[bytes], str]] = {
+    "hex": bytes.hex,
+    "base64": lambda data: base64.b64encode(data).decode(),
+    "text": lambda data: data.decode("utf-8", "backslashreplace"),
+    "sha256": lambda data: hashlib.sha256(data).hexdigest(),
+    "length": lambda data: f"{len(data)} bytes",
+}
+"""How ``--bytes`` shows bytes."""
+
+
+@lru_cache(maxsize=8)
+def _second(seconds: int) -> str:
+    return (datetime.fromtimestamp(seconds, UTC)).strftime("%Y-%m-%dT%H:%M:%S.")
+
+
+def rfc3339(time_ns: int) -> str:
+    """RFC 3339 text with nanoseconds, UTC."""
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds)}{nanoseconds:09d}Z"
+
+
+def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
+    """The record of a frame that was dissected with a style. ``ranges`` adds the byte range of every field."""
+    ends = frame.connection.endpoints
+    side = frame.side
+    row = {
+        "frame": frame.id,
+        "time": rfc3339(frame.time_ns),
+        "time_ns": frame.time_ns,
+        "connection": frame.connection.id,
+        "src": ends[side],
+        "dst": ends[1 - side],
+        "sender": frame.sender,
+        "packets": frame.packets,
+        "offset": frame.offset,
+        "length": frame.length,
+        "protocol": frame.protocol,
+        "dialect": frame.dialect,
+        "type": frame.type,
+        "code": frame.code,
+        "status": frame.status,
+        "layers": frame.layers if frame.text is None else as_record(frame),
+        "request": frame.request,
+        "response": frame.response,
+        "latency_ns": frame.latency_ns,
+        "findings": [finding.record() for finding in frame.findings] if frame.findings else [],
+    }
+    if ranges:
+        row["ranges"] = field_ranges(frame)
+    return row
+
+
+def field_ranges(frame: Frame) -> dict[str, list[int]]:
+    """Byte range ``[first, end)`` in the frame of every field, by its path."""
+    if frame.layer is None:
+        return {}
+    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).ranges
+    prefix = frame.layer.filter_name
+    return {f"{prefix}.{path}": list(span) for path, span in found.items()}
+
+
+def dumped(value: Any) -> str:
+    """The JSON text of any value."""
+    return orjson.dumps(value).decode()
+
+
+def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:
+    """One line of NDJSON. ``show``: what is written for bytes that the style of the record has left as they are."""
+    return orjson.dumps(row, default=show, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class RecordLines:
+    """The lines of NDJSON of one capture: what ``dumps(record(frame))`` gives.
+
+    The records of frames that have a text (``Style(text=True)``) are put together from texts that are known; for
+    others the encoder is the fastest way.
+    """
+
+    MAX_KNOWN = 4096
+    """Connections and types whose texts are remembered; then all are forgotten and made anew."""
+    LAST = ',"request":null,"response":null,"latency_ns":null,"findings":[]}\n'
+
+    def __init__(self, *, ranges: bool = False, show: Callable[[bytes], str] = bytes.hex) -> None:
+        self.ranges, self.show = ranges, show
+        self._time_ns, self._time = -1, ""
+        self._second, self._second_text = -1, ""
+        self._ends: dict[tuple[int, int, str | None], str] = {}
+        self._kinds: dict[tuple[Any, ...], str] = {}
+
+    def line(self, frame: Frame) -> bytes:
+        """One line of NDJSON."""
+        text, request, latency = frame.text, frame.request, frame.latency_ns
+        if text is None:
+            return dumps(record(frame, ranges=self.ranges), self.show)
+        if frame.time_ns != self._time_ns:
+            self._know_time(frame.time_ns)
+        ends = self._ends.get((frame.connection.number, frame.side, frame.sender)) or self._know_ends(frame)
+        kind = self._kinds.get((frame.type, frame.code, frame.status, frame.dialect, frame.protocol))
+        if kind is None:
+            kind = self._know_kind(frame)
+        carriers = frame.packets
+        packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
+        if frame.findings or frame.response is not None or self.ranges or (request is None) != (latency is None):
+            last = self._last(frame)
+        elif request is None:
+            last = self.LAST
+        else:
+            last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
+        place = f'],"offset":{frame.offset},"length":{frame.length}'
+        first = f'{{"frame":{frame.id}{self._time}{ends}{packets}{place}{kind}'
+        return f"{first}{text}{generated_text(frame)}}}}}{last}".encode()
+
+    def _know_time(self, time_ns: int) -> None:
+        seconds, fraction = divmod(time_ns, 1_000_000_000)
+        if seconds != self._second:
+            self._second, self._second_text = seconds, _second(seconds)
+        self._time_ns = time_ns
+        self._time = f',"time":"{self._second_text}{fraction:09d}Z","time_ns":{time_ns}'
+
+    def _know_ends(self, frame: Frame) -> str:
+        if len(self._ends) >= self.MAX_KNOWN:
+            self._ends.clear()
+        connection, side = frame.connection, frame.side
+        ends = {
+            "connection": connection.id,
+            "src": connection.endpoints[side],
+            "dst": connection.endpoints[1 - side],
+            "sender": frame.sender,
+        }
+        text = self._ends[connection.number, side, frame.sender] = f',{dumped(ends)[1:-1]},"packets":['
+        return text
+
+    def _know_kind(self, frame: Frame) -> str:
+        if len(self._kinds) >= self.MAX_KNOWN:
+            self._kinds.clear()
+        names = ("protocol", "dialect", "type", "code", "status")
+        text = f',{dumped({name: getattr(frame, name) for name in names})[1:-1]},"layers":'
+        self._kinds[frame.type, frame.code, frame.status, frame.dialect, frame.protocol] = text
+        return text
+
+    def _last(self, frame: Frame) -> str:
+        findings = dumped([finding.record() for finding in frame.findings]) if frame.findings else "[]"
+        request, response, latency = (
+            "null" if number is None else number for number in (frame.request, frame.response, frame.latency_ns)
+        )
+        ranges = f',"ranges":{dumped(field_ranges(frame))}' if self.ranges else ""
+        return f',"request":{request},"response":{response},"latency_ns":{latency},"findings":{findings}{ranges}}}\n'
+
+
+def totals_record(totals: Totals) -> dict[str, Any]:
+    """The totals of a capture, for ``--summary-json``."""
+    protocols: dict[str, dict[str, dict[str, int]]] = {}
+    for (protocol, kind, status), count in sorted(totals.frames.items()):
+        protocols.setdefault(protocol, {}).setdefault(kind or "undecoded", {})[status] = count
+    return {
+        "packets": {
+            "read": totals.packets,
+            "tcp": totals.tcp_packets,
+            "not_decoded": dict(sorted(totals.not_decoded.items())),
+        },
+        "connections": totals.connections,
+        "payload": {
+            "captured": totals.captured,
+            "in_frames": totals.framed,
+            "undecoded": totals.undecoded,
+            "other_protocols": sum(totals.other.values()),
+            "duplicate": totals.duplicate,
+            "late": totals.late,
+            "ignored": totals.ignored,
+            "missing": totals.missing,
+        },
+        "other_protocols": [
+            {
+                "looks_like": name,
+                "port": port,
+                "bytes": size,
+                "connections": totals.other_connections[name, port],
+            }
+            for (name, port), size in sorted(totals.other.items())
+        ],
+        "frames": protocols,
+        "reassembly": dict(sorted(totals.notes.items())),
+        "limits_hit": dict(sorted(totals.limits.items())),
+    }

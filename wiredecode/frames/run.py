@@ -1,0 +1,241 @@
+"""Runs: whole, plain frames that follow one another in one direction, as columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.frames.frame import OK, Finding, Frame
+from wiredecode.frames.ids import frame_ids
+from wiredecode.net.types import Connection
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Layer
+    from wiredecode.frames.message import Messages
+
+Int64s = npt.NDArray[np.int64]
+UInt8s = npt.NDArray[np.uint8]
+
+PIECES = ("ready", "time_ns", "first_ns", "low", "high")
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """The frames at the front of a buffer, as :meth:`Protocol.split` finds them, and what they are.
+
+    Frame i is ``buffer[starts[i] : starts[i + 1]]``: ``starts`` has one element more than there are frames.
+    ``kinds[i]`` is 0 for a frame that must be read one by one, else what the protocol's :class:`Bulk` calls it.
+    ``parts`` are further columns that the protocol found on the way, one element per frame.
+    """
+
+    starts: Int64s
+    kinds: UInt8s
+    parts: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class RunFacts:
+    """What one-line summaries tell of some frames of a run, all of the same layers."""
+
+    layers: list[tuple[type[Layer], dict[str, list[Any]]]]
+    """Outermost first, with the values of ``layer.facts`` that the frames have; a count for an array."""
+    rows: Int64s
+    """Which frames: their index in the run."""
+    generated: list[Mapping[str, Any]]
+    """What other frames tell about each."""
+    links: list[Link] | None = None
+    """The same of copies and answers; filled in by :meth:`Bulk.settle`."""
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """What earlier frames of any connection tell about a frame of a run."""
+
+    copy_of: int | None = None
+    latency_ns: int | None = None
+    finding: Finding | None = None
+
+
+@dataclass(slots=True, eq=False)
+class RunLayer:
+    """Some frames of a run, all read by one layer."""
+
+    layer: type[Layer]
+    rows: Int64s
+    """Which frames: their index in the run."""
+    codes: Int64s
+    generated: Sequence[Mapping[str, Any]]
+    """What other frames tell: ``generated[codes[i]]`` about frame ``rows[i]``."""
+
+    def part(self, low: int, high: int) -> RunLayer:
+        """Those of frames ``low`` up to ``high``, as of a run that begins with the first of these."""
+        chosen = slice(*np.searchsorted(self.rows, (low, high)).tolist())
+        return RunLayer(self.layer, self.rows[chosen] - low, self.codes[chosen], self.generated)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """n frames of kinds other than 0. They need not be of the same kind."""
+
+    connection: Connection
+    side: int
+    buffer: bytes
+    base: int
+    """Stream offset of ``buffer[0]``."""
+    starts: Int64s
+    """n: where each frame starts in ``buffer``."""
+    stops: Int64s
+    kinds: UInt8s
+    parts: dict[str, npt.NDArray[Any]]
+    ready: Int64s
+    """Packet that completed each frame, never decreasing."""
+    time_ns: Int64s
+    """Its time."""
+    first_ns: Int64s
+    low: Int64s
+    """Index in ``packet`` of the first piece that carried the frame ..."""
+    high: Int64s
+    """... and of the last."""
+    packet: Int64s
+    """Packet numbers of the pieces of the buffer."""
+    bulk: Bulk
+    """What found the run, and reads it."""
+    protocol: str
+    numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Frame numbers, once known."""
+    sender: str | None = None
+    facts: list[RunFacts] = field(default_factory=list)
+    """For summaries, where they were asked for: every frame is in one of them."""
+    layers: list[RunLayer] = field(default_factory=list)
+    """The same for tables of frames."""
+    dialect: str | None = None
+    linked: bool = False
+    """Requests and responses may be among them: frames of all connections are decoded in order, and tell links."""
+
+    @property
+    def ids(self) -> Int64s:
+        """As :attr:`Frame.id`."""
+        label = self.connection.label
+        return self.numbers if label is None else frame_ids(label, self.side, self.base + self.starts)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Type by kind."""
+        return self.bulk.types
+
+    @property
+    def codes(self) -> tuple[int | None, ...]:
+        """Wire code by kind; empty: there is none."""
+        return self.bulk.codes
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Protocol by kind; empty: the same for all."""
+        return self.bulk.protocols
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def frames(self) -> list[Frame]:
+        """The frames one by one, as the row decoder wants them."""
+        packet = self.packet
+        columns = (self.starts, self.stops, self.low, self.high, self.ready, self.time_ns, self.first_ns, self.numbers)
+        frames = []
+        for start, stop, low, high, ready, time_ns, first_ns, number in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            carriers = sorted({*packet[low : high + 1].tolist()})
+            where = (self.buffer, start, stop, self.base + start, stop - start, 0)
+            frame = Frame(self.connection, self.side, *where, carriers, ready, time_ns, first_ns)
+            frame.number = number
+            frames.append(frame)
+        return frames
+
+    def counted(self) -> Iterator[tuple[tuple[str, str, str], int]]:
+        """``(protocol, type, status)`` and how many frames are that."""
+        for kind, count in enumerate(np.bincount(self.kinds).tolist()):
+            if count:
+                protocol = self.protocols[kind] if self.protocols else self.protocol
+                yield (protocol, self.types[kind], OK), count
+
+    def chosen(self, mask: npt.NDArray[np.bool_]) -> Run:
+        """The frames of a mask, before facts and layers are told."""
+        return replace(
+            self,
+            **{name: getattr(self, name)[mask] for name in (*PIECES, "starts", "stops", "kinds", "numbers")},
+            parts={name: column[mask] for name, column in self.parts.items()},
+        )
+
+    def part(self, low: int, high: int) -> Run:
+        """Frames ``low`` up to ``high``."""
+        if low == 0 and high == len(self):
+            return self
+        chosen = slice(low, high)
+        return replace(
+            self,
+            starts=self.starts[chosen],
+            stops=self.stops[chosen],
+            kinds=self.kinds[chosen],
+            parts={name: column[chosen] for name, column in self.parts.items()},
+            numbers=self.numbers[chosen],
+            layers=[each.part(low, high) for each in self.layers],
+            **{name: getattr(self, name)[chosen] for name in PIECES},
+        )
+
+
+class Bulk(ABC):
+    """How a protocol reads many frames at a time. Stateless; ``Protocol.bulk`` holds it, if there is one.
+
+    Whatever is not plain is left to the row decoder, by a kind of 0 or by a :meth:`take` that answers no: so both ways
+    agree, and only what is common needs to be fast.
+    """
+
+    types: ClassVar[tuple[str, ...]] = ()
+    """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
+    codes: ClassVar[tuple[int | None, ...]] = ()
+    """Their wire code, as ``Frame.code`` has it; empty: there is none."""
+    with_facts: ClassVar[tuple[int, ...]] = ()
+    """Kinds that :meth:`facts` knows, where ``Protocol.facts_pay``: no others come in runs for summaries."""
+    with_layers: ClassVar[tuple[int, ...]] = ()
+    """Kinds that :meth:`layers` knows: no others come in runs for the table of frames."""
+    with_links: ClassVar[tuple[int, ...]] = ()
+    """Kinds of requests and responses."""
+    protocols: ClassVar[tuple[str, ...]] = ()
+    """Protocol of each kind, where it is not the one that was cut."""
+
+    @abstractmethod
+    def cut(self, data: bytes) -> Cut:
+        """Cut the whole frames off the front of ``data``, which starts at a frame.
+
+        It may stop before a frame that it cannot judge, at any place where ``Protocol.split`` would also cut: what is
+        left is given to that.
+        """
+
+    @abstractmethod
+    def take(self, conversation: Any, run: Run, out: Messages | None) -> bool:
+        """Decode a run as the :class:`Conversation` of its connection would its frames, one after another.
+
+        True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in
+        ``out``. Without ``out`` none of them is a request or a response either, unless ``run.linked``. False: nothing
+        was done, they must be decoded one by one.
+        """
+
+    def facts(self, conversation: Any, run: Run) -> list[RunFacts]:
+        """What summaries tell of a run that was just taken; see :attr:`with_facts`."""
+        return []
+
+    def settle(self, conversation: Any) -> Sequence[Finding]:
+        """Fill in the links of all linked runs that were taken, once what comes before their last frame is decoded.
+
+        Returns the findings among them.
+        """
+        return ()
+
+    def layers(self, conversation: Any, run: Run) -> list[RunLayer]:
+        """How frames of a run that was just taken are read as columns; see :attr:`with_layers`."""
+        return []

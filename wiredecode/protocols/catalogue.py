@@ -1,0 +1,174 @@
+"""Every field of every protocol, read off the declarations: for reference pages, filter names and completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.shared.amqp import SECTIONS
+
+AMQP_MEANING = "AMQP 1.0 section, below the message that has it: messages.amqp, chunk.entries.amqp"
+SECTION_TYPES = {
+    "header": "structure",
+    "properties": "structure",
+    "delivery_annotations": "map",
+    "message_annotations": "map",
+    "application_properties": "map",
+    "footer": "map",
+    "data": "array of bytes",
+    "sequence": "array of arrays",
+}
+AMQP_TYPES = {
+    "durable": "boolean",
+    "priority": "uint8",
+    "ttl": "uint32",
+    "first_acquirer": "boolean",
+    "delivery_count": "uint32",
+    "message_id": "any",
+    "user_id": "bytes",
+    "correlation_id": "any",
+    "absolute_expiry_time": "timestamp",
+    "creation_time": "timestamp",
+    "group_sequence": "uint32",
+}
+"""Types of AMQP fields that are not strings (OASIS AMQP 1.0 part 3, sections 3.2.1 and 3.2.4)."""
+
+MAX_DEPTH = 16
+"""Nesting of structures that is followed."""
+
+
+@dataclass
+class FieldEntry:
+    """One field name, merged over the message types that have it."""
+
+    name: str
+    """Filter name: ``rabbitmq_stream.chunk.entries.data``."""
+    type: str
+    meaning: str
+    unit: str = ""
+    secret: bool = False
+    messages: list[str] = field(default_factory=list)
+    """Message types, as their classes are called; a version that differs is a class of its own."""
+    values: dict[int, str] = field(default_factory=dict)
+    """Names of an enumeration's values or of flags."""
+
+    def record(self) -> dict[str, object]:
+        """JSON-ready; keys of ``values`` become text."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "meaning": self.meaning,
+            "unit": self.unit or None,
+            "secret": self.secret,
+            "messages": self.messages,
+            "values": {str(number): name for number, name in self.values.items()},
+        }
+
+
+def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
+    """The fields of message types, in the order of their declarations; the same name and type stand once."""
+    found: dict[tuple[str, str], FieldEntry] = {}
+    for layer in dict.fromkeys(layers):
+        for entry in _entries(layer, layer.filter_name, MAX_DEPTH):
+            known = found.setdefault((entry.name, entry.type), entry)
+            if layer.__name__ not in known.messages:
+                known.messages.append(layer.__name__)
+            if entry.meaning and entry.meaning not in known.meaning:
+                known.meaning = f"{known.meaning}; {entry.meaning}" if known.meaning else entry.meaning
+    return list(found.values())
+
+
+FRAME_ENTRIES = [
+    FieldEntry(name, type_, meaning)
+    for name, type_, meaning in (
+        ("frame", "protocol", "every frame; as a value its captured bytes"),
+        ("frame.number", "uint64", "number of the frame, as in every output"),
+        ("frame.time", "time", "time of the packet that completed it"),
+        ("frame.time_relative", "duration", "the same, since the first packet"),
+        ("frame.length", "uint64", "size on the wire, in bytes"),
+        ("frame.missing", "uint64", "bytes of it that were not captured"),
+        ("frame.offset", "uint64", "where it begins in the byte stream of its direction"),
+        ("frame.packets", "array of uint64s", "packets that carried it"),
+        ("frame.status", "string", "ok, partial, malformed, undecoded"),
+        ("frame.protocol", "string", "protocol of the message, as in records"),
+        ("frame.dialect", "string", "dialect of the protocol"),
+        ("frame.type", "string", "name of the message"),
+        ("frame.code", "int64", "number of the message type on the wire"),
+        ("frame.sender", "string", "client or server"),
+        ("frame.request", "uint64", "on responses: number of the request"),
+        ("frame.response", "uint64", "on requests: number of the response"),
+        ("latency", "duration", "on responses: time since the request"),
+        ("tcp", "protocol", "every frame"),
+        ("tcp.stream", "uint64", "number of the TCP connection, from 1"),
+        ("tcp.port", "array of uint16s", "both ports"),
+        ("tcp.srcport", "uint16", "port of the sender"),
+        ("tcp.dstport", "uint16", "port of the receiver"),
+        ("ip", "protocol", "every frame"),
+        ("ip.addr", "array of addresses", "both addresses, IPv4 or IPv6"),
+        ("ip.src", "address", "address of the sender"),
+        ("ip.dst", "address", "address of the receiver"),
+        ("finding", "structure", "something worth telling about the frame"),
+        ("finding.severity", "string", "error, warning, note"),
+        ("finding.group", "string", "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."),
+        ("finding.code", "string", "what was found, as one word"),
+        ("finding.message", "string", "what was found, in words"),
+        ("finding.field", "string", "field that it is about"),
+    )
+]
+"""What every frame has, whatever its protocol: names for filters; records spell them without the first word."""
+
+
+def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
+    """Fields that protocols add to what is on the wire."""
+    return [
+        FieldEntry(name, "generated", meaning)
+        for protocol in protocols
+        for name, meaning in protocol.generated_fields().items()
+    ]
+
+
+def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry]:
+    for declared in layer.fields_desc:
+        kind = plain(declared)
+        if kind.hidden:
+            continue
+        name = f"{prefix}.{kind.name}"
+        values = dict(kind.names or {}) if isinstance(kind, Number) else {}
+        yield FieldEntry(name, type_name(kind), kind.doc, kind.unit, kind.secret, [], values)
+        if isinstance(kind, Number) and kind.code_name:
+            yield FieldEntry(f"{prefix}.{kind.code_name}", kind.column, f"number of {kind.name}", "", kind.secret)
+        inner = kind.element if isinstance(kind, Array) else kind
+        if isinstance(inner, Struct) and depth:
+            yield from _entries(inner.layer, name, depth - 1)
+
+
+def amqp_entries() -> list[FieldEntry]:
+    """The sections of AMQP 1.0 messages, which stand below the structure that holds the message's bytes."""
+    found = [
+        FieldEntry(f"amqp.{section.name}", SECTION_TYPES.get(section.name, "any"), AMQP_MEANING) for section in SECTIONS
+    ]
+    for section in SECTIONS:
+        meaning = f"field of the {section.name} section"
+        found += [
+            FieldEntry(f"amqp.{section.name}.{name}", AMQP_TYPES.get(name, "string"), meaning)
+            for name in section.fields
+        ]
+    return sorted(found, key=lambda entry: entry.name.split(".")[1])
+
+
+def type_name(kind: Kind) -> str:
+    """The type of a field in a record, in a word or two."""
+    if isinstance(kind, Struct):
+        return "structure"
+    if isinstance(kind, Array):
+        return f"array of {type_name(kind.element)}{'s' if not isinstance(kind.element, Binary) else ''}"
+    if isinstance(kind, Flags):
+        return "flags"
+    if isinstance(kind, Number) and kind.names:
+        return f"enum ({kind.column})"
+    return {"binary": "bytes", "bool": "boolean", "fixed_size_binary[16]": "uuid"}.get(
+        kind.column, kind.column.split("[")[0]
+    )

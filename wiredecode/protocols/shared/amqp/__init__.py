@@ -1,0 +1,40 @@
+"""AMQP 1.0 messages (OASIS AMQP 1.0 parts 1 and 3): bare sections, as brokers store them, without AMQP
+frames.
+
+``record`` reads a message into plain values, fast; ``message`` reads it into nodes with byte ranges,
+``build`` turns nodes back into the same bytes, ``values`` into the same plain values. Bytes that are no AMQP
+message give None, never an exception; ``refusal`` says why. Deviations of real encoders (string keys in
+annotations, symbolic or long descriptors, surplus fields, a missing body) are read; sizes and counts must
+agree to the byte.
+"""
+
+from __future__ import annotations
+
+from wiredecode.protocols.shared.amqp.constructors import (
+    CONSTRUCTORS,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_ZERO_WIDTH_ELEMENTS,
+    Constructor,
+)
+from wiredecode.protocols.shared.amqp.fast import record
+from wiredecode.protocols.shared.amqp.sections import SECTIONS, Section
+from wiredecode.protocols.shared.amqp.tree import Node, Refusal, build, message, plain, refusal, values
+
+__all__ = [
+    "CONSTRUCTORS",
+    "MAX_DEPTH",
+    "MAX_ELEMENTS",
+    "MAX_ZERO_WIDTH_ELEMENTS",
+    "SECTIONS",
+    "Constructor",
+    "Node",
+    "Refusal",
+    "Section",
+    "build",
+    "message",
+    "plain",
+    "record",
+    "refusal",
+    "values",
+]

@@ -1,0 +1,72 @@
+"""The sections of an AMQP 1.0 message and the order in which they may stand (OASIS AMQP 1.0 part 3, section
+3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wiredecode.protocols.shared.amqp.constructors import CONSTRUCTORS, NotAmqpError
+
+BODY = 5
+"""Rank of the three kinds of body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One kind of section. ``codes``: constructors its value may have; ``fields``: names of a list's
+    items."""
+
+    descriptor: int
+    name: str
+    symbol: str
+    rank: int
+    codes: frozenset[int]
+    fields: tuple[str, ...] = ()
+    repeats: bool = False
+
+    def follows(self, previous: Section | None) -> bool:
+        """Whether it may stand after that section (None: at the start)."""
+        return previous is None or self.rank > previous.rank or (self.repeats and previous is self)
+
+
+def _section(descriptor: int, rank: int, name: str, type_: str, fields: str = "", repeats: bool = False) -> Section:
+    spelled = {"sequence": "amqp-sequence", "value": "amqp-value"}.get(name, name.replace("_", "-"))
+    codes = frozenset(row.code for row in CONSTRUCTORS if row and type_ in ("*", row.type))
+    return Section(descriptor, name, f"amqp:{spelled}:{type_}", rank, codes, tuple(fields.split()), repeats)
+
+
+SECTIONS: tuple[Section, ...] = (
+    _section(0x70, 0, "header", "list", "durable priority ttl first_acquirer delivery_count"),
+    _section(0x71, 1, "delivery_annotations", "map"),
+    _section(0x72, 2, "message_annotations", "map"),
+    _section(
+        0x73, 3, "properties", "list",
+        "message_id user_id to subject reply_to correlation_id content_type content_encoding"
+        " absolute_expiry_time creation_time group_id group_sequence reply_to_group_id",
+    ),
+    _section(0x74, 4, "application_properties", "map"),
+    _section(0x75, BODY, "data", "binary", repeats=True),
+    _section(0x76, BODY, "sequence", "list", repeats=True),
+    _section(0x77, BODY, "value", "*"),
+    _section(0x78, 6, "footer", "map"),
+)  # fmt: skip
+
+BY_DESCRIPTOR: dict[int | str, Section] = {
+    key: section for section in SECTIONS for key in (section.descriptor, section.symbol)
+}
+
+
+def next_section(descriptor: object, previous: Section | None, position: int) -> Section:
+    """The section with that descriptor, if it may stand there; raises NotAmqpError."""
+    section = BY_DESCRIPTOR.get(descriptor) if isinstance(descriptor, int | str) else None
+    if section is None:
+        raise NotAmqpError(f"{str(descriptor)[:40]!r} is no section descriptor", position)
+    if not section.follows(previous):
+        assert previous is not None
+        raise NotAmqpError(f"{section.name} after {previous.name}", position)
+    return section
+
+
+def field_name(section: Section, index: int) -> str:
+    """Name of a list item; items beyond the standard's are kept as ``field_N``."""
+    return section.fields[index] if index < len(section.fields) else f"field_{index}"

@@ -1,0 +1,61 @@
+"""The PROXY protocol preface that load balancers put before the first frame (HAProxy, doc/proxy-protocol.txt)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from wiredecode.fields import Binary, Rest, UInt8, UInt16
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
+
+NAME = "proxy"
+SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
+V1_START, V1_MAX = b"PROXY ", 107
+"""Version 1 is a line of text, at most this long, CRLF included."""
+V2_HEADER = 16
+
+COMMANDS = {0x20: "LOCAL", 0x21: "PROXY"}
+FAMILIES = {0x00: "UNSPEC", 0x11: "TCP4", 0x12: "UDP4", 0x21: "TCP6", 0x22: "UDP6", 0x31: "UNIX stream"}
+
+
+class ProxyV1(Layer):
+    """``PROXY TCP4 source destination source-port destination-port CRLF``"""
+
+    filter_name: ClassVar[str] = NAME
+    fields_desc = [Rest("line", "the line of text")]
+
+
+class ProxyV2(Layer):
+    """The binary form: signature, version and command, family, addresses with ports and TLVs."""
+
+    filter_name: ClassVar[str] = NAME
+    fields_desc = [
+        Binary("signature", "constant", length=12, default=SIGNATURE),
+        UInt8("version_command", "version and command", names=COMMANDS, default=0x21),
+        UInt8("family", "address family and transport", names=FAMILIES, default=0x11),
+        Binary("addresses", "addresses, ports and TLVs", length=UInt16),
+    ]
+
+
+def preface_length(data: bytes, position: int = 0) -> int | None:
+    """Bytes of the preface at ``position``; 0: there is none; None: more bytes are needed to know."""
+    start = data[position : position + V2_HEADER]
+    if start[:6] == V1_START[: len(start)]:
+        end = data.find(b"\r\n", position, position + V1_MAX)
+        if end >= 0 and len(start) >= 6:
+            return end + 2 - position
+        return None if len(data) - position < V1_MAX else 0
+    if start[:12] == SIGNATURE[: len(start)]:
+        if len(start) < V2_HEADER:
+            return None
+        return V2_HEADER + int.from_bytes(start[14:16], "big")
+    return 0
+
+
+def layer_of(frame: Frame) -> type[Layer] | None:
+    """The layer of a frame that is a PROXY preface, None for other frames."""
+    if frame.offset:
+        return None
+    if frame.buffer.startswith(V1_START, frame.start):
+        return ProxyV1
+    return ProxyV2 if frame.buffer.startswith(SIGNATURE, frame.start) else None

@@ -1,0 +1,191 @@
+"""Following one connection: what connections a capture has, which one is meant, and its payload as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from wiredecode.net.types import Chunk, Connection, Event, Gap
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.filter import Filter
+    from wiredecode.frames.frame import Frame
+
+
+@dataclass(slots=True)
+class Seen:
+    """One connection of a capture."""
+
+    connection: Connection
+    frames: int = 0
+    protocols: dict[str, None] = field(default_factory=dict)
+    """Of its frames, in the order in which they were met."""
+    first_ns: int = 0
+    last_ns: int = 0
+    """Times of its first and last frame."""
+    client: int | None = None
+    """The endpoint that is the client, as the protocol told."""
+    fits: bool = False
+    """Whether one of its frames fits the display filter."""
+    other: str | None = None
+    """What it looks like, if it is nothing that is decoded."""
+
+    @property
+    def size(self) -> int:
+        """Payload bytes captured, of both sides."""
+        return sum(direction.captured for direction in self.connection.directions)
+
+    @property
+    def client_side(self) -> int:
+        return client_side(self.connection) if self.client is None else self.client
+
+
+def client_side(connection: Connection) -> int:
+    """Which endpoint is the client, as far as TCP tells: it opened the connection, or has the higher port."""
+    if connection.initiator is not None:
+        return connection.initiator
+    return 0 if connection.ports[0] >= connection.ports[1] else 1
+
+
+class Survey:
+    """The connections of a capture, by number; ``dissector`` has to be run, with its frames given to :meth:`see`."""
+
+    def __init__(self, dissector: Dissector, display: Filter | None = None) -> None:
+        self.seen: dict[int, Seen] = {}
+        self._display = display
+        dissector.on_end = self._end
+
+    def see(self, frame: Frame) -> None:
+        row = self._row(frame.connection)
+        if not row.frames:
+            row.first_ns = frame.first_ns
+        row.frames += 1
+        row.last_ns = frame.time_ns
+        if frame.protocol:
+            row.protocols[frame.protocol] = None
+        if row.client is None and frame.sender is not None:
+            row.client = frame.side if frame.sender == "client" else 1 - frame.side
+        if not row.fits:
+            row.fits = self._display is None or self._display.matches(frame)
+
+    def _end(self, connection: Connection, other: str | None) -> None:
+        row = self._row(connection)
+        row.other = other
+        row.fits = row.fits or self._display is None
+
+    def _row(self, connection: Connection) -> Seen:
+        row = self.seen.get(connection.number)
+        if row is None:
+            row = self.seen[connection.number] = Seen(connection)
+        return row
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which connections are meant: those that all of this is true of."""
+
+    number: int | None = None
+    address: str | None = None
+    """An address, a network such as ``10.0.0.0/8``, or an address with a port; raises ValueError otherwise."""
+    port: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.address is not None and "/" in self.address:
+            ip_network(self.address, strict=False)
+        elif self.address is not None:
+            ip_address(host_of(self.address))
+
+    @property
+    def is_all(self) -> bool:
+        return self == Wanted()
+
+    def fits(self, connection: Connection) -> bool:
+        if self.number is not None and connection.number != self.number:
+            return False
+        if self.port is not None and self.port not in connection.ports:
+            return False
+        return self.address is None or any(self._has_address(end) for end in connection.endpoints)
+
+    def _has_address(self, end: str) -> bool:
+        assert self.address is not None
+        address = ip_address(host_of(end))
+        if "/" in self.address:
+            return address in ip_network(self.address, strict=False)
+        return address == ip_address(host_of(self.address)) and (
+            host_of(self.address) == self.address.strip("[]") or self.address == end
+        )
+
+
+def host_of(end: str) -> str:
+    """The address of ``address:port``, of ``[address]:port`` or of an address alone."""
+    if end.startswith("["):
+        return end[1:].partition("]")[0]
+    return end.partition(":")[0] if end.count(":") == 1 else end
+
+
+@dataclass(slots=True, frozen=True)
+class Hole:
+    """Bytes that were not captured: nothing stands in their place."""
+
+    connection: Connection
+    side: int
+    offset: int
+    length: int
+    reason: str
+
+
+Piece = tuple[int, int, bytes | Hole]
+"""Number of the packet that made it ready, that packet's time in ns, and what it is."""
+
+
+class Payload:
+    """The payload of one connection in the order in which it was complete, as ``dissector`` is run.
+
+    ``side``: only of this endpoint. ``out`` is called with each piece.
+    """
+
+    def __init__(self, dissector: Dissector, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
+        self.found = False
+        """Whether the connection sent something."""
+        self._number, self._side, self._network = number, side, dissector.network
+        self._waiting: list[Piece] = []
+        self._out = out
+        dissector.on_events = self._events
+
+    def _events(self, events: list[Event]) -> None:
+        for event in events:
+            direction = event.direction
+            if direction.connection.number != self._number:
+                continue
+            self.found = True
+            if self._side is not None and direction.side != self._side:
+                continue
+            if isinstance(event, Chunk):
+                self._waiting += _pieces(event)
+            elif isinstance(event, Gap):
+                hole = Hole(direction.connection, direction.side, event.offset, event.length, event.reason)
+                self._waiting.append((event.ready, event.ready_ns, hole))
+        if self._waiting:
+            self._release()
+
+    def _release(self) -> None:
+        """Hand on what nothing can come before any more."""
+        self._waiting.sort(key=itemgetter(0))  # stable: each direction keeps its order
+        watermark, count = self._network.watermark, 0
+        for piece in self._waiting:
+            if piece[0] >= watermark:
+                break
+            count += 1
+            self._out(piece)
+        del self._waiting[:count]
+
+
+def _pieces(chunk: Chunk) -> Iterator[Piece]:
+    low = 0
+    for end, ready, ready_ns in zip(chunk.ends.tolist(), chunk.ready.tolist(), chunk.ready_ns.tolist(), strict=True):
+        yield ready, ready_ns, chunk.data[low : end - chunk.offset]
+        low = end - chunk.offset
