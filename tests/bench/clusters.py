@@ -41,7 +41,7 @@ def spark(plan: Plan, folder: Path) -> list[str]:
     smallest_case = next(iter(CASES))
     lines += [f"| case | where |{heads} exponent | rows/s and core |", "|---|---|" + "---:|" * (len(sizes) + 2)]
     with cluster() as master:
-        tools = {1: [alone(1), on("local[1]")], 2: [alone(2), on("local[2]"), on(master, "standalone, 2 workers")]}
+        tools = {1: [ALONE, on("local[1]")], 2: [on("local[2]"), on(master, "standalone, 2 workers")]}
         smallest = rotated(generate(smallest_case, LEAST, folder), folder)
         every = [tool for some in tools.values() for tool in some]
         start = {tool: seconds(tool, smallest, folder, plan.rounds) for tool in every}
@@ -92,11 +92,6 @@ def with_files(tool: Tool, files: Path, place: Path) -> Tool:
     for word in tool.command:
         words += names if word == "{files}" else [word.replace("{folder}", str(files)).replace("{place}", str(place))]
     return Tool(tool.name, tuple(words))
-
-
-def alone(jobs: int) -> Tool:
-    command = (*WIREDECODE, "export", "{files}", "--level", LEVEL, "-q", "-o", "{out}.parquet", "--jobs", str(jobs))
-    return Tool(f"wiredecode export --jobs {jobs}", command)
 
 
 def on(master: str, name: str = "") -> Tool:
