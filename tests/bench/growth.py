@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.inputs import Input, generate
-from tests.bench.tools import MESSAGES, PYTHON, ROOT, WIREDECODE, Tool, can_export, measure, tools
+from tests.bench.tools import PYTHON, ROOT, Tool, can_export, measure, tools
 
 LINEAR = ("rabbitmq-publish", "nats", "mixed")
 """Measured at three sizes."""
