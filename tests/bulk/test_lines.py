@@ -9,7 +9,9 @@ import pytest
 
 from tests.bulk.test_runs import CAPTURES
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect.dissector import Dissector, streams
+from wiredecode.dissect.demand import Demand, RunsFor
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.frames import framer
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.times import Times
 
@@ -20,14 +22,14 @@ def test_lines_of_runs_are_those_of_frames(path: Path, form: str, monkeypatch: p
     rows = SummaryLines(times=Times(form))
     expected: list[str] = []
     with suppress(CaptureError):
-        frames = Dissector(link_responses=False).frames(open_capture([path]))
+        frames = Dissector(Demand(link_responses=False)).frames(open_capture([path]))
         expected += (rows.line(frame, 0) for frame in frames)
     for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(streams, name, 1)
+        monkeypatch.setattr(framer, name, 1)
     for batch_bytes in (1 << 20, 3000):
         found: list[str] = []
         lines = SummaryLines(times=Times(form))
-        dissector = Dissector(link_responses=False, runs=True, facts=True)
+        dissector = Dissector(Demand(link_responses=False, runs=RunsFor.LINES))
         with suppress(CaptureError):
             for items in dissector.mixed(open_capture([path], batch_bytes=batch_bytes)):
                 found += lines.mixed(items, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 from tests.cli.conftest import Run
 from tests.support import RABBITMQ
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import streams
+from wiredecode.frames import framer
 from wiredecode.frames.totals import Totals
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.dissector import SharedDissector
@@ -37,7 +38,7 @@ TOGETHER = frozenset({4222, 6222, 7222, 7422})
 def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a run is one, however short."""
     for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(streams, name, 1)
+        monkeypatch.setattr(framer, name, 1)
 
 
 def by_one(path: Path, level: str) -> tuple[pa.Table, Totals]:
@@ -50,9 +51,7 @@ def by_one(path: Path, level: str) -> tuple[pa.Table, Totals]:
 
 def by_several(path: Path, level: str, jobs: int, batch_bytes: int = 3000) -> tuple[pa.Table, Totals]:
     def work(index: int, peers: object, pipe: object) -> Done:
-        def dissector(**options: object) -> SharedDissector:
-            return SharedDissector(Share(index, jobs, TOGETHER), peers, TOGETHER, **options)  # type: ignore[arg-type]
-
+        dissector = partial(SharedDissector, Share(index, jobs, TOGETHER), peers, TOGETHER)  # type: ignore[arg-type]
         reader = TableReader(iter(()), level, bulk=level == "messages", dissector=dissector)
         worker = Worker(pipe, lambda batch: batch)  # type: ignore[arg-type]
         packets = iter(open_capture([path], batch_bytes=batch_bytes))

@@ -12,9 +12,11 @@ from tests.net.craft import batches
 from tests.protocols.test_nats_bulk import INFO, PUBLISHED, acked, asking, envelope, member, msg, pub
 from tests.support import Part, craft, every
 from wiredecode.bulk import PURE, has_compiler
-from wiredecode.dissect import streams, together
+from wiredecode.dissect import schedule
+from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
+from wiredecode.frames import framer
 from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
 from wiredecode.protocols.liftbridge import conversation
@@ -40,12 +42,12 @@ OPENING = 14
 
 
 def by_rows(packets: Packets) -> tuple[list[str], Totals]:
-    dissector, lines = Dissector(link_responses=False, known=(Nats(),)), SummaryLines()
+    dissector, lines = Dissector(Demand(link_responses=False, protocols=(Nats(),))), SummaryLines()
     return [lines.line(frame, 0) for frame in dissector.frames(batches(packets))], dissector.totals
 
 
 def by_runs(packets: Packets, batch: int | None) -> tuple[list[str], Totals, int]:
-    dissector = Dissector(link_responses=False, known=(Nats(),), runs=True, facts=True)
+    dissector = Dissector(Demand(link_responses=False, protocols=(Nats(),), runs=RunsFor.LINES))
     lines, told, in_runs = SummaryLines(), [], 0
     rest = batches(packets[OPENING:], batch, first_number=OPENING + 1)
     for items in dissector.mixed(chain(batches(packets[:OPENING]), rest)):
@@ -60,10 +62,10 @@ def compare(parts: Sequence[Part], monkeypatch: pytest.MonkeyPatch) -> str:
     for size in (1460, 300):
         packets = [(n / 1e3, packet) for n, packet in enumerate(craft(parts, every(size), server_port=4222))]
         rows, totals = by_rows(packets)
-        for least in (1, 3, streams.RUN_FRAMES):
+        for least in (1, 3, framer.RUN_FRAMES):
             for name in ("RUN_FRAMES", "LEAST_RUN_BYTES"):
-                monkeypatch.setattr(streams, name, least)
-            monkeypatch.setattr(together, "SHORT", min(least, 2))
+                monkeypatch.setattr(framer, name, least)
+            monkeypatch.setattr(schedule, "SHORT", min(least, 2))
             for batch in (None, 7):
                 lines, counted, in_runs = by_runs(packets, batch)
                 assert lines == rows
@@ -101,13 +103,13 @@ def test_the_remark_that_requests_are_forgotten(monkeypatch: pytest.MonkeyPatch)
 def test_filters_that_ask_for_links(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "MAX_EXCHANGES", 25)
     for name in ("RUN_FRAMES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(streams, name, 1)
+        monkeypatch.setattr(framer, name, 1)
     parts = [*opened(1, 2, 3), *exchange(range(40)), *exchange(range(30, 50))]
     packets = [(n / 1e3, packet) for n, packet in enumerate(craft(parts, every(1460), server_port=4222))]
     select, lines, told = compile_filter(text), SummaryLines(), []
-    frames = Dissector(link_responses=False, known=(Nats(),)).frames(batches(packets))
+    frames = Dissector(Demand(link_responses=False, protocols=(Nats(),))).frames(batches(packets))
     expected = [lines.line(frame, 0) for frame in frames if select.matches(frame)]
-    dissector = Dissector(link_responses=False, known=(Nats(),), runs=True, facts=True, select=select)
+    dissector = Dissector(Demand(link_responses=False, protocols=(Nats(),), runs=RunsFor.LINES, select=select))
     lines = SummaryLines()
     for items in dissector.mixed(chain(batches(packets[:OPENING]), batches(packets[OPENING:], first_number=15))):
         told += lines.mixed([item for item in items if isinstance(item, Run) or select.matches(item)], 0)

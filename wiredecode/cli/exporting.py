@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.jobs.dissector import SharedDissector
     from wiredecode.jobs.rows import Rows
+    from wiredecode.net import Network
     from wiredecode.net.limits import Limits
     from wiredecode.tables.reader import TableReader
 
@@ -270,6 +271,7 @@ class Records(Export):
     """Frames as records, byte for byte as ``pcap --json`` writes them."""
 
     def prepare(self) -> Session:
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.export.columns import UnknownColumn, check, record_columns
         from wiredecode.fields.layer import Style
@@ -285,14 +287,19 @@ class Records(Export):
             if job.stable_ids:
                 check_stable(job.display)
             style = job.display.style(style) or style
-        how = {"decode_as": job.decode_as, "limits": job.limits, "style": style, "stable_ids": job.stable_ids}
-        self.dissecting = partial(Dissector, **how, select=job.display)  # type: ignore[arg-type]
-        session = job.session(self.dissecting(), Output())
+        how = {"decode_as": job.decode_as, "stable_ids": job.stable_ids}
+        self.demand = Demand(style=style, select=job.display, **how)  # type: ignore[arg-type]
+        session = job.session(Dissector(self.demand, self.network()), Output())
         if self.several:
             several_modules().check(job.jobs, session)
         self.open()
         session.output = Output(binary=self.packed)
         return session
+
+    def network(self) -> Network:
+        from wiredecode.net import Network
+
+        return Network(self.job.limits)
 
     def work(self, session: Session) -> None:
         if self.several:
@@ -316,7 +323,7 @@ class Records(Export):
 
         def make(dissector: Callable[..., SharedDissector]) -> tuple[SharedDissector, Rows]:
             rows = LineRows(lambda frame: line(frame) if session.within(frame.time_ns) else b"")
-            return dissector(**self.dissecting.keywords), rows
+            return dissector(self.demand, self.network()), rows
 
         for batch in several_modules().batches(self.job.jobs, session, self.job.decode_as, make):
             writer.write(batch)

@@ -71,24 +71,30 @@ def pcap(
     other frames tell about this one stands in [brackets].
     """
     combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
+    from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
     from wiredecode.fields.layer import Style
     from wiredecode.view.look import Look
 
     display = options.display_filter(display_filter, secrets=show_secrets)
+    packets = files if is_pipe(files) else open_capture(files)
+    start, end = options.moment(from_, "--from"), options.moment(to, "--to")
+    whole = count is None and start is None and end is None
+    size = None if isinstance(packets, list) else packets.bytes_total
     session = (PipeSession if is_pipe(files) else Session)(
-        files,
+        packets,
         dissector(
             None if summary else Style(show_bytes(json, bytes_.value), show_secrets, text=json),
             display,
             options.decode_as(decode_as),
             options.limits(hole_timeout, max_buffer, limit),
+            by_runs=summary and whole and compiled_loops_pay(size),
         ),
         Output(sys.stdout),
         count=count,
-        start=options.moment(from_, "--from"),
-        end=options.moment(to, "--to"),
+        start=start,
+        end=end,
         display=display,
         quiet=quiet,
         verbose=verbose,
@@ -100,18 +106,30 @@ def pcap(
 
 
 def dissector(
-    style: Style | None, display: Filter | None, decode_as: Mapping[int, DecodeAs], limits: Limits
+    style: Style | None,
+    display: Filter | None,
+    decode_as: Mapping[int, DecodeAs],
+    limits: Limits,
+    *,
+    by_runs: bool = False,
+    lookahead_ns: int | None = None,
 ) -> Dissector:
-    """The dissector of a command that shows frames; no style: only summaries."""
+    """The dissector of a command that shows frames; no style: only summaries, ``by_runs`` where these may be."""
+    from wiredecode.dissect.demand import Demand, RunsFor
     from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.lookahead import LOOKAHEAD_NS
+    from wiredecode.net import Network
 
-    return Dissector(
-        decode_as=decode_as,
-        limits=limits,
+    linked = style is not None or (display is not None and display.needs_responses)
+    demand = Demand(
         style=style if display is None else display.style(style),
-        link_responses=style is not None or (display is not None and display.needs_responses),
+        link_responses=linked,
+        lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
+        runs=RunsFor.LINES if by_runs and not linked else None,
         select=display,
+        decode_as=decode_as,
     )
+    return Dissector(demand, Network(limits))
 
 
 def shower(
@@ -157,7 +175,6 @@ def _lines_of_runs(session: Session, dissector: Dissector, lines: SummaryLines) 
     """The same lines, made many at a time."""
     from wiredecode.frames.frame import Frame
 
-    dissector.runs = dissector.facts = True
     matches = None if session.display is None else session.display.matches
 
     def show(frames: Iterable[Frame]) -> None:
@@ -174,9 +191,7 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
     from wiredecode.view.summary import SummaryLines
 
     lines, write = SummaryLines(color=color, times=times), session.output.text
-    linked = session.dissector is None or session.dissector.link_responses
-    if session.is_whole and not linked and compiled_loops_pay(session.capture.bytes_total):
-        assert session.dissector is not None
+    if session.dissector is not None and session.dissector.demand.runs is not None:
         return _lines_of_runs(session, session.dissector, lines)
     line = lines.line
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
+from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.dissect.order import Release, capture_order, ready_columns
-from wiredecode.dissect.streams import Passed
+from wiredecode.dissect.order import Order, capture_order, ready_columns
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.framer import Skipped
 from wiredecode.frames.run import Run
 from wiredecode.jobs import Unsplittable
 from wiredecode.jobs.exchange import END, Peers, Told
-from wiredecode.net import Limits, Network
+from wiredecode.net import Network
 from wiredecode.net.share import Share
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
@@ -32,9 +33,10 @@ MAX_AHEAD = 4
 class SharedDissector(Dissector):
     """Takes its ``share``, and hears from its ``peers`` what else there is. ``together``: ports that have one owner."""
 
-    def __init__(self, share: Share, peers: Peers, together: frozenset[int], **options: Any) -> None:
-        super().__init__(**options)
-        self.network = Network(options.get("limits") or Limits(), share)
+    def __init__(self, share: Share, peers: Peers, together: frozenset[int], demand: Demand, network: Network) -> None:
+        if demand.runs is RunsFor.COLUMNS:
+            demand = replace(demand, runs=None)
+        super().__init__(demand, Network(network.limits, share))
         self._peers, self._bound = peers, together
         self._told = 0
         """Of what is pending, so many are known to the others."""
@@ -52,7 +54,6 @@ class SharedDissector(Dissector):
 
     def parts(self, batches: Iterable[PacketBatch]) -> Iterator[tuple[Iterable[Frame | Run], int]]:
         """What becomes ready, and up to which frame number all is out then; take all of one before the next."""
-        self._mixing = True
         error: CaptureError | None = None
         try:
             for batch in batches:
@@ -72,7 +73,7 @@ class SharedDissector(Dissector):
             yield from self._part()
         yield from self._part()
         yield [*self._waiting], self._number
-        self._close()
+        self.accounts.finish(self.network)
         if error is not None:
             raise error
 
@@ -81,8 +82,8 @@ class SharedDissector(Dissector):
         if safe > self._safe:
             self._safe = safe
             self._number_connections(safe)
-            ready = self._release_mixed(safe)
-            yield (self._linked(ready) if self.link_responses else ready), 0
+            ready = self._release(safe)
+            yield (self._linked(ready) if self.demand.link_responses else ready), 0
             yield (), self._waiting[0].number - 1 if self._waiting else self._number
 
     def _tell(self, watermark: int) -> None:
@@ -98,8 +99,8 @@ class SharedDissector(Dissector):
         ready, first = ready_columns(items)
         self._peers.tell(Told(watermark, firsts, ready, first, *self._weights(items)))
 
-    def _weights(self, items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
-        if not self.link_responses:
+    def _weights(self, items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
+        if not self.demand.link_responses:
             return NONE, NONE
         frames = [item for item in items if isinstance(item, Frame)]
         return (
@@ -127,7 +128,7 @@ class SharedDissector(Dissector):
         self._unnumbered = later
         self._connections += len(known)
 
-    def _order(self, watermark: int | None) -> Release:
+    def _order(self, watermark: int | None) -> Order:
         """All that is ready, in order: also what others have is counted."""
         assert watermark is not None
         chosen: list[tuple[Int64s, ...]] = []
@@ -135,18 +136,18 @@ class SharedDissector(Dissector):
         for told in self._others:
             mask = told.ready < watermark
             columns = told.ready, told.first, told.length, told.time_ns
-            weighed = columns if self.link_responses else columns[:2]
+            weighed = columns if self.demand.link_responses else columns[:2]
             chosen.append(tuple(column[mask] for column in weighed))
             if not mask.all():
                 left = [column[~mask] for column in weighed] + [NONE, NONE]
                 rest.append(Told(told.watermark, NONE, *left[:4]))
         self._others = rest
         others = [np.concatenate(column) for column in zip(*chosen, strict=True)] or [NONE] * 4
-        if self.link_responses:
+        if self.demand.link_responses:
             self._weigh(watermark, others)
-        release = Release(self._pending, watermark, self._number, (others[0], others[1]))
+        order = Order(self._pending, watermark, self._number, (others[0], others[1]))
         self._told = len(self._pending)
-        return release
+        return order
 
     def _weigh(self, watermark: int, others: list[Int64s]) -> None:
         """Know how much came before each frame."""
@@ -165,7 +166,7 @@ class SharedDissector(Dissector):
             assert isinstance(frame, Frame)
             rank = frame.number - before - 1
             lookahead.skip(self._times[at:rank], self._lengths[at:rank])
-            lookahead.add(frame, self.lookahead_ns)
+            lookahead.add(frame)
             at = rank + 1
             waiting.append(frame)
             yield from self._not_waiting()
@@ -182,11 +183,11 @@ class SharedDissector(Dissector):
     def _check(self) -> None:
         """Connections that know of each other must have one owner."""
         for connection in list(self._unknown):
-            dialogue = self._dialogues.get(connection)
-            if dialogue is None or dialogue.identifier is not None:
+            tracker = self._trackers.get(connection)
+            if tracker is None or tracker.identifier is not None:
                 continue
             self._unknown.discard(connection)
-            protocol = dialogue.protocol
+            protocol = tracker.protocol
             if protocol is not None and protocol.has_session and self._bound.isdisjoint(connection.ports):
                 port = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
                 raise Unsplittable(f"{protocol.title} on port {port}: say -d {port}={protocol.name}")
