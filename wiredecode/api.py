@@ -137,7 +137,7 @@ class Dissection:
         from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.net import Network
-        from wiredecode.view.single import keep_raw, style
+        from wiredecode.view.notebook import keep_raw, style
 
         shown = style(show_secrets=self.show_secrets)
         stable = self.ids == STABLE
@@ -162,7 +162,7 @@ class Dissection:
         return compile_filter(self.filter, secrets=self.show_secrets)
 
     def _rows(self) -> Generator[dict[str, Any]]:
-        from wiredecode.export.rows import rows
+        from wiredecode.tables.rows import rows
 
         for batch in self.batches():
             yield from rows(batch, lambda data: data)
