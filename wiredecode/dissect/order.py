@@ -95,21 +95,10 @@ class FrameOrder:
 
 
 class Order(FrameOrder):
-    """The same where there are runs, too: these are given before the next frame of their connection.
+    """The same where there are runs, too: these are given before the next frame of their connection."""
 
-    ``others``: ``ready`` and ``Connection.first`` of frames that another process has.
-    """
-
-    def __init__(
-        self,
-        pending: list[Frame | Run | Skipped],
-        watermark: int | None,
-        number: int,
-        others: tuple[Int64s, Int64s] | None = None,
-    ) -> None:
+    def __init__(self, pending: list[Frame | Run | Skipped], watermark: int | None, number: int) -> None:
         ready, first = ready_columns(pending)
-        if others is not None:
-            ready, first = np.concatenate([ready, others[0]]), np.concatenate([first, others[1]])
         order = capture_order(ready, first)
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))

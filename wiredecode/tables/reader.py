@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
-    from wiredecode.jobs.rows import Rows
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
@@ -100,7 +99,6 @@ class TableReader:
         display: Filter | None = None,
         stable_ids: bool = False,
         network: Network | None = None,
-        dissector: Callable[[Demand, Network], Dissector] = Dissector,
     ) -> None:
         self.capture, self.level = capture, level
         self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
@@ -136,7 +134,7 @@ class TableReader:
             stable_ids=stable_ids,
             decode_as=decode_as or {},
         )
-        self.dissector = dissector(demand, network or Network(limits or Limits()))
+        self.dissector = Dissector(demand, network or Network(limits or Limits()))
         """At level ``packets`` it has nothing to do."""
 
     @property
@@ -197,13 +195,6 @@ class TableReader:
         yield from collect.take()
         if error is not None:
             raise error
-
-    def rows(self) -> Rows:
-        """What collects the rows, where somebody else drives ``dissector``: several processes do."""
-        from wiredecode.jobs.rows import FrameRows, MessageRows
-
-        collect = self._collect()
-        return FrameRows(collect) if isinstance(collect, FrameBatches) else MessageRows(collect)
 
     def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
