@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits
-    from wiredecode.view.summary import SummaryLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
 LARGE_BYTES = 64 * 1000 * 1000
-"""Captures from this size on are read many frames at a time, for summaries."""
+"""From this size on, frames of connections that a filter excludes are only counted: making a frame costs more."""
 
 EXAMPLES = """\b
 Examples:
@@ -89,7 +88,7 @@ def pcap(
             display,
             options.decode_as(decode_as),
             options.limits(hole_timeout, max_buffer, limit),
-            by_runs=summary and whole and compiled_loops_pay(size),
+            tally=summary and whole and (size or 0) >= LARGE_BYTES,
         ),
         Output(sys.stdout),
         count=count,
@@ -111,11 +110,11 @@ def dissector(
     decode_as: Mapping[int, DecodeAs],
     limits: Limits,
     *,
-    by_runs: bool = False,
+    tally: bool = False,
     lookahead_ns: int | None = None,
 ) -> Dissector:
-    """The dissector of a command that shows frames; no style: only summaries, ``by_runs`` where these may be."""
-    from wiredecode.dissect.demand import Demand, RunsFor
+    """The dissector of a command that shows frames; no style: only lines. ``tally``: as a demand has it, where it may."""
+    from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.dissect.lookahead import LOOKAHEAD_NS
     from wiredecode.net import Network
@@ -125,8 +124,8 @@ def dissector(
         style=style if display is None else display.style(style),
         link_responses=linked,
         lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
-        runs=RunsFor.LINES if by_runs and not linked else None,
         select=display,
+        tally=tally and display is not None and not linked,
         decode_as=decode_as,
     )
     return Dissector(demand, Network(limits))
@@ -164,35 +163,10 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     return Raw
 
 
-def compiled_loops_pay(size: int | None) -> bool:
-    """Whether to read plain frames many at a time: loading the compiler takes about a second."""
-    from wiredecode.bulk import has_compiler
-
-    return size is not None and size >= LARGE_BYTES and has_compiler()
-
-
-def _lines_of_runs(session: Session, dissector: Dissector, lines: SummaryLines) -> Callable[[Iterable[Frame]], None]:
-    """The same lines, made many at a time."""
-    from wiredecode.frames.frame import Frame
-
-    matches = None if session.display is None else session.display.matches
-
-    def show(frames: Iterable[Frame]) -> None:
-        for items in dissector.mixed(session.batches()):
-            if matches is not None:
-                items = [item for item in items if not isinstance(item, Frame) or matches(item)]
-            for text in lines.mixed(items, session.first_ns):
-                session.output.text(text)
-
-    return show
-
-
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.summary import SummaryLines
 
     lines, write = SummaryLines(color=color, times=times), session.output.text
-    if session.dissector is not None and session.dissector.demand.runs is not None:
-        return _lines_of_runs(session, session.dissector, lines)
     line = lines.line
 
     def show(frames: Iterable[Frame]) -> None:

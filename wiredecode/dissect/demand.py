@@ -24,8 +24,6 @@ class RunsFor(Enum):
     """Only their messages: any run will do."""
     COLUMNS = "columns"
     """The table of frames: runs that can be read as columns come, with ``Run.layers``."""
-    LINES = "lines"
-    """Summaries: runs that have facts come, with ``Run.facts``."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,9 @@ class Demand:
     select: Filter | None = None
     """What will be shown. No records are made of frames that it excludes, and runs hold only frames that match; what
     comes one by one may match."""
+    tally: bool = False
+    """Frames of connections that ``select`` excludes may be counted without being made, long before their turn: so the
+    totals are right only if all frames are taken."""
     stable_ids: bool = False
     """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)

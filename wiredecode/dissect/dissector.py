@@ -172,7 +172,8 @@ class Dissector:
 
     def _track(self, connection: Connection) -> Tracker:
         runs, select = self.demand.runs, self.demand.select
-        unseen = runs is not None and select is not None and select.excluded(connection)
+        tally = self.demand.tally or runs is not None
+        unseen = tally and select is not None and select.excluded(connection)
         tracker = self._trackers[connection] = Tracker(
             *(connection, self._candidates.order(connection), self._decode_as, self._pending),
             runs=runs,
@@ -215,14 +216,13 @@ class Dissector:
 
     def _release(self, watermark: int | None) -> Iterator[Frame | Run]:
         """Decode and hand on what nothing can come before any more. Frames are in order where there are no runs."""
-        order, select, last = self._order(watermark), self.demand.select, None
+        order, select = self._order(watermark), self.demand.select
         for item, number in order:
             if not isinstance(item, Frame):
                 shown = self._take_run(item)
                 if shown is None:
                     order.refuse(item)
                 else:
-                    last = item
                     yield from shown
                 continue
             if select is not None and self._skip(item, number, select):
@@ -233,20 +233,12 @@ class Dissector:
                 order.insert()
                 yield each
         self._number = order.last
-        if last is not None and self.demand.runs is RunsFor.LINES:  # all that have runs share what they know
-            self.accounts.limits(last.bulk.settle(self._conversation(last)))
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:
         """What is ready, in the order in which it is decoded."""
-        if self.demand.runs is None:
-            return FrameOrder(self._pending, watermark, self._number)
-        order = Order(self._pending, watermark, self._number)
-        if self.demand.runs is not RunsFor.LINES:
-            return order
-        from wiredecode.dissect.schedule import Schedule
-
-        return Schedule(order, lambda frame: self._conversation(frame).disturbs(frame))
+        only_frames = self.demand.runs is None and not self.demand.tally
+        return (FrameOrder if only_frames else Order)(self._pending, watermark, self._number)
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
         """What is ready, little by little: behind a hole much may have waited."""
@@ -278,7 +270,6 @@ class Dissector:
         """Decode a run at once, and say what will be seen of it; None: its frames must be decoded."""
         conversation, demand = self._conversation(run), self.demand
         select, noted = demand.select, self.accounts.has_notes(run.connection, run.side)
-        run.linked = demand.runs is RunsFor.LINES
         shown = None if select is None or noted else self._shown(run, conversation, select)
         whole = not noted and (select is None or shown is not None)
         skipped = shown is not None and not shown.any() and conversation.skip_run(run)
@@ -290,9 +281,7 @@ class Dissector:
             if not shown.any():
                 return ()
             run = run.chosen(shown)
-        if demand.runs is RunsFor.LINES:
-            run.facts = run.bulk.facts(conversation, run)
-        elif demand.runs is RunsFor.COLUMNS:
+        if demand.runs is RunsFor.COLUMNS:
             run.layers = run.bulk.layers(conversation, run)
         return (run,)
 

@@ -147,7 +147,7 @@ class Order(FrameOrder):
             for run in self.runs_before(frame.connection.number, rank):
                 yield from self._decoded(run)
             yield frame, self.number(rank)
-        for connection in self.connections():
+        for connection in [*self._runs]:
             for run in self.runs_before(connection, self.count):
                 yield from self._decoded(run)
 
@@ -171,10 +171,6 @@ class Order(FrameOrder):
     def last(self) -> int:  # type: ignore[override]
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
-
-    def connections(self) -> list[int]:
-        """Those with runs that did not come out yet."""
-        return [*self._runs]
 
     def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
         """The runs of a connection up to one of its frames: what is decoded before that."""

@@ -127,13 +127,10 @@ class Tracker:
     def _find_runs(self, protocol: Protocol, conversation: Conversation) -> None:
         """From now on frames may come in runs, if such are wanted and the protocol has a way to read them."""
         counted = self.tally is not None and type(conversation).tally is not Conversation.tally
-        lines = self.runs is RunsFor.LINES
-        if self.runs is None or counted or (lines and not protocol.facts_pay):
+        if self.runs is None or counted:
             return
         bulk = protocol.bulk()
-        kinds = None
-        if bulk is not None and self.runs is not RunsFor.MESSAGES:
-            kinds = bulk.with_facts if lines else bulk.with_layers
+        kinds = bulk.with_layers if bulk is not None and self.runs is RunsFor.COLUMNS else None
         for framer in self.framers or ():
             framer.bulk, framer.kinds = bulk, kinds
             if self.selected:
