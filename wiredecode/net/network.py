@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.net.analysis import Analyser
 from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
@@ -50,11 +51,12 @@ class Network:
     several directions by ``ready``, and hold back what is ready at or after `watermark`: the result is in
     capture order, and the same however the capture was cut into batches.
 
+    ``analyse``: every connection gets its `Connection.health`.
     ``share``: only these connections; packets without TCP are counted all the same, but limits that they reach only by
     the first process.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, share: Part | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT, share: Part | None = None, *, analyse: bool = False) -> None:
         self.limits = limits
         self.packets = 0
         """Packets read."""
@@ -66,7 +68,8 @@ class Network:
         counted = share is None or share.index == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
-        self._connections = Connections(limits, self.limits_hit)
+        self._analyser = Analyser() if analyse else None
+        self._connections = Connections(limits, self.limits_hit, self._analyser)
         if share is not None:
             self._connections.opened = []
         self._last = 0
@@ -112,11 +115,13 @@ class Network:
                 segments = self._share.keep(self._headers.read(part, clock))
                 if len(segments):
                     ColumnIntake(segments, clock, self._connections, out).process()
-            elif len(part) < COLUMNS_PAY_FROM:
+            elif len(part) < COLUMNS_PAY_FROM and self._analyser is None:
                 rows, extra = self._headers.read_rows(part, clock)
                 take_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             elif len(segments := self._headers.read(part, clock)):
                 ColumnIntake(segments, clock, self._connections, out).process()
+                if self._analyser is not None:
+                    self._analyser.take(segments)
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
