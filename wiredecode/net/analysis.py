@@ -325,6 +325,11 @@ class Analyser:
             flags = row[4]
             offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
             conversation.take(side, Segment(*row, *offered))
+        self.finish()
+
+    def finish(self) -> None:
+        """Let go of the connections that are over."""
+        flows = self._flows
         for conversation, key in self._closed:
             conversation.finish()
             if flows.get(key, (None, 0))[0] is conversation:

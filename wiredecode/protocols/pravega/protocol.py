@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
+from wiredecode.protocols.pravega.generated import GENERATED
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
@@ -31,6 +32,7 @@ from wiredecode.protocols.pravega.structure import (
     judge,
     plausible,
 )
+from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
@@ -107,29 +109,14 @@ class Pravega(Protocol):
     title = "Pravega"
     ports: ClassVar[tuple[int, ...]] = (12345, 6000, 9999)
     dialects = (names.WIRE, *names.PROPOSALS)
-    generated = {
-        "pravega.segment": "segment of the writer, from its SetupAppend",
-        "pravega.session_version": "on the second Hello: the version both sides speak",
-        "pravega.block": "frame of the AppendBlock (or BeginAppendBlock) that this ends",
-        "pravega.tail": "how the block ends: PartialEvent, Padding",
-        "pravega.append_length": "bytes the segment gets",
-        "pravega.append": "these bytes, where they are not framed events",
-        "pravega.framed": "false: not framed events",
-        "pravega.event_count": "events that end here",
-        "pravega.events": "the events that end here",
-        "pravega.events.event_number": "number the writer gave it",
-        "pravega.events.offset": "where in the segment its header starts",
-        "pravega.events.data": "the event",
-        "pravega.unfinished_event_offset": "where in the segment the event starts that the next reply continues",
-        "pravega.unfinished_event_bytes": "bytes of it so far, its header included",
-        "pravega.acknowledged_appends": "how many appends are acknowledged at once",
-        "pravega.begun_in": "frame of the first part of the message",
-        "pravega.whole": "the message that the parts make",
-        "pravega.whole_length": "its length, header included",
-        "pravega.whole_data": "its bytes, where they make no message",
-        "pravega.at_tail": "the flag, from either end of the byte",
-        "pravega.end_of_segment": "the flag, from either end of the byte",
-    }
+    framing = LengthPrefix(
+        Number(4, 4, 0, MAX_BODY, "a length of {value} is above {most}"),
+        after=HEADER.size,
+        header=HEADER.size,
+        held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
+    )
+    requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    generated = GENERATED
 
     def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
         extra = {name: Assignment(codes) for name, codes in (assignments or {}).items()}
@@ -171,23 +158,6 @@ class Pravega(Protocol):
         if length <= LARGE_BODY or code not in BLOBS or following + HEADER.size > len(data):
             return bool(length > (SEARCH_BYTES if code in BLOBS else SEARCH_SMALL_BYTES))
         return length > SEARCH_BYTES or not plausible(*HEADER.unpack_from(data, following))
-
-    def split(self, data: bytes) -> Split:
-        ends: list[int] = []
-        position, end, size = 0, len(data), HEADER.size
-        unpack, append, last = HEADER.unpack_from, ends.append, len(data) - HEADER.size
-        while position <= last:
-            code, length = unpack(data, position)
-            if length > MAX_BODY or not -MAX_TYPE <= code <= MAX_TYPE:
-                long = length > MAX_BODY
-                what = f"a length of {length} is above {MAX_BODY}" if long else f"{code} is no message type"
-                return Split(ends, bad=what)
-            stop = position + size + length
-            if stop > end:
-                return Split(ends, need=stop - position)
-            append(stop)
-            position = stop
-        return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
