@@ -113,7 +113,7 @@ def dissector(
     tally: bool = False,
     lookahead_ns: int | None = None,
 ) -> Dissector:
-    """The dissector of a command that shows frames; no style: only lines. ``tally``: as a demand has it, where it may."""
+    """The dissector of a command that shows frames; no style: only lines. ``tally``: if it may, see :class:`Demand`."""
     from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.dissect.lookahead import LOOKAHEAD_NS
