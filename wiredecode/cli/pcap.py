@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits
-    from wiredecode.view.summary import SummaryLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
 LARGE_BYTES = 64 * 1000 * 1000
-"""Captures from this size on are read many frames at a time, for summaries."""
+"""From this size on, frames of connections that a filter excludes are only counted: making a frame costs more."""
 
 EXAMPLES = """\b
 Examples:
@@ -71,24 +70,30 @@ def pcap(
     other frames tell about this one stands in [brackets].
     """
     combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
+    from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
     from wiredecode.fields.layer import Style
     from wiredecode.view.theme import TreeOptions
 
     display = options.display_filter(display_filter, secrets=show_secrets)
+    packets = files if is_pipe(files) else open_capture(files)
+    start, end = options.moment(from_, "--from"), options.moment(to, "--to")
+    whole = count is None and start is None and end is None
+    size = None if isinstance(packets, list) else packets.bytes_total
     session = (PipeSession if is_pipe(files) else Session)(
-        files,
+        packets,
         dissector(
             None if summary else Style(show_bytes(json, bytes_.value), show_secrets, text=json),
             display,
             options.decode_as(decode_as),
             options.limits(hole_timeout, max_buffer, limit),
+            tally=summary and whole and (size or 0) >= LARGE_BYTES,
         ),
         Output(sys.stdout),
         count=count,
-        start=options.moment(from_, "--from"),
-        end=options.moment(to, "--to"),
+        start=start,
+        end=end,
         display=display,
         quiet=quiet,
         verbose=verbose,
@@ -100,18 +105,30 @@ def pcap(
 
 
 def dissector(
-    style: Style | None, display: Filter | None, decode_as: Mapping[int, DecodeAs], limits: Limits
+    style: Style | None,
+    display: Filter | None,
+    decode_as: Mapping[int, DecodeAs],
+    limits: Limits,
+    *,
+    tally: bool = False,
+    lookahead_ns: int | None = None,
 ) -> Dissector:
-    """The dissector of a command that shows frames; no style: only summaries."""
+    """The dissector of a command that shows frames; no style: only lines. ``tally``: if it may, see :class:`Demand`."""
+    from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.lookahead import LOOKAHEAD_NS
+    from wiredecode.net import Network
 
-    return Dissector(
-        decode_as=decode_as,
-        limits=limits,
+    linked = style is not None or (display is not None and display.needs_responses)
+    demand = Demand(
         style=style if display is None else display.style(style),
-        link_responses=style is not None or (display is not None and display.needs_responses),
+        link_responses=linked,
+        lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
         select=display,
+        tally=tally and display is not None and not linked,
+        decode_as=decode_as,
     )
+    return Dissector(demand, Network(limits))
 
 
 def shower(
@@ -146,38 +163,10 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     return Raw
 
 
-def compiled_loops_pay(size: int | None) -> bool:
-    """Whether to read plain frames many at a time: loading the compiler takes about a second."""
-    from wiredecode.bulk import has_compiler
-
-    return size is not None and size >= LARGE_BYTES and has_compiler()
-
-
-def _lines_of_runs(session: Session, dissector: Dissector, lines: SummaryLines) -> Callable[[Iterable[Frame]], None]:
-    """The same lines, made many at a time."""
-    from wiredecode.frames.frame import Frame
-
-    dissector.runs = dissector.facts = True
-    matches = None if session.display is None else session.display.matches
-
-    def show(frames: Iterable[Frame]) -> None:
-        for items in dissector.mixed(session.batches()):
-            if matches is not None:
-                items = [item for item in items if not isinstance(item, Frame) or matches(item)]
-            for text in lines.mixed(items, session.first_ns):
-                session.output.text(text)
-
-    return show
-
-
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.summary import SummaryLines
 
     lines, write = SummaryLines(color=color, times=times), session.output.text
-    linked = session.dissector is None or session.dissector.link_responses
-    if session.is_whole and not linked and compiled_loops_pay(session.capture.bytes_total):
-        assert session.dissector is not None
-        return _lines_of_runs(session, session.dissector, lines)
     line = lines.line
 
     def show(frames: Iterable[Frame]) -> None:
