@@ -92,7 +92,7 @@ def export(
         typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
     ] = IdsChoice.capture,
     show_secrets: options.ShowSecrets = False,
-    jobs: options.Jobs = 1,
+    jobs: options.NoJobs = None,
     summary_json: options.SummaryJson = None,
 ) -> int:
     """Write captures as ndjson, json, csv, parquet or arrow, by the ending of OUT or --format.
@@ -118,7 +118,6 @@ def export(
         display=options.display_filter(display_filter, secrets=show_secrets),
         decode_as=decoding.ports,
         limits=decoding.limits,
-        jobs=jobs,
         bytes=bytes_ and bytes_.value,
         ranges=ranges,
         stable_ids=ids is IdsChoice.stable,

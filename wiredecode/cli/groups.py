@@ -17,7 +17,7 @@ def group(cls: type[T]) -> type[T]:
 
     A field whose type is a group brings its options. What follows from the options are properties.
     """
-    return dataclass(frozen=True, kw_only=True)(cls)
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 def with_groups(command: Callable[..., int]) -> Callable[..., int]:
@@ -30,8 +30,8 @@ def with_groups(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def run(**values: Any) -> int:
-        made = {name: _made(kinds[name], values) if is_dataclass(kinds[name]) else values[name] for name in given}
-        return command(**made)
+        made = {name: _made(kinds[name], values) for name in given if is_dataclass(kinds[name])}
+        return command(**{name: value for name, value in values.items() if name in given}, **made)
 
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]

@@ -27,12 +27,11 @@ from wiredecode.tables.columns_kinds import (
     TEXT_TYPE,
     Look,
     NumberColumn,
-    Scope,
     SizedColumn,
     TextColumn,
     sized,
 )
-from wiredecode.tables.columns_presence import PRESENCES, Holds, has, peeked
+from wiredecode.tables.columns_presence import CALLS, peeked
 from wiredecode.tables.columns_rows import Bools, Rows, hexadecimal, lengths
 
 # RabbitMQ Stream: the AMQP 1.0 sections of a message.
@@ -110,20 +109,17 @@ class DecimalTextColumn(TextColumn):
 READERS |= {cursus_kinds.Sequence: SequenceColumn, cursus_kinds.DecimalText: sized(DecimalTextColumn)}
 
 
-def payload_tells(test: cursus.PayloadTells) -> Holds:
-    def holds(rows: Rows, scope: Scope) -> Bools:
-        _, sizes = peeked(">u4", rows)
-        stops = np.minimum(rows.e, rows.p + 4 + sizes) - len(cursus_kinds.TOKEN)
-        matches = re.finditer(re.escape(cursus_kinds.TOKEN), rows.source.buffer)
-        tokens = np.array([match.start() for match in matches], np.int64)
-        first = np.searchsorted(tokens, rows.p)
-        found: Bools = np.append(tokens, np.iinfo(np.int64).max)[first] <= stops
-        return found
-
-    return holds
+def payload_tells(rows: Rows) -> Bools:
+    _, sizes = peeked(">u4", rows)
+    stops = np.minimum(rows.e, rows.p + 4 + sizes) - len(cursus_kinds.TOKEN)
+    matches = re.finditer(re.escape(cursus_kinds.TOKEN), rows.source.buffer)
+    tokens = np.array([match.start() for match in matches], np.int64)
+    first = np.searchsorted(tokens, rows.p)
+    found: Bools = np.append(tokens, np.iinfo(np.int64).max)[first] <= stops
+    return found
 
 
-PRESENCES[cursus.PayloadTells] = payload_tells
+CALLS[cursus.payload_tells] = payload_tells
 
 
 # Pravega.
@@ -140,14 +136,3 @@ class JavaTextColumn(TextColumn):
 
 
 READERS[pravega.JavaText] = sized(JavaTextColumn)
-
-
-def at_least(test: pravega.AtLeast) -> Holds:
-    return lambda rows, scope: rows.e - rows.p >= test.count
-
-
-def positive(test: pravega.Positive) -> Holds:
-    return lambda rows, scope: has(scope, test.field, scope.values[test.field] > 0)
-
-
-PRESENCES |= {pravega.AtLeast: at_least, pravega.Positive: positive}
