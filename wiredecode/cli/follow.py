@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.view.follow import ConnectionFilter, Piece, Seen, Survey
+    from wiredecode.net import Network
+    from wiredecode.view.follow import ConnectionFilter, Payload, Piece, Seen, Survey
     from wiredecode.view.theme import TreeOptions
 
 EXAMPLES = """\b
@@ -182,16 +183,19 @@ class Choice:
     def __init__(self, settings: FollowOptions, source: list[Any]) -> None:
         from wiredecode.capture import open_capture
         from wiredecode.cli.session import Session
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
         from wiredecode.view.follow import Survey
 
         self.settings, display = settings, settings.display
-        dissector = Dissector(
-            **settings.decoding.arguments,
+        demand = Demand(
             style=None if display is None else display.style(None),
             link_responses=display is not None and display.needs_responses,
+            decode_as=settings.decoding.ports,
         )
-        self.survey: Survey = Survey(dissector, display)
+        self.survey: Survey = Survey(display)
+        dissector = Dissector(demand, Network(settings.decoding.limits), on_end=self.survey.end)
         output = Output(sys.stdout)
         self.session: Session = Session(open_capture(source), dissector, output, **vars(settings.verbosity))
         self.chosen: Seen | None = None
@@ -272,7 +276,7 @@ class Following:
         self.settings, self.number, self.seen = settings, number, seen
         wants_bodies = settings.form in ("text", "messages")
         self.messages = Messages(secrets=settings.show_secrets) if wants_bodies else None
-        self.shown = 0
+        self.shown = self.holes = 0
         display = self._only()
         kind = PipeSession if seen is None and is_pipe(settings.files) else Session
         packets = source if kind is PipeSession else open_capture(source)
@@ -288,16 +292,30 @@ class Following:
 
     def _dissector(self, only: Filter) -> Dissector:
         from wiredecode.cli.pcap import show_bytes
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.fields.layer import Style
+        from wiredecode.net import Network
 
         shape, style = self.settings.form, None
         if shape == "json":
             style = Style(show_bytes(True, self.settings.bytes_.value), self.settings.show_secrets, text=True)
         linked = shape not in ("raw", "messages")
-        return Dissector(
-            **self.settings.decoding.arguments, style=style, link_responses=linked, messages=self.messages, select=only
-        )
+        how = {"link_responses": linked, "messages": self.messages, "select": only}
+        decoding = self.settings.decoding
+        network = Network(decoding.limits)
+        demand = Demand(style=style, decode_as=decoding.ports, **how)  # type: ignore[arg-type]
+        payload = self._payload(network) if shape == "raw" else None
+        return Dissector(demand, network, on_events=None if payload is None else payload.events)
+
+    def _payload(self, network: Network) -> Payload:
+        from wiredecode.view.follow import Payload
+
+        side = None
+        if self.settings.side is not None and self.seen is not None:
+            client = self.seen.client_side
+            side = client if self.settings.side == "client" else 1 - client
+        return Payload(network, self.number, side, self._piece)
 
     def run(self) -> int:
         show: dict[str, Callable[[Iterable[Frame]], None]] = {
@@ -371,15 +389,6 @@ class Following:
                     self.shown += 1
 
     def _raw(self, frames: Iterable[Frame]) -> None:
-        from wiredecode.view.follow import Payload
-
-        assert self.session.dissector is not None
-        side = None
-        if self.settings.side is not None and self.seen is not None:
-            client = self.seen.client_side
-            side = client if self.settings.side == "client" else 1 - client
-        self.holes = 0
-        Payload(self.session.dissector, self.number, side, self._piece)
         for _ in frames:  # reading them feeds the payload
             pass
         if self.holes > MAX_HOLES:

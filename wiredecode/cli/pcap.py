@@ -102,13 +102,17 @@ def pcap(
     other frames tell about this one stands in [brackets].
     """
     frames.check()
+    from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets)
+    packets = files if is_pipe(files) else open_capture(files)
+    whole = count is None and span.start is None and span.end is None
+    size = None if isinstance(packets, list) else packets.bytes_total
     session = (PipeSession if is_pipe(files) else Session)(
-        files,
-        dissector(frames, display, decoding),
+        packets,
+        dissector(frames, display, decoding, tally=frames.summary and whole and (size or 0) >= LARGE_BYTES),
         Output(sys.stdout),
         count=count,
         start=span.start,
@@ -120,17 +124,31 @@ def pcap(
     return session.run(shower(session, frames), summary_json)
 
 
-def dissector(frames: FrameOptions, display: Filter | None, decoding: options.Decoding) -> Dissector:
-    """The dissector of a command that shows frames."""
+def dissector(
+    frames: FrameOptions,
+    display: Filter | None,
+    decoding: options.Decoding,
+    *,
+    tally: bool = False,
+    lookahead_ns: int | None = None,
+) -> Dissector:
+    """The dissector of a command that shows frames. ``tally``: if it may, see :class:`Demand`."""
+    from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.lookahead import LOOKAHEAD_NS
+    from wiredecode.net import Network
 
     style = frames.style
-    return Dissector(
-        **decoding.arguments,
+    linked = style is not None or (display is not None and display.needs_responses)
+    demand = Demand(
         style=style if display is None else display.style(style),
-        link_responses=style is not None or (display is not None and display.needs_responses),
+        link_responses=linked,
+        lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
         select=display,
+        tally=tally and display is not None and not linked,
+        decode_as=decoding.ports,
     )
+    return Dissector(demand, Network(decoding.limits))
 
 
 def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]], None]:
@@ -156,8 +174,6 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
     from wiredecode.view.summary import SummaryLines
 
     lines, write = SummaryLines(color=color, times=times), session.output.text
-    if session.dissector is not None and session.display is not None:
-        session.dissector.tallies = session.is_whole and (session.capture.bytes_total or 0) >= LARGE_BYTES
     line = lines.line
 
     def show(frames: Iterable[Frame]) -> None:

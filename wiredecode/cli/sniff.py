@@ -148,10 +148,10 @@ def sniff(
     """
     frames.check()
     _ = saving.rotation
-    from wiredecode.cli.live import SniffSession
+    from wiredecode.cli.live import PATIENCE_NS, SniffSession
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets)
-    decoder = dissector(frames, display, decoding)
+    decoder = dissector(frames, display, decoding, lookahead_ns=PATIENCE_NS)
     quiet = verbosity.quiet
     sniffer = _open(live.wanted, live.via, live.duration)
     if sniffer is None:
