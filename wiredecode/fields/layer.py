@@ -171,6 +171,10 @@ class Layer(Packet):
                 record.update(present_field(plain(kind), fields[kind.name], style, record))
         return record
 
+    @classmethod
+    def complete_record(cls, record: dict[str, Any]) -> None:
+        """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
+
 
 def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:
     """What pickle writes of a layer: its name, as of other classes, or how it is made; subclasses are others."""

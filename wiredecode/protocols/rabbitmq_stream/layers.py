@@ -34,7 +34,7 @@ from wiredecode.fields import (
     UInt64,
 )
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message
+from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message, number_offsets
 from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
 
 NO_LEADER = 0xFFFF
@@ -205,8 +205,13 @@ class Deliver(Command):
     fields_desc = [*header(8), subscription(), Struct("chunk", Chunk, "Osiris chunk")]
     facts = ("subscription_id", "chunk.chunk_id", "chunk.num_entries", "chunk.num_records")
 
+    @classmethod
+    def complete_record(cls, record: dict[str, Any]) -> None:
+        if "chunk" in record:
+            number_offsets(record["chunk"])
 
-class DeliverV2(Command):
+
+class DeliverV2(Deliver):
     """Deliver with the last committed chunk."""
 
     fields_desc = [
@@ -215,7 +220,6 @@ class DeliverV2(Command):
         UInt64("committed_chunk_id", "last chunk that is committed"),
         Struct("chunk", Chunk, "Osiris chunk"),
     ]
-    facts = Deliver.facts
 
 
 class Credit(Command):

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.fields import Kind, textfields, textlines
-from wiredecode.protocols.nats import kinds as nats
-from wiredecode.tables.columns_kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
-from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, peeked
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows
+from wiredecode.fields.columns.kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
+from wiredecode.fields.columns.presence import PERHAPS, PRESENCES, Holds, peeked
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows
 
 BLANK, TAB = ord(" "), ord("\t")
 MOST_DIGITS = 18
@@ -151,15 +150,9 @@ def present(test: textlines.Present) -> Holds:
     return lambda rows, scope: scope.there[test.field]
 
 
-def reply_next(test: nats.ReplyNext) -> Holds:
-    """With a mark, queues may follow, which are not read here: such rows are not plain anyway."""
-    return lambda rows, scope: ~scope.there["marker"] & (tokens(rows) == test.left)
-
-
 PRESENCES |= {
     textlines.TokensLeft: tokens_left,
     textlines.NextToken: next_token,
     textlines.Present: present,
-    nats.ReplyNext: reply_next,
 }
 PERHAPS |= {textlines.MoreOnLine: more_on_line}

@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields import Array, Struct
-from wiredecode.protocols.tank import admin, bundle, data, kinds, names
-from wiredecode.tables.columns import ArrayColumn, StructColumn, column_of, structure_of
-from wiredecode.tables.columns_kinds import (
+from wiredecode.fields.columns.kinds import (
     READERS,
     Column,
     FixedBytes,
@@ -25,8 +23,10 @@ from wiredecode.tables.columns_kinds import (
     Scope,
     TimeColumn,
 )
-from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, has, peeked
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, spelled
+from wiredecode.fields.columns.presence import PERHAPS, PRESENCES, Holds, has, peeked
+from wiredecode.fields.columns.reader import ArrayColumn, StructColumn, column_of, structure_of
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, spelled
+from wiredecode.protocols.tank import admin, bundle, data, kinds, names
 
 
 class VarintColumn(Column):

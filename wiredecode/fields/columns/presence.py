@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from wiredecode.fields import presence as tests
-from wiredecode.tables.columns_kinds import Scope
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows
+from wiredecode.fields.columns.kinds import Scope
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows
 
 Holds = Callable[[Rows, Scope], Bools]
 """Which rows have the field; what it says of rows that are not plain does not matter."""
