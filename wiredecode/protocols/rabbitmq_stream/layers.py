@@ -33,7 +33,7 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
 )
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message, number_offsets
 from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
 
@@ -44,6 +44,8 @@ class Command(Layer):
     """Base of all frames: fills in ``size`` when building."""
 
     filter_name = "rabbitmq_stream"
+    added = Added.NOTHING
+    verbatim = ("messages.data", "chunk.entries.data")
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.size is None:
