@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits
-    from wiredecode.view.summary import SummaryLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
 LARGE_BYTES = 64 * 1000 * 1000
-"""Captures from this size on are read many frames at a time, for summaries."""
+"""From this size on, frames of connections that a filter excludes are only counted: making a frame costs more."""
 
 EXAMPLES = """\b
 Examples:
@@ -146,38 +145,12 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     return Raw
 
 
-def compiled_loops_pay(size: int | None) -> bool:
-    """Whether to read plain frames many at a time: loading the compiler takes about a second."""
-    from wiredecode.bulk import has_compiler
-
-    return size is not None and size >= LARGE_BYTES and has_compiler()
-
-
-def _lines_of_runs(session: Session, dissector: Dissector, lines: SummaryLines) -> Callable[[Iterable[Frame]], None]:
-    """The same lines, made many at a time."""
-    from wiredecode.frames.frame import Frame
-
-    dissector.runs = dissector.facts = True
-    matches = None if session.display is None else session.display.matches
-
-    def show(frames: Iterable[Frame]) -> None:
-        for items in dissector.mixed(session.batches()):
-            if matches is not None:
-                items = [item for item in items if not isinstance(item, Frame) or matches(item)]
-            for text in lines.mixed(items, session.first_ns):
-                session.output.text(text)
-
-    return show
-
-
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.summary import SummaryLines
 
     lines, write = SummaryLines(color=color, times=times), session.output.text
-    linked = session.dissector is None or session.dissector.link_responses
-    if session.is_whole and not linked and compiled_loops_pay(session.capture.bytes_total):
-        assert session.dissector is not None
-        return _lines_of_runs(session, session.dissector, lines)
+    if session.dissector is not None and session.display is not None:
+        session.dissector.tallies = session.is_whole and (session.capture.bytes_total or 0) >= LARGE_BYTES
     line = lines.line
 
     def show(frames: Iterable[Frame]) -> None:

@@ -23,8 +23,6 @@ class Wanted:
     """How a dissector wants frames; see there."""
 
     runs: bool
-    facts: bool
-    """For summaries."""
     columns: bool
     """For the table of frames."""
     alone: bool
@@ -36,7 +34,7 @@ class Wanted:
         """Whether frames of a protocol may come in runs."""
         if self.alone and protocol.has_session:
             return False
-        return self.runs and (protocol.facts_pay or not self.facts)
+        return self.runs
 
 
 class Dialogue:
@@ -139,8 +137,8 @@ class Dialogue:
         counted = self.tally is not None and type(self.conversation).tally is not Conversation.tally
         if self.wanted.runs_of(known.protocol) and not counted:
             bulk = first.bulk = second.bulk = known.protocol.bulk()
-            if bulk is not None and (self.wanted.facts or self.wanted.columns):
-                first.kinds = second.kinds = bulk.with_facts if self.wanted.facts else bulk.with_layers
+            if bulk is not None and self.wanted.columns:
+                first.kinds = second.kinds = bulk.with_layers
             if self.wanted.selected:
                 first.shortest = second.shortest = SHORT_RUN
 

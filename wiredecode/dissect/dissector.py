@@ -47,9 +47,9 @@ class Dissector:
     ``style`` asks for the JSON-ready record of every frame (``frame.layers``). ``link_responses`` lets requests know
     their response: output then lags by up to 1000 frames, see ``dissect/lookahead.py``. ``messages`` collects the
     published and delivered messages, and whoever gave it empties it. ``runs``: long stretches of plain frames may come
-    out as runs, see :meth:`mixed`; with ``facts``, for summaries, only those that have some. ``known`` replaces the
-    protocols that are tried. ``select``: what will be shown; records are not made of frames that it excludes, and with
-    ``runs`` it picks those of runs: what comes out of them one by one, here or in :meth:`frames`, may match.
+    out as runs, see :meth:`mixed`. ``known`` replaces the protocols that are tried. ``select``: what will be shown;
+    records are not made of frames that it excludes, and with ``runs`` it picks those of runs: what comes out of them
+    one by one, here or in :meth:`frames`, may match.
     ``stable_ids``: records call connections and frames by ids (``frames/ids.py``), and packets by their times.
     """
 
@@ -62,7 +62,6 @@ class Dissector:
         link_responses: bool = True,
         messages: Messages | None = None,
         runs: bool = False,
-        facts: bool = False,
         known: tuple[Protocol, ...] | None = None,
         select: Filter | None = None,
         stable_ids: bool = False,
@@ -83,11 +82,13 @@ class Dissector:
         self._dialogues: dict[Connection, Dialogue] = {}
         self._ended: list[Connection] = []
         """Connections that are over; their conversations stay while frames of theirs may wait."""
-        self.runs, self.facts = runs, facts
+        self.runs = runs
         self.columns = False
         """Runs will be read as columns: only those come that can be, with ``Run.layers``."""
         self._mixing = False
         """Whether runs come out."""
+        self.tallies = False
+        """Frames of connections that ``select`` excludes may be counted without being made; all must be taken."""
         self._pending: list[Any] = []
         """Frames, runs, and frames that were passed over."""
         self.sessions: set[tuple[str, int]] = set()
@@ -132,7 +133,7 @@ class Dissector:
         """
         self._events(self.network.tick(time_ns))
         self._forget_ended("another connection took its place")
-        yield from self._release(self.network.watermark)
+        yield from self._released(self.network.watermark)
         self._lookahead.tick(time_ns, patience_ns)
         yield from self._not_waiting()
 
@@ -198,8 +199,8 @@ class Dissector:
             if dialogue is None:
                 candidates = self._candidates.order(connection)
                 selected = self.select is not None
-                wanted = Wanted(self.runs, self.facts, self.columns, alone=not self._mixing, selected=selected)
-                unseen = self.runs and self.select is not None and self.select.excluded(connection)
+                wanted = Wanted(self.runs, self.columns, alone=not self._mixing, selected=selected)
+                unseen = (self.runs or self.tallies) and self.select is not None and self.select.excluded(connection)
                 tally = self._tally if unseen else None
                 dialogue = Dialogue(connection, candidates, self._decode_as, self._pending, wanted, tally)
                 self._dialogues[connection] = dialogue
@@ -255,7 +256,7 @@ class Dissector:
 
     def _released(self, watermark: int | None) -> Iterator[Frame]:
         """Frames in order, also those that a filter left of runs."""
-        if not self.runs:
+        if not (self.runs or self.tallies):
             yield from self._release(watermark)
             return
         frames = cast("list[Frame]", [*self._release_mixed(watermark)])
@@ -298,7 +299,7 @@ class Dissector:
     def _release_mixed(self, watermark: int | None) -> Iterator[Frame | Run]:
         """The same where runs are among them: what comes out is numbered in that order, but not in it."""
         release = self._order(watermark)
-        yield from self._together(release) if self.facts else self._one_by_one(release)
+        yield from self._one_by_one(release)
         self._number = release.last
         self._let_go()
 
@@ -316,33 +317,6 @@ class Dissector:
                 yield inner
         for run in release.runs():
             yield from self._take(run)
-
-    def _together(self, release: Release) -> Iterator[Frame | Run]:
-        """All connections in order, so that runs can tell what frames of other connections tell about theirs."""
-        from wiredecode.dissect.together import Schedule
-
-        schedule, last = Schedule(release, lambda frame: self._talk(frame).disturbs(frame)), None
-        for item, rank in schedule:
-            if not isinstance(item, Frame):
-                item.linked = True
-                taken = self._taken(item)
-                if taken is None:
-                    schedule.refuse(item)
-                else:
-                    yield from taken
-                    last = item
-                continue
-            number = item.number if rank is None else release.number(rank)
-            if self.select is not None and self._pass_over(item, number):
-                continue
-            handed_on = self._decode(item, number)
-            yield item
-            for inner in handed_on:
-                assert rank is not None
-                release.insert(rank)
-                yield inner
-        if last is not None:  # all that have runs share what they know
-            self._count_limits(last.bulk.settle(self._talk(last)))
 
     def _talk(self, item: Frame | Run) -> Conversation:
         conversation = self._dialogues[item.connection].conversation
@@ -382,8 +356,6 @@ class Dissector:
             if not shown.any():
                 return ()
             run = run.chosen(shown)
-        if self.facts:
-            run.facts = run.bulk.facts(conversation, run)
         if self.columns:
             run.layers = run.bulk.layers(conversation, run)
         return (run,)

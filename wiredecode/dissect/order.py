@@ -122,10 +122,6 @@ class Release:
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
 
-    def connections(self) -> list[int]:
-        """Those with runs that did not come out yet."""
-        return [*self._runs]
-
     def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
         """The runs of a connection up to one of its rows: what is decoded before it."""
         waiting = self._runs.pop(connection, ())

@@ -42,13 +42,7 @@ from wiredecode.fields.numbers import UInt64 as UInt64
 from wiredecode.fields.numbers import Varint as Varint
 from wiredecode.fields.numbers import rfc3339_ms as rfc3339_ms
 from wiredecode.fields.numbers import rfc3339_ns as rfc3339_ns
-from wiredecode.fields.presence import Absent as Absent
-from wiredecode.fields.presence import Is as Is
-from wiredecode.fields.presence import Left as Left
-from wiredecode.fields.presence import More as More
-from wiredecode.fields.presence import Peek as Peek
-from wiredecode.fields.presence import Spans as Spans
-from wiredecode.fields.presence import Test as Test
+from wiredecode.fields.presence import When as When
 from wiredecode.fields.sized import Binary as Binary
 from wiredecode.fields.sized import Inner as Inner
 from wiredecode.fields.sized import Rest as Rest

@@ -91,6 +91,11 @@ class Layer(Packet):
         for kind in cls.fields_desc:
             if kind.name in RESERVED:
                 raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
+        before: set[str] = set()
+        for kind in cls.in_order:
+            if isinstance(kind, Optional) and (unknown := kind.when.names() - before):
+                raise TypeError(f"{cls.__name__}.{kind.name}: no field {min(unknown)} before it, for {kind.when}")
+            before.add(kind.name)
 
     @classmethod
     def minimum(cls) -> int:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.fields.columns.kinds import READERS, NumberColumn, Scope, TextColumn, sized
-from wiredecode.fields.columns.presence import PRESENCES, Holds, peeked
+from wiredecode.fields.columns.kinds import READERS, NumberColumn, TextColumn, sized
+from wiredecode.fields.columns.presence import CALLS, peeked
 from wiredecode.fields.columns.rows import Bools, Rows
 from wiredecode.protocols.cursus import batch, kinds
 
@@ -43,17 +43,14 @@ class DecimalTextColumn(TextColumn):
 READERS |= {kinds.Sequence: SequenceColumn, kinds.DecimalText: sized(DecimalTextColumn)}
 
 
-def payload_tells(test: batch.PayloadTells) -> Holds:
-    def holds(rows: Rows, scope: Scope) -> Bools:
-        _, sizes = peeked(">u4", rows)
-        stops = np.minimum(rows.e, rows.p + 4 + sizes) - len(kinds.TOKEN)
-        matches = re.finditer(re.escape(kinds.TOKEN), rows.source.buffer)
-        tokens = np.array([match.start() for match in matches], np.int64)
-        first = np.searchsorted(tokens, rows.p)
-        found: Bools = np.append(tokens, np.iinfo(np.int64).max)[first] <= stops
-        return found
-
-    return holds
+def payload_tells(rows: Rows) -> Bools:
+    _, sizes = peeked(">u4", rows)
+    stops = np.minimum(rows.e, rows.p + 4 + sizes) - len(kinds.TOKEN)
+    matches = re.finditer(re.escape(kinds.TOKEN), rows.source.buffer)
+    tokens = np.array([match.start() for match in matches], np.int64)
+    first = np.searchsorted(tokens, rows.p)
+    found: Bools = np.append(tokens, np.iinfo(np.int64).max)[first] <= stops
+    return found
 
 
-PRESENCES[batch.PayloadTells] = payload_tells
+CALLS[batch.payload_tells] = payload_tells

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields.columns.kinds import READERS, TextColumn, sized
-from wiredecode.fields.columns.presence import PRESENCES, Holds, has
 from wiredecode.fields.columns.rows import Rows
 from wiredecode.protocols.pravega import kinds
 
@@ -23,14 +22,3 @@ class JavaTextColumn(TextColumn):
 
 
 READERS[kinds.JavaText] = sized(JavaTextColumn)
-
-
-def at_least(test: kinds.AtLeast) -> Holds:
-    return lambda rows, scope: rows.e - rows.p >= test.count
-
-
-def positive(test: kinds.Positive) -> Holds:
-    return lambda rows, scope: has(scope, test.field, scope.values[test.field] > 0)
-
-
-PRESENCES |= {kinds.AtLeast: at_least, kinds.Positive: positive}
