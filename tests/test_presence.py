@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from wiredecode.fields.columns.reader import reader
 
 from wiredecode.fields import Int16, Optional, Rest, Text, UInt8, UInt16, When, compiler
+from wiredecode.fields.columns.reader import reader
 from wiredecode.layer import Layer, Style
 
 EXPRESSIONS = (

@@ -10,9 +10,9 @@ import numpy as np
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Origin
 from wiredecode.net.causality import Segment, arrive, take
-from wiredecode.net.connections import Connections, FlowKey, Tracked, reverse
+from wiredecode.net.connections import Connections, Tracked
 from wiredecode.net.early import NO_WAIT, UNKNOWN, early_flows
-from wiredecode.net.flows import group_by_flow
+from wiredecode.net.flows import FlowKey, group_by_flow, reverse
 from wiredecode.net.reassembly import Stream
 from wiredecode.net.segments import COLUMNS, FIN, RST, SYN, Row, Segments
 from wiredecode.net.serial import MASK
@@ -49,6 +49,8 @@ def take_rows(
         time_ns,
         ready,
         ready_ns,
+        _window,
+        _header,
     ) in rows:
         high, low, other_high, other_low = address
         key = high, low, other_high, other_low, ports

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.net.health import ConnectionHealth
+
 Int64s = npt.NDArray[np.int64]
 
 
@@ -33,6 +35,8 @@ class Connection:
     """Time of that packet."""
     label: int | None = None
     """Its stable id, where such are wanted."""
+    health: ConnectionHealth | None = None
+    """What TCP analysis found, where it is wanted."""
     directions: tuple[Direction, Direction] = field(init=False)
 
     def __post_init__(self) -> None:
