@@ -31,8 +31,8 @@ from wiredecode.fields import (
     UInt64,
     When,
 )
-from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message
+from wiredecode.fields.layer import Added, Layer
+from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message, number_offsets
 from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
 
 NO_LEADER = 0xFFFF
@@ -42,6 +42,8 @@ class Command(Layer):
     """Base of all frames: fills in ``size`` when building."""
 
     filter_name = "rabbitmq_stream"
+    added = Added.NOTHING
+    verbatim = ("messages.data", "chunk.entries.data")
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.size is None:
@@ -203,8 +205,13 @@ class Deliver(Command):
     fields_desc = [*header(8), subscription(), Struct("chunk", Chunk, "Osiris chunk")]
     facts = ("subscription_id", "chunk.chunk_id", "chunk.num_entries", "chunk.num_records")
 
+    @classmethod
+    def complete_record(cls, record: dict[str, Any]) -> None:
+        if "chunk" in record:
+            number_offsets(record["chunk"])
 
-class DeliverV2(Command):
+
+class DeliverV2(Deliver):
     """Deliver with the last committed chunk."""
 
     fields_desc = [
@@ -213,7 +220,6 @@ class DeliverV2(Command):
         UInt64("committed_chunk_id", "last chunk that is committed"),
         Struct("chunk", Chunk, "Osiris chunk"),
     ]
-    facts = Deliver.facts
 
 
 class Credit(Command):
