@@ -1,7 +1,7 @@
 """Statistics of what the pipeline wrote, or of any tables of frames and messages on Spark (docs/stats.md).
 
-For notebooks and programs: :func:`statistics` gives a DataFrame per table. They hold the numbers of ``wiredecode stats``,
-by the same queries, with the column ``source`` before the others.
+For notebooks and programs: :func:`statistics` gives a DataFrame per table. They hold the numbers of
+``wiredecode stats``, by the same queries, with the column ``source`` before the others.
 """
 
 from __future__ import annotations
