@@ -12,8 +12,8 @@ import pytest
 
 from tests.support import RABBITMQ
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import streams
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames import framer
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
@@ -41,7 +41,7 @@ SELECTION = [
 def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a run is one, however short."""
     for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(streams, name, 1)
+        monkeypatch.setattr(framer, name, 1)
 
 
 @pytest.fixture

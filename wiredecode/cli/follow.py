@@ -20,9 +20,11 @@ from wiredecode.cli.pcap import record_lines
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.view.follow import Piece, Seen, Survey, Wanted
+    from wiredecode.net import Limits, Network
+    from wiredecode.view.follow import Payload, Piece, Seen, Survey, Wanted
     from wiredecode.view.theme import TreeOptions
 
 EXAMPLES = """\b
@@ -101,10 +103,8 @@ def follow(
         tree_options=TreeOptions(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times),
         ranges=ranges,
         color=wants_color(color.value, sys.stdout),
-        reading={
-            "decode_as": options.decode_as(decode_as),
-            "limits": options.limits(hole_timeout, max_buffer, limit),
-        },
+        decode_as=options.decode_as(decode_as),
+        limits=options.limits(hole_timeout, max_buffer, limit),
         session={
             "count": count,
             "start": options.moment(from_, "--from"),
@@ -158,7 +158,8 @@ class Job:
     tree_options: TreeOptions
     ranges: bool
     color: bool
-    reading: dict[str, Any]
+    decode_as: dict[int, DecodeAs]
+    limits: Limits
     session: dict[str, Any]
 
     def run(self) -> int:
@@ -201,16 +202,19 @@ class Choice:
     def __init__(self, job: Job, source: list[Any]) -> None:
         from wiredecode.capture import open_capture
         from wiredecode.cli.session import Session
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
         from wiredecode.view.follow import Survey
 
         self.job, display = job, job.display
-        dissector = Dissector(
-            **job.reading,
+        demand = Demand(
             style=None if display is None else display.style(None),
             link_responses=display is not None and display.needs_responses,
+            decode_as=job.decode_as,
         )
-        self.survey: Survey = Survey(dissector, display)
+        self.survey: Survey = Survey(display)
+        dissector = Dissector(demand, Network(job.limits), on_end=self.survey.end)
         told = {"quiet": job.session["quiet"], "verbose": job.session["verbose"]}
         self.session: Session = Session(open_capture(source), dissector, Output(sys.stdout), **told)
         self.chosen: Seen | None = None
@@ -287,7 +291,7 @@ class Following:
         self.job, self.number, self.seen = job, number, seen
         wants_bodies = job.shape in ("text", "messages")
         self.messages = Messages(secrets=job.tree_options.secrets) if wants_bodies else None
-        self.shown = 0
+        self.shown = self.holes = 0
         display = self._only()
         kind = PipeSession if seen is None and is_pipe(job.files) else Session
         packets = source if kind is PipeSession else open_capture(source)
@@ -303,14 +307,28 @@ class Following:
 
     def _dissector(self, only: Filter) -> Dissector:
         from wiredecode.cli.pcap import show_bytes
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.fields.layer import Style
+        from wiredecode.net import Network
 
         shape, style = self.job.shape, None
         if shape == "json":
             style = Style(show_bytes(True, self.job.tree_options.bytes), self.job.tree_options.secrets, text=True)
         linked = shape not in ("raw", "messages")
-        return Dissector(**self.job.reading, style=style, link_responses=linked, messages=self.messages, select=only)
+        how = {"link_responses": linked, "messages": self.messages, "select": only, "decode_as": self.job.decode_as}
+        demand, network = Demand(style=style, **how), Network(self.job.limits)  # type: ignore[arg-type]
+        payload = self._payload(network) if shape == "raw" else None
+        return Dissector(demand, network, on_events=None if payload is None else payload.events)
+
+    def _payload(self, network: Network) -> Payload:
+        from wiredecode.view.follow import Payload
+
+        side = None
+        if self.job.side is not None and self.seen is not None:
+            client = self.seen.client_side
+            side = client if self.job.side == "client" else 1 - client
+        return Payload(network, self.number, side, self._piece)
 
     def run(self) -> int:
         show: dict[str, Callable[[Iterable[Frame]], None]] = {
@@ -378,15 +396,6 @@ class Following:
                     self.shown += 1
 
     def _raw(self, frames: Iterable[Frame]) -> None:
-        from wiredecode.view.follow import Payload
-
-        assert self.session.dissector is not None
-        side = None
-        if self.job.side is not None and self.seen is not None:
-            client = self.seen.client_side
-            side = client if self.job.side == "client" else 1 - client
-        self.holes = 0
-        Payload(self.session.dissector, self.number, side, self._piece)
         for _ in frames:  # reading them feeds the payload
             pass
         if self.holes > MAX_HOLES:

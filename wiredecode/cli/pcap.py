@@ -70,24 +70,30 @@ def pcap(
     other frames tell about this one stands in [brackets].
     """
     combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
+    from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
     from wiredecode.fields.layer import Style
     from wiredecode.view.theme import TreeOptions
 
     display = options.display_filter(display_filter, secrets=show_secrets)
+    packets = files if is_pipe(files) else open_capture(files)
+    start, end = options.moment(from_, "--from"), options.moment(to, "--to")
+    whole = count is None and start is None and end is None
+    size = None if isinstance(packets, list) else packets.bytes_total
     session = (PipeSession if is_pipe(files) else Session)(
-        files,
+        packets,
         dissector(
             None if summary else Style(show_bytes(json, bytes_.value), show_secrets, text=json),
             display,
             options.decode_as(decode_as),
             options.limits(hole_timeout, max_buffer, limit),
+            tally=summary and whole and (size or 0) >= LARGE_BYTES,
         ),
         Output(sys.stdout),
         count=count,
-        start=options.moment(from_, "--from"),
-        end=options.moment(to, "--to"),
+        start=start,
+        end=end,
         display=display,
         quiet=quiet,
         verbose=verbose,
@@ -99,18 +105,30 @@ def pcap(
 
 
 def dissector(
-    style: Style | None, display: Filter | None, decode_as: Mapping[int, DecodeAs], limits: Limits
+    style: Style | None,
+    display: Filter | None,
+    decode_as: Mapping[int, DecodeAs],
+    limits: Limits,
+    *,
+    tally: bool = False,
+    lookahead_ns: int | None = None,
 ) -> Dissector:
-    """The dissector of a command that shows frames; no style: only summaries."""
+    """The dissector of a command that shows frames; no style: only lines. ``tally``: if it may, see :class:`Demand`."""
+    from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.lookahead import LOOKAHEAD_NS
+    from wiredecode.net import Network
 
-    return Dissector(
-        decode_as=decode_as,
-        limits=limits,
+    linked = style is not None or (display is not None and display.needs_responses)
+    demand = Demand(
         style=style if display is None else display.style(style),
-        link_responses=style is not None or (display is not None and display.needs_responses),
+        link_responses=linked,
+        lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
         select=display,
+        tally=tally and display is not None and not linked,
+        decode_as=decode_as,
     )
+    return Dissector(demand, Network(limits))
 
 
 def shower(
@@ -149,8 +167,6 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
     from wiredecode.view.summary import SummaryLines
 
     lines, write = SummaryLines(color=color, times=times), session.output.text
-    if session.dissector is not None and session.display is not None:
-        session.dissector.tallies = session.is_whole and (session.capture.bytes_total or 0) >= LARGE_BYTES
     line = lines.line
 
     def show(frames: Iterable[Frame]) -> None:

@@ -114,7 +114,7 @@ def sniff(
     combine(summary=summary, json=json, hexdump=hexdump, full=full, ranges=ranges)
     times = options.times(time, utc=utc, records=json)
     rotation = _rotation(save, ring_size, ring_seconds, ring_files)
-    from wiredecode.cli.live import SniffSession
+    from wiredecode.cli.live import PATIENCE_NS, SniffSession
     from wiredecode.fields.layer import Style
     from wiredecode.view.theme import TreeOptions
 
@@ -124,6 +124,7 @@ def sniff(
         display,
         options.decode_as(decode_as),
         options.limits(hole_timeout, max_buffer, limit),
+        lookahead_ns=PATIENCE_NS,
     )
     from wiredecode.capture.live.source import LiveOptions
 
