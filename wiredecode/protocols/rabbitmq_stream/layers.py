@@ -10,7 +10,6 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 
 from __future__ import annotations
 
-import struct
 from functools import cache
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from wiredecode.fields import (
     Boolean,
     Int64,
     Kind,
+    LengthOf,
     Optional,
     Rest,
     Struct,
@@ -39,19 +39,14 @@ NO_LEADER = 0xFFFF
 
 
 class Command(Layer):
-    """Base of all frames: fills in ``size`` when building."""
+    """Base of all frames."""
 
     filter_name = "rabbitmq_stream"
-
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.size is None:
-            pkt = struct.pack(">I", len(pkt) + len(pay) - 4) + pkt[4:]
-        return pkt + pay
 
 
 def header(key: int, version: int = 1) -> list[Any]:
     return [
-        UInt32("size", "bytes that follow", unit="bytes", default=None),
+        UInt32("size", "bytes that follow", unit="bytes", fill=LengthOf()),
         UInt16("key", "command, with the top bit in responses", names=KEYS, default=key),
         UInt16("version", "version of the command", default=version),
     ]
