@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.packet import Packet
@@ -31,6 +32,8 @@ RESERVED = frozenset(dir(Packet)) | {
     "remade",
     "row",
     "values",
+    "added",
+    "verbatim",
 }
 
 
@@ -46,6 +49,14 @@ class Style:
     text: bool = False
 
 
+class Added(Enum):
+    """What the state of a connection adds to a record, besides ``frame.generated``."""
+
+    ANYTHING = "fields anywhere"
+    IN_ELEMENTS = "fields of the elements of arrays"
+    NOTHING = "nothing: the record can be had later, from the frame alone"
+
+
 class Layer(Packet):
     """Base of all message types and structures.
 
@@ -59,6 +70,11 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
+    added: ClassVar[Added] = Added.ANYTHING
+    by_record: ClassVar[tuple[str, ...]] = ()
+    """Fields of which the record says more or less than the bytes, although nothing is added."""
+    verbatim: ClassVar[tuple[str, ...]] = ()
+    """Fields whose values stand in the frame as they are compared: what the frame does not hold, they do not."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -205,6 +221,10 @@ class Layer(Packet):
             if kind.name in fields:
                 record.update(present_field(plain(kind), fields[kind.name], style, record))
         return record
+
+    @classmethod
+    def complete_record(cls, record: dict[str, Any]) -> None:
+        """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
 
 
 def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Binary, Kind, LengthOf, Optional, Struct, When
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
 from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats.kinds import (
@@ -38,6 +38,9 @@ class Operation(TextLayer):
     """Base of all operations."""
 
     filter_name = "nats"
+    added = Added.NOTHING
+    by_record = ("headers",)
+    verbatim = ("subject",)
 
     def self_build(self) -> bytes:
         """Encode the fields; a header block has its line ends, too."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields import Binary, Int32, Int64, Kind, LengthOf, Optional, UInt32, Uuid, When
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.pravega.kinds import JavaText, RequestId
 from wiredecode.protocols.pravega.names import TYPES
 
@@ -28,6 +28,7 @@ class Message(Layer):
     """
 
     filter_name = NAME
+    added = Added.IN_ELEMENTS
     facts: ClassVar[tuple[str, ...]] = ()
     """The fields that a one-line summary shows."""
     type_name: ClassVar[str]
