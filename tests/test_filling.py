@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from wiredecode.tables.columns import reader
 
 from wiredecode.fields import Array, Binary, Bits, CountOf, LengthOf, Optional, UInt8, UInt16, UInt32, When, compiler
+from wiredecode.fields.columns.reader import reader
 from wiredecode.fields.layer import Layer, Style
 
 
