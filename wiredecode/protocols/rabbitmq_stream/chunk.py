@@ -22,6 +22,7 @@ from wiredecode.fields import (
     When,
 )
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
 from wiredecode.protocols.shared import amqp
 from wiredecode.protocols.shared.compression import Status, decompress
@@ -234,3 +235,19 @@ def number_offsets(chunk: dict[str, Any]) -> int:
         offset += sub_batch.get("record_count", 0)
     count: int = offset - first + len(chunk.get("tracking", ())) + len(chunk.get("snapshot", ()))
     return count
+
+
+def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
+    """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
+    start = chunk_start(frame.values["version"])
+    data_start = start + Chunk.HEADER_LENGTH
+    data_stop = data_start + chunk["data_length"]
+    if chunk["magic_version"] != CHUNK_MAGIC:
+        message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"
+        frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
+    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
+    good = crc == chunk["crc"]
+    frame.generate("crc_status", "good" if good else "bad")
+    if not good:
+        message = f"CRC-32 of the data is {crc:#010x}, the chunk says {chunk['crc']:#010x}"
+        frame.find("error", "checksum", "chunk-crc", message, "chunk.crc", (start + 32, start + 36))
