@@ -85,8 +85,10 @@ def fields(layers: Iterable[type[Layer]], generated: Iterable[tuple[str, str]]) 
 
 
 def sources(name: str) -> Iterator[ast.Module]:
-    for path in [*sorted((SOURCES / name).rglob("*.py")), SOURCES / "reading.py"]:
-        yield ast.parse(path.read_text())
+    own = [path.read_text() for path in sorted((SOURCES / name).rglob("*.py"))]
+    pairing = any("shared.pairing import" in text for text in own)
+    shared = ["reading.py", "shared/pairing.py"] if pairing else ["reading.py"]
+    yield from map(ast.parse, [*own, *((SOURCES / path).read_text() for path in shared)])
 
 
 def findings(name: str) -> list[str]:

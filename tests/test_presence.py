@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from wiredecode.fields import Int16, Optional, Rest, Text, UInt8, UInt16, When, compiler
+from wiredecode.fields.columns.reader import reader
 from wiredecode.layer import Layer, Style
-from wiredecode.tables.columns import reader
 
 EXPRESSIONS = (
     *("left", "left >= 3", "not left - 1", "left == size", "0 < left == size", "True"),

@@ -38,16 +38,17 @@ from wiredecode.fields import (
     When,
     compiler,
 )
+from wiredecode.fields.columns import steps as columns_steps
+from wiredecode.fields.columns.reader import Columns, covered, reader
+from wiredecode.fields.columns.rows import Rows, Source
+from wiredecode.fields.columns.steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Token
 from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.cursus.kinds import DecimalText
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Publish, PublishConfirm, StoreOffset, Tune
 from wiredecode.protocols.registry import protocols
-from wiredecode.tables import columns_steps, schema
-from wiredecode.tables.columns import Columns, covered, reader
-from wiredecode.tables.columns_rows import Rows, Source
-from wiredecode.tables.columns_steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
+from wiredecode.tables import schema
 
 Cases = dict[type[Layer], list[bytes]]
 STYLE = Style()

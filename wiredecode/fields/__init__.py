@@ -5,8 +5,8 @@ whose ``fields_desc`` is made of them. Three readers stand on the same declarati
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
 * the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python;
-* **columns** (:mod:`wiredecode.tables.columns`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many frames of
-  one type at a time.
+* **columns** (:mod:`wiredecode.fields.columns.reader`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many
+  frames of one type at a time.
 
 Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
 :class:`Short`; nothing outside this package ever sees that exception.
@@ -14,10 +14,13 @@ Positions are byte offsets into one ``bytes`` object. A reader that needs bytes 
 
 from __future__ import annotations
 
+from wiredecode.fields.bits import Bits as Bits
 from wiredecode.fields.composition import Array as Array
 from wiredecode.fields.composition import Optional as Optional
 from wiredecode.fields.composition import Struct as Struct
 from wiredecode.fields.composition import plain as plain
+from wiredecode.fields.filling import CountOf as CountOf
+from wiredecode.fields.filling import LengthOf as LengthOf
 from wiredecode.fields.kind import Kind as Kind
 from wiredecode.fields.kind import Short as Short
 from wiredecode.fields.kind import Unfit as Unfit

@@ -109,6 +109,8 @@ class Protocol(ABC):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
+    amqp_in: ClassVar[tuple[str, ...]] = ()
+    """Fields, by their full names, below which AMQP 1.0 messages stand."""
     confirms: ClassVar[Confirms | None] = None
     """How it confirms published messages, where it numbers them."""
 
@@ -192,10 +194,6 @@ class Conversation(ABC):
     def tally(self, side: int, data: bytes, starts: list[int]) -> Mapping[str, int] | None:
         """The same of whole frames of a connection of which none will be seen, before their turn: frames by type."""
         return None
-
-    def skip_run(self, run: Run) -> bool:
-        """The same of all frames of a run, in place of :meth:`Bulk.take`."""
-        return False
 
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-import zlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
@@ -15,19 +14,18 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
+from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
+from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
-    from wiredecode.frames.run import Run
 
 NAME = "rabbitmq_stream"
-MAX_OUTSTANDING = 10_000
-"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
 INITIAL_FRAME_MAX = 8192
 """What newer brokers accept before Open; told as a note, since older ones accept more."""
 
@@ -37,56 +35,10 @@ SMALL_FRAME = 4096
 
 
 @dataclass(slots=True)
-class Request:
-    """A request that waits for its response."""
+class ValuesRequest(Request):
+    """A request with its fields."""
 
-    frame: int
-    time_ns: int
     values: Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class Binding:
-    """A publisher or subscription id: the stream it stands for, and what it was before its request is confirmed."""
-
-    stream: str
-    generated: Mapping[str, Any]
-    """What frames with this id are told about it."""
-    ended: bool = False
-    previous: Binding | None = None
-
-
-@dataclass(slots=True)
-class Bindings:
-    """The ids of one kind on one connection, and whether something is still to be known about unknown ones."""
-
-    table: dict[int, Binding] = field(default_factory=dict)
-
-    def declare(self, number: int, stream: str, reference: str = "") -> None:
-        generated = {"stream": printable(stream)}
-        if reference:
-            generated["reference"] = printable(reference)
-        self.table[number] = Binding(stream, generated, previous=self.table.get(number))
-
-    def settle(self, number: int, accepted: bool) -> None:
-        """The response to a declaration: a refused one leaves the id as it was."""
-        binding = self.table.get(number)
-        if binding is None:
-            return
-        if accepted:
-            binding.previous = None
-        elif binding.previous is not None:
-            self.table[number] = binding.previous
-        else:
-            del self.table[number]
-
-    def end(self, number: int) -> None:
-        if number in self.table:
-            self.table[number].ended = True
-
-    def end_stream(self, stream: str) -> None:
-        for binding in self.table.values():
-            binding.ended = binding.ended or binding.stream == stream
 
 
 class RabbitMQConversation(Conversation):
@@ -97,8 +49,8 @@ class RabbitMQConversation(Conversation):
         self.client = connection.initiator
         self.whole = connection.initiator is not None
         """Seen from the start: what was not declared was never declared."""
-        self.outstanding: OrderedDict[tuple[int, int, int], Request] = OrderedDict()
-        self.offered: Request | None = None
+        self.outstanding: Outstanding[tuple[int, int, int], ValuesRequest] = Outstanding()
+        self.offered: ValuesRequest | None = None
         """The server's Tune."""
         self.publishers, self.subscriptions = Bindings(), Bindings()
         self.frame_max = 0
@@ -171,9 +123,6 @@ class RabbitMQConversation(Conversation):
             counts[names.KEYS[code]] = counts.get(names.KEYS[code], 0) + count
         return counts
 
-    def skip_run(self, run: Run) -> bool:
-        return self.client is not None and run.base + int(run.starts[0]) > 0
-
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.rabbitmq_stream.messages import add_messages
 
@@ -184,7 +133,7 @@ class RabbitMQConversation(Conversation):
         Plan(layer, "PROXY").read(frame, style)
 
     def _finish_record(self, frame: Frame) -> None:
-        if frame.text is not None:
+        if frame.layers_text is not None:
             return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
@@ -218,13 +167,9 @@ class RabbitMQConversation(Conversation):
         if correlation is None:
             return
         key = (frame.side, frame.values["key"] & ~names.RESPONSE_BIT, correlation)
-        self.outstanding[key] = Request(frame.id, frame.time_ns, frame.values)
-        frame.expects_response = True
-        if len(self.outstanding) > MAX_OUTSTANDING:
-            self.outstanding.popitem(last=False)
-            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} requests wait for a response")
+        self.outstanding.add(frame, key, ValuesRequest(frame.id, frame.time_ns, frame.values))
 
-    def _answer(self, frame: Frame) -> Request | None:
+    def _answer(self, frame: Frame) -> ValuesRequest | None:
         """A response: find its request, tell the outcome."""
         values = frame.values
         code = values.get("response_code", names.OK)
@@ -234,16 +179,12 @@ class RabbitMQConversation(Conversation):
         correlation = values.get("correlation_id")
         if correlation is None:
             return None
-        request = self.outstanding.pop((1 - frame.side, values["key"] & ~names.RESPONSE_BIT, correlation), None)
+        request = self.outstanding.pop((1 - frame.side, values["key"] & ~names.RESPONSE_BIT, correlation))
         if request is not None:
-            self._link(frame, request)
+            link(frame, request)
         elif self.whole:
             frame.find("note", "protocol", "no-request", f"no request with correlation id {correlation} was captured")
         return request
-
-    def _link(self, frame: Frame, request: Request) -> None:
-        frame.request = request.frame
-        frame.latency_ns = frame.time_ns - request.time_ns
 
     # Ids and the streams they stand for.
 
@@ -376,12 +317,12 @@ class RabbitMQConversation(Conversation):
         """The server's offer, and the client's answer in either form."""
         code = frame.values.get("key", 0)
         if frame.sender != "client" and not code & names.RESPONSE_BIT:
-            self.offered = Request(frame.id, frame.time_ns, frame.values)
+            self.offered = ValuesRequest(frame.id, frame.time_ns, frame.values)
             frame.expects_response = True
             return
         self.frame_max = frame.values.get("frame_max", 0)
         if self.offered is not None:
-            self._link(frame, self.offered)
+            link(frame, self.offered)
             for name in ("frame_max", "heartbeat"):
                 answered, offered = frame.values.get(name, 0), self.offered.values.get(name, 0)
                 frame.generate(f"negotiated_{name}", min(answered, offered) or max(answered, offered))
@@ -468,19 +409,3 @@ def tell_unknown(frame: Frame, code: int, version: int) -> None:
     else:
         message = f"version {version} of {frame.type} is not known"
         frame.find("warning", "protocol", "unknown-version", message, "version", (6, 8))
-
-
-def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
-    """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
-    start = chunk_start(frame.values["version"])
-    data_start = start + Chunk.HEADER_LENGTH
-    data_stop = data_start + chunk["data_length"]
-    if chunk["magic_version"] != CHUNK_MAGIC:
-        message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"
-        frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
-    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
-    good = crc == chunk["crc"]
-    frame.generate("crc_status", "good" if good else "bad")
-    if not good:
-        message = f"CRC-32 of the data is {crc:#010x}, the chunk says {chunk['crc']:#010x}"
-        frame.find("error", "checksum", "chunk-crc", message, "chunk.crc", (start + 32, start + 36))

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.fields import kernel as kernels
+from wiredecode.fields.columns.rows import Int64s, Rows
 from wiredecode.fields.kernel import kernel, view
-from wiredecode.tables.columns_rows import Int64s, Rows
 
 if TYPE_CHECKING:
     from wiredecode.fields import Number

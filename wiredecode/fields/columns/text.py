@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.fields import Kind, textfields
-from wiredecode.tables.columns_kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
-from wiredecode.tables.columns_presence import peeked
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, following
+from wiredecode.fields.columns.kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
+from wiredecode.fields.columns.presence import peeked
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, following
 
 BLANK, TAB = ord(" "), ord("\t")
 MOST_DIGITS = 18

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.fields import When
-from wiredecode.tables.columns_kinds import Scope
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, following
+from wiredecode.fields.columns.kinds import Scope
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, following
 
 Values = npt.NDArray[Any]
 CALLS: dict[Callable[..., Any], Callable[[Rows], Bools]] = {}

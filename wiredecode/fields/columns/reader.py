@@ -11,7 +11,7 @@ How a layer is read, field by field, for all frames in one step each:
 * text and bytes: their lengths, a step over them, and one copy of each value into the column;
 * a structure: its fields, into a struct column;
 * an optional field: the frames that have it, read as a column of their own, then spread over all;
-* an array: where each element starts (:mod:`wiredecode.tables.columns_steps`), then all elements of all frames as the
+* an array: where each element starts (:mod:`wiredecode.fields.columns.steps`), then all elements of all frames as the
   rows of one column.
 """
 
@@ -20,18 +20,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from wiredecode.fields import Array, Kind, Number, Optional, Struct
+from wiredecode.fields.columns import kinds as columns_kinds
+from wiredecode.fields.columns import text as text  # adds the kinds of lines
+from wiredecode.fields.columns.kinds import Column, Look, NumberColumn, Scope, same
+from wiredecode.fields.columns.presence import Presence, reach
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, Source, spread
+from wiredecode.fields.columns.steps import FIXED, UNLESS, Step, element_starts
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.tables import columns_kinds
-from wiredecode.tables.columns_kinds import Column, Look, NumberColumn, Scope, same
-from wiredecode.tables.columns_presence import Presence, reach
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, Source, spread
-from wiredecode.tables.columns_steps import FIXED, UNLESS, Step, element_starts
 
 T = TypeVar("T")
 
@@ -63,6 +66,10 @@ class ColumnReader:
         return Columns(dict(zip(self.structure.names, arrays, strict=True)), rows.good)
 
 
+COMPLETE: dict[type[Layer], Callable[[dict[str, pa.Array]], None]] = {}
+"""Adds to the columns of a layer what :meth:`Layer.complete_record` adds to a record."""
+
+
 @cache
 def reader(layer: type[Layer], style: Style, raw: bool = True) -> ColumnReader | None:
     """The reader of a layer; None if it has kinds of fields that cannot be read this way.
@@ -70,10 +77,16 @@ def reader(layer: type[Layer], style: Style, raw: bool = True) -> ColumnReader |
     ``raw`` leaves bytes as ``binary``; otherwise they are text, as the style shows them. The style's ``show`` has to
     give text in either case: JSON text (AMQP sections) has no other place for bytes.
     """
-    from wiredecode.tables import columns_protocols as columns_protocols  # adds the kinds of the protocols
-
+    add_kinds(layer)
     structure = structure_of(layer, Look(style, raw))
     return None if structure is None else ColumnReader(structure)
+
+
+def add_kinds(layer: type[Layer]) -> None:
+    """Import the module ``columns`` beside the layer's, where its package has kinds of its own."""
+    package = layer.__module__.rpartition(".")[0]
+    if package and find_spec(f"{package}.columns") is not None:
+        import_module(f"{package}.columns")
 
 
 def covered(layers: Iterable[type[Layer]]) -> tuple[list[type[Layer]], list[type[Layer]]]:

@@ -1,4 +1,4 @@
-"""How each kind of field is read as a column. See :mod:`wiredecode.tables.columns`.
+"""How each kind of field is read as a column. See :mod:`wiredecode.fields.columns.reader`.
 
 A kind is read here only if its class reads and shows values as the class of :mod:`wiredecode.fields` that stands in
 :data:`READERS`: one that defines any of :data:`MEANING` anew needs a reader of its own, or its layer has none.
@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from wiredecode import fields
 from wiredecode.fields import MILLISECONDS_MAX, Binary, Kind, Number, Sized
+from wiredecode.fields.columns.rows import HEX, Bools, Int64s, Rows, hexadecimal, lengths, masked, spelled
+from wiredecode.fields.columns.steps import FIXED, Step, sized_step
 from wiredecode.fields.layer import Style
-from wiredecode.tables.columns_rows import HEX, Bools, Int64s, Rows, hexadecimal, lengths, masked, spelled
-from wiredecode.tables.columns_steps import FIXED, Step, sized_step
 
 MEANING = (
     *("read", "emit", "present", "shown", "spell", "decode", "sliced", "emit_value", "code_name", "hidden"),
@@ -133,6 +133,26 @@ class FlagsColumn(NumberColumn):
 
     def shown(self, values: npt.NDArray[Any], rows: Rows) -> list[pa.Array]:
         return [self.lists.take(pa.array(values))]
+
+
+class BitsColumn(NumberColumn):
+    """Some bits of the integer at which the first bit field of the group stands."""
+
+    kind: fields.Bits
+
+    def steps(self) -> list[Step]:
+        return [] if self.kind.back else [(FIXED, self.kind.whole.width, 0, 0)]
+
+    def values(self, rows: Rows) -> npt.NDArray[Any]:
+        width = self.kind.whole.width
+        starts = rows.p - width if self.kind.back else rows.advance(width)
+        whole = rows.source.gather(f">u{width}", np.where(rows.good, starts, 0)).astype(np.uint64)
+        bits = whole >> np.uint64(self.kind.shift) & np.uint64(self.kind.mask)
+        return np.where(rows.good, bits, 0).astype(self.kind.column)
+
+
+class NamedBitsColumn(BitsColumn, EnumerationColumn):
+    """Bits whose values have names."""
 
 
 class BooleanColumn(NumberColumn):
@@ -283,6 +303,10 @@ CARRIED: dict[fields.Inner, type[SizedColumn]] = {}
 """Columns of bytes whose ``inner`` decoder is known."""
 
 
+def bits(kind: fields.Bits, look: Look) -> Column:
+    return NamedBitsColumn(kind, look) if kind.names else BitsColumn(kind, look)
+
+
 def number(kind: Number, look: Look) -> Column | None:
     return EnumerationColumn(kind, look) if kind.names else NumberColumn(kind, look)
 
@@ -299,6 +323,7 @@ def sized(column: type[SizedColumn]) -> Maker:
 
 READERS: dict[type[Kind], Maker] = {
     Number: number,
+    fields.Bits: bits,
     fields.Flags: FlagsColumn,
     fields.Boolean: BooleanColumn,
     fields.Timestamp: TimeColumn,

@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields import Array, Struct
-from wiredecode.protocols.tank import bundle, kinds, names
-from wiredecode.tables.columns import ArrayColumn, StructColumn, column_of, structure_of
-from wiredecode.tables.columns_kinds import (
+from wiredecode.fields.columns.kinds import (
     READERS,
     Column,
     FixedBytes,
@@ -24,8 +22,10 @@ from wiredecode.tables.columns_kinds import (
     Scope,
     TimeColumn,
 )
-from wiredecode.tables.columns_presence import reach
-from wiredecode.tables.columns_rows import Int64s, Rows, spelled
+from wiredecode.fields.columns.presence import reach
+from wiredecode.fields.columns.reader import ArrayColumn, StructColumn, column_of, structure_of
+from wiredecode.fields.columns.rows import Int64s, Rows, spelled
+from wiredecode.protocols.tank import bundle, kinds, names
 
 
 class VarintColumn(Column):
