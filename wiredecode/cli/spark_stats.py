@@ -12,19 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiredecode.cli import options
-<<<<<<< HEAD
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.spark import Cluster
-from wiredecode.cli.stats import StatsOptions
-=======
 from wiredecode.cli.output import complain, wants_color
-from wiredecode.cli.spark import Conf, Master, settings
-from wiredecode.cli.stats import Csv, Interval, Json, Table, asked, show
+from wiredecode.cli.spark import Cluster
+from wiredecode.cli.stats import StatsOptions, asked, show
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
->>>>>>> divide2
 
 EXAMPLES = """\b
 Examples:
