@@ -71,13 +71,20 @@ def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> typ
 
 
 def _dispatch(protocol: Protocol, base: type[Layer], data: Any = None, **how: Any) -> type[Packet]:
-    """The class that Scapy is to make of ``base(data)``."""
+    """The class that Scapy is to make of ``base(data)``.
+
+    In a packet, what would not build to the bytes it was read from stays ``Raw``: a frame that is cut, or malformed.
+    Scapy builds packets anew more often than one thinks, ``sniff(offline=packets)`` does it.
+    """
     if not data:
         return base
     under = how.get("_underlayer")
     ports = () if not isinstance(under, TCP) else (under.sport, under.dport)
     sides = [port in protocol.ports for port in ports]
-    return layer_of(protocol, bytes(data), sides[1] if sum(sides) == 1 else None) or Raw
+    layer, stop = layer_of(protocol, bytes(data), sides[1] if sum(sides) == 1 else None), _end(protocol, bytes(data))
+    if layer is None or (under is not None and bytes(layer.within(data, 0, stop)) != data[:stop]):
+        return Raw
+    return layer
 
 
 def _end(protocol: Protocol, data: bytes) -> int:
