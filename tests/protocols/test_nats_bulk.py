@@ -17,9 +17,8 @@ import pytest
 
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
-from wiredecode.bulk import PURE
 from wiredecode.capture import open_capture
-from wiredecode.fields.kernel import view
+from wiredecode.fields.kernel import PURE, view
 from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
 from wiredecode.frames.run import Cut, Run
