@@ -19,6 +19,7 @@ from scapy.packet import Packet, Raw, bind_layers
 from scapy.sessions import DefaultSession
 
 from wiredecode.capture import PacketBatch
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
@@ -129,7 +130,7 @@ class Session(DefaultSession):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args)
-        self.dissector = Dissector(link_responses=False, **options)
+        self.dissector = Dissector(Demand(link_responses=False, **options))
         self.count = 0
         self.headers: dict[int, Packet] = {}
 
