@@ -11,10 +11,10 @@ from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.events import Events, Piece, Runs, Single, walk
+from wiredecode.protocols.pravega.evidence import MAX_BODY
 from wiredecode.protocols.pravega.kinds import escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.pravega.shipped import MAX_WRITERS
-from wiredecode.protocols.pravega.structure import MAX_BODY
 from wiredecode.protocols.shared.pairing import Outstanding, link
 
 MAX_WHOLE = MAX_BODY + HEADER.size

@@ -118,7 +118,7 @@ class TankConversation(Conversation):
 
     def _learn_sides(self, frame: Frame) -> bool:
         """Whether the frame is from the broker, by its shape."""
-        request = judge(frame.buffer[frame.start : frame.stop], 0).request
+        request = judge(frame.buffer[frame.start : frame.stop], 0).client
         if request is not None:
             self.client = frame.side if request else 1 - frame.side
         return request is False
