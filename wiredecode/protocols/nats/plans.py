@@ -56,7 +56,7 @@ class OperationPlan(Plan):
             record["headers"] = [dict(header) for header in record["headers"]]
         frame.layers = {self.layer.filter_name: record}
         if reached < frame.stop:
-            self._tell_surplus(frame, reached - frame.start, frame.stop - frame.start)
+            self._report_surplus(frame, reached - frame.start, frame.stop - frame.start)
 
 
 def is_simple(kind: Kind) -> bool:
