@@ -13,7 +13,7 @@ from wiredecode.net.analysis import Analyser
 from wiredecode.net.causality import Waiting
 from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.limits import Limits
-from wiredecode.net.reassembly import Stream
+from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, IPV6_FLOW, RST
 from wiredecode.net.serial import advance, distance
 from wiredecode.net.types import Connection, Event
@@ -39,7 +39,11 @@ class Tracked:
     __slots__ = ("connection", "ends", "key", "last", "registry", "streams", "waiting", "waits")
 
     def __init__(
-        self, connection: Connection, streams: tuple[Stream, Stream], key: FlowKey, registry: dict[Waiting, None]
+        self,
+        connection: Connection,
+        streams: tuple[Reassembler, Reassembler],
+        key: FlowKey,
+        registry: dict[Waiting, None],
     ) -> None:
         self.connection = connection
         self.streams = streams
@@ -76,7 +80,7 @@ class Connections:
         self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
         self._clock = self._number = np.empty(0, np.int64)  # of the packets that are looked at
         self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
-        self.holed: dict[Stream, None] = {}
+        self.holed: dict[Reassembler, None] = {}
         """Streams in which something waits, for a hole to be filled or for the other direction."""
         self.waiting: dict[Waiting, None] = {}
         """Where segments wait for the other direction."""
@@ -125,7 +129,7 @@ class Connections:
         if self._analyser is not None:
             self._analyser.open(connection, key)
         first, second = (
-            Stream(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
+            Reassembler(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
         )
         tracked = Tracked(connection, (first, second), key, self.waiting)
         tracked.last = clock

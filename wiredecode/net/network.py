@@ -22,7 +22,7 @@ from wiredecode.net.connections import Connections
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, take_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
-from wiredecode.net.reassembly import Stream
+from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
 
@@ -73,7 +73,7 @@ class Network:
     @property
     def watermark(self) -> int:
         """Every event to come has ``ready`` at or after this packet number."""
-        holders: list[Stream | Waiting] = [*self._connections.holed, *self._connections.waiting]
+        holders: list[Reassembler | Waiting] = [*self._connections.holed, *self._connections.waiting]
         oldest = (each.oldest() for each in holders)
         return min((arrival.origin.ready for arrival in oldest if arrival is not None), default=self._last + 1)
 
@@ -163,11 +163,11 @@ class Network:
         if total <= limit:
             return
         waiting = {each.connection: each for each in connections.waiting}
-        queue: list[tuple[int, int, int, Stream | Waiting]] = []
+        queue: list[tuple[int, int, int, Reassembler | Waiting]] = []
 
-        def enqueue(each: Stream | Waiting) -> None:
+        def enqueue(each: Reassembler | Waiting) -> None:
             if (oldest := each.oldest()) is not None:
-                kind = each.direction.side if isinstance(each, Stream) else 2
+                kind = each.direction.side if isinstance(each, Reassembler) else 2
                 heapq.heappush(queue, (oldest.origin.ready, each.connection.number, kind, each))
 
         for stream in connections.holed:

@@ -71,7 +71,7 @@ class Plan:
     @property
     def dealt(self) -> Buckets:
         """Connections that know of each other are in one bucket."""
-        return Buckets(self.buckets, registry.together(self.decoding))
+        return Buckets(self.buckets, registry.session_ports(self.decoding))
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -127,7 +127,7 @@ def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
 
 def ended(reader: TableReader, source: str, bucket: int, plan: Plan) -> pa.RecordBatch:
     """The report on a bucket that has been read to its end."""
-    known = registry.together(plan.decoding)
+    known = registry.session_ports(plan.decoding)
     apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in known)
     text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
     return said(text, plan.row_schema())

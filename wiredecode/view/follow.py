@@ -84,7 +84,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ConnectionFilter:
     """Which connections are meant: those that all of this is true of."""
 
     number: int | None = None
@@ -100,7 +100,7 @@ class Wanted:
 
     @property
     def is_all(self) -> bool:
-        return self == Wanted()
+        return self == ConnectionFilter()
 
     def fits(self, connection: Connection) -> bool:
         if self.number is not None and connection.number != self.number:

@@ -137,7 +137,7 @@ class RabbitMQConversation(Conversation):
         Plan(layer, "PROXY").read(frame, style)
 
     def _finish_record(self, frame: Frame) -> None:
-        if frame.text is not None:
+        if frame.layers_text is not None:
             return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
