@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from wiredecode.fields import (
     Array,
     Kind,
+    LengthOf,
     Optional,
     Text,
     Timestamp,
@@ -22,21 +22,16 @@ from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPO
 
 
 class Command(Layer):
-    """Base of all frames: fills in ``size`` when building."""
+    """Base of all frames."""
 
     filter_name = "rabbitmq_stream"
     added = Added.NOTHING
     verbatim = ("messages.data", "chunk.entries.data")
 
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.size is None:
-            pkt = struct.pack(">I", len(pkt) + len(pay) - 4) + pkt[4:]
-        return pkt + pay
-
 
 def header(key: int, version: int = 1) -> list[Any]:
     return [
-        UInt32("size", "bytes that follow", unit="bytes", default=None),
+        UInt32("size", "bytes that follow", unit="bytes", fill=LengthOf()),
         UInt16("key", "command, with the top bit in responses", names=KEYS, default=key),
         UInt16("version", "version of the command", default=version),
     ]

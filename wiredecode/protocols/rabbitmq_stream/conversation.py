@@ -24,7 +24,6 @@ from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
-    from wiredecode.frames.run import Run
 
 NAME = "rabbitmq_stream"
 INITIAL_FRAME_MAX = 8192
@@ -123,9 +122,6 @@ class RabbitMQConversation(Conversation):
                 return None
             counts[names.KEYS[code]] = counts.get(names.KEYS[code], 0) + count
         return counts
-
-    def skip_run(self, run: Run) -> bool:
-        return self.client is not None and run.base + int(run.starts[0]) > 0
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.rabbitmq_stream.messages import add_messages
