@@ -12,19 +12,40 @@ from typing import Any
 
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.frames.frame import Frame
+from wiredecode.testing.dissection import STYLE, careful_values, dissect, meaning
 from wiredecode.testing.dissection import Result as Run
-from wiredecode.testing.dissection import careful_values, dissect
 from wiredecode.testing.packets import batches
+from wiredecode.testing.samples import build
 from wiredecode.testing.segments import (
+    Cutting,
     Part,
+    Segments,
     craft,
+    duplicated,
     every,
+    overlapped,
+    random_cuts,
+    reordered,
 )
 from wiredecode.testing.segments import dialogue as dialogue_of
 
 __all__ = [
-    *("STYLE", "Cutting", "Part", "Run", "Segments", "build", "craft", "dissect", "duplicated", "every", "meaning"),
-    *("overlapped", "random_cuts", "reordered"),
+    "STYLE",
+    "Cutting",
+    "Part",
+    "Run",
+    "Segments",
+    "batches",
+    "build",
+    "careful_values",
+    "craft",
+    "dissect",
+    "duplicated",
+    "every",
+    "meaning",
+    "overlapped",
+    "random_cuts",
+    "reordered",
 ]
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"

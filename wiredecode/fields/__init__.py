@@ -5,7 +5,8 @@ whose ``fields_desc`` is made of them. Three readers stand on the same declarati
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
 * the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python;
-* **columns** (:mod:`wiredecode.tables.columns`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many frames of one type at a time.
+* **columns** (:mod:`wiredecode.tables.columns`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many
+  frames of one type at a time.
 
 Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
 :class:`Short`; nothing outside this package ever sees that exception.

@@ -11,10 +11,11 @@ pytest finds the tests in it, one for each layer, vector, capture and way of cut
 
 from __future__ import annotations
 
+import copy
 import pickle
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -94,6 +95,8 @@ class ProtocolTests:
     """Layers of which no frame can be made from the declaration alone."""
     with_columns: ClassVar[tuple[int, int] | None] = None
     """How many layers are read as columns, of how many."""
+    stepped: ClassVar[frozenset[str]] = frozenset()
+    """Layers whose ``walk`` steps over elements by their sizes alone: it does not see what is wrong inside."""
     leaves: ClassVar[bool] = False
     """Fast decoders may leave what is written in an unusual way to the careful one."""
 
@@ -125,10 +128,15 @@ class ProtocolTests:
         """What is cut in every way, by name: dialogues, and those of captures."""
         said: dict[str, Callable[[], list[Part]]] = {}
         for name, parts in cls.dialogues.items():
-            said[name] = lambda parts=parts: [Part(part.connection, part.side, part.data) for part in parts]
+            said[name] = partial(copy.deepcopy, list(parts))
         for path in cls.cut or [path for path in cls.captures if path.stat().st_size < SMALL]:
-            said[path.stem] = lambda path=path: dialogue(cls.spoken(cls.read(path).frames))
+            said[path.stem] = partial(cls.spoken_in, path)
         return said
+
+    @classmethod
+    def spoken_in(cls, path: Path) -> list[Part]:
+        """What both sides of all connections of a capture said."""
+        return dialogue(cls.spoken(cls.read(path).frames))
 
     @classmethod
     def spoken(cls, frames: Iterable[Frame]) -> list[Frame]:
@@ -150,7 +158,7 @@ class ProtocolTests:
     @classmethod
     def read(cls, path: Path) -> Result:
         """A capture file; read once, so do not change what comes back."""
-        return _read(cls, path)
+        return _read(cls.dissect, path)
 
     @classmethod
     def crafted(cls, parts: Iterable[Part], cut: Cutting, batch: int | None = None) -> Result:
@@ -191,7 +199,7 @@ class ProtocolTests:
         by_layer: dict[type[Layer], list[bytes]] = {}
         found = []
         for layer, raw in cases:
-            found.append(readers_agree(layer, raw, leaves=cls.leaves))
+            found.append(readers_agree(layer, raw, leaves=cls.leaves, steps=layer.__name__ in cls.stepped))
             by_layer.setdefault(layer, []).append(raw)
         for layer, frames in by_layer.items():
             columns_agree(layer, frames)
@@ -211,8 +219,7 @@ class ProtocolTests:
         assert all(self.agree((layer, raw) for raw in frames))
 
     def test_a_layer_with_every_field_left_at_its_default_is_read_back(self, layer: type[Layer]) -> None:
-        raw = bytes(layer())
-        readers_agree(layer, raw, leaves=self.leaves)
+        self.agree([(layer, bytes(layer()))])
 
     def test_readers_agree_on_any_bytes(self, layer: type[Layer]) -> None:
         chance = random.Random(layer.__name__)
@@ -249,7 +256,7 @@ class ProtocolTests:
         cases = [case for case in self.cases() for _ in range(3) if len(case[1]) > 1]
         whole = self.agree((layer, mutate(raw, chance)) for layer, raw in cases)
         assert not all(whole)
-        assert any(whole) or mutate is truncation
+        assert any(whole) or mutate is truncation or len(cases) < 100
 
     def test_every_field_of_a_well_formed_frame_has_a_range(self) -> None:
         for layer, raw in self.cases():
@@ -324,7 +331,8 @@ class ProtocolTests:
     @classmethod
     def told(cls, path: Path, *, batch: int | None = None, pickled: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
         """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""
-        dissector, found = Dissector(style=STYLE, stable_ids=True), []
+        dissector = Dissector(style=STYLE, stable_ids=True)
+        found: list[tuple[Any, ...]] = []
         options = {} if batch is None else {"batch_packets": batch}
         try:
             for number, packets in enumerate(open_capture([path], **options), 1):
@@ -393,8 +401,8 @@ class ProtocolTests:
 
 
 @cache
-def _read(tests: type[ProtocolTests], path: Path) -> Result:
-    return tests.dissect(open_capture([path]))
+def _read(dissecting: Callable[..., Result], path: Path) -> Result:
+    return dissecting(open_capture([path]))
 
 
 def _told(frame: Frame) -> tuple[Any, ...]:

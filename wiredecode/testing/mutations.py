@@ -37,8 +37,10 @@ def tampered_length(raw: bytes, chance: random.Random) -> bytes:
     place = chance.randrange(min(4, len(raw)), max(5, len(raw) - width))
     left = len(raw) - place - width
     far = [0, 1, 256**width - 1, 256**width // 2]
-    value = chance.choice([*far, max(0, left), max(0, left + 1), max(0, left - 1)])
-    return raw[:place] + value.to_bytes(width, chance.choice(("big", "big", "little"))) + raw[place + width :]
+    value: int = chance.choice([*far, max(0, left), max(0, left + 1), max(0, left - 1)])
+    if chance.random() < 0.3:
+        return raw[:place] + value.to_bytes(width, "little") + raw[place + width :]
+    return raw[:place] + value.to_bytes(width, "big") + raw[place + width :]
 
 
 def insertion(raw: bytes, chance: random.Random) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Struct, compiler, plain
+from wiredecode.fields import Array, Kind, Struct, compiler, plain
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.testing.dissection import STYLE
 
@@ -26,10 +26,13 @@ def same(found: object, expected: object, what: str, layer: type[Layer], raw: by
     assert found == expected, f"{layer.__name__}: {what}: {found!r} is not {expected!r}, of {raw.hex()}"
 
 
-def readers_agree(layer: type[Layer], raw: bytes, *, style: Style = STYLE, leaves: bool = False) -> bool:
+def readers_agree(
+    layer: type[Layer], raw: bytes, *, style: Style = STYLE, leaves: bool = False, steps: bool = False
+) -> bool:
     """Hold all readers of single frames against each other; return whether the bytes are well-formed.
 
     ``leaves``: the fast decoders may leave what is written in an unusual way to the careful one, which text can be.
+    ``steps``: decoders that step over elements do so by their sizes alone, and do not see what is wrong inside.
     """
     packet = layer(raw) if raw else layer.within(raw, 0, 0)  # Scapy takes no bytes for none to dissect
     decoded = compiler.careful(layer, FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw))
@@ -40,7 +43,7 @@ def readers_agree(layer: type[Layer], raw: bytes, *, style: Style = STYLE, leave
     problem, known = decoded.problem, packet.problem
     same(problem and problem.args, known and known.args, "the problem found", layer, raw)
     if problem is not None:
-        _all_fail(layer, raw, style)
+        _all_fail(layer, raw, style, ("record",) if steps else ("record", "walk", "rows"))
         return False
     same(decoded.stop, packet.stop, "where careful stops", layer, raw)
     if packet.stop == len(raw):
@@ -49,8 +52,8 @@ def readers_agree(layer: type[Layer], raw: bytes, *, style: Style = STYLE, leave
     return True
 
 
-def _all_fail(layer: type[Layer], raw: bytes, style: Style) -> None:
-    for mode in ("walk", "rows", "record"):
+def _all_fail(layer: type[Layer], raw: bytes, style: Style, modes: Iterable[str]) -> None:
+    for mode in modes:
         try:
             compiler.decoder(layer, mode, style if mode == "record" else None)(raw, 0, len(raw))
         except compiler.FAILED:
@@ -75,40 +78,48 @@ def _fast_agree(
         raise
     end = start + decoded.stop
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
-    same(walked, (counted(layer, decoded.values, walked[0]), end), "walk", layer, raw)
-    same(rows, (counted(layer, decoded.values, rows[0], rows=True), end), "rows", layer, raw)
+    same(walked, (counted(layer, decoded.values, walked[0], "walk"), end), "walk", layer, raw)
+    same(rows, (counted(layer, decoded.values, rows[0], "rows"), end), "rows", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, decoded.values, head)), "head", layer, raw)
+    same(head, common(head, counted(layer, decoded.values, head, "head")), "head", layer, raw)
 
 
-def common(part: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Those members of ``whole`` that ``part`` has, in structures too."""
-    return {
-        name: common(value, whole[name]) if isinstance(value, dict) else whole[name]
-        for name, value in part.items()
-        if name in whole
-    }
+def common(part: Any, whole: Any) -> Any:
+    """What ``part`` has of ``whole``, in structures and their arrays too."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return {name: common(value, whole[name]) for name, value in part.items() if name in whole}
+    if isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
+        return [common(*pair) for pair in zip(part, whole, strict=True)]
+    return whole
 
 
-def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], *, rows: bool = False) -> Any:
+def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Any:
     """Values as ``walk`` gives them: of bulk arrays the number of elements; or with their ``rows``.
 
-    ``found``: what was given. Arrays that generate code of their own may give the elements or their number.
+    ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given. Arrays that generate code of their own may give the elements or their number.
     """
     made = dict(values)
     for kind in map(plain, layer.fields_desc):
         value, other = values.get(kind.name), found.get(kind.name)
         if value is None:
             continue
+        if _generates(kind) and isinstance(other, int) == (mode == "head") and mode != "walk":
+            made[kind.name] = other  # rows of its own form; the number announced, of which fewer may be there
+            continue
         inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
-        own = isinstance(kind, Array) and type(kind).emit is not Array.emit
+        own = _generates(kind)
         if isinstance(kind, Struct) and isinstance(other, dict):
-            made[kind.name] = counted(kind.layer, value, other, rows=rows)
+            made[kind.name] = counted(kind.layer, value, other, mode)
         elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
-            made[kind.name] = _rows(kind, value) if rows and not own else len(value)
+            made[kind.name] = _rows(kind, value) if mode == "rows" and not own else len(value)
         elif inner is not None and isinstance(other, list) and len(other) == len(value):
-            made[kind.name] = [counted(inner, *pair, rows=rows) for pair in zip(value, other, strict=True)]
+            made[kind.name] = [counted(inner, *pair, mode) for pair in zip(value, other, strict=True)]
     return made
+
+
+def _generates(kind: Kind) -> bool:
+    """Whether a structure or array generates code of its own."""
+    return type(kind).emit not in (Struct.emit, Array.emit) and isinstance(kind, Struct | Array)
 
 
 def _rows(kind: Array, elements: list[Any]) -> Any:

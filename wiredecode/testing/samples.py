@@ -57,7 +57,9 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
 
     ``values`` makes those of fields that cannot be guessed: by name of the field, or of the class of its kind.
     """
-    chance, found, met = random.Random(f"{layer.__name__} {seed}"), [], set[str]()
+    chance = random.Random(f"{layer.__name__} {seed}")
+    found: list[bytes] = []
+    met: set[str] = set()
     for _ in range(ATTEMPTS):
         maker = Maker(chance, values or {})
         try:
@@ -80,10 +82,6 @@ def general(path: str) -> str:
     return name + "".join("[]" + part.partition("]")[2] for part in rest)
 
 
-def _lists_values(kind: Optional) -> bool:
-    return isinstance(kind.when, Is) and bool(kind.when.values)
-
-
 class Maker:
     """Makes layers with values in all fields that may be there."""
 
@@ -92,7 +90,8 @@ class Maker:
 
     def layer(self, layer: type[Layer], depth: int = 0) -> Layer:
         made: Layer = layer()
-        wanted = [kind.when for kind in layer.fields_desc if isinstance(kind, Optional) and _lists_values(kind)]
+        tests = [kind.when for kind in layer.fields_desc if isinstance(kind, Optional)]
+        wanted = [when for when in tests if isinstance(when, Is) and when.values]
         for kind in layer.fields_desc:
             if isinstance(kind, Optional) and not self._there(kind, made):
                 continue
