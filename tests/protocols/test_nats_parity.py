@@ -40,7 +40,7 @@ class TestNats(ProtocolTests):
         "UnknownKeys": lambda chance: None,
         "Line": lambda chance: chance.randbytes(5).hex().encode(),
     }
-    with_columns = (30, 74)
+    with_columns = (31, 74)
     leaves = True
     stepped: ClassVar = frozenset({"ReplicationResponse"})
     unmade: ClassVar = frozenset({"OriginMsg", "HPub", "RouteHMsg", "DedicatedHMsg", "DedicatedOriginMsg"})

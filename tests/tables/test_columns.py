@@ -19,7 +19,6 @@ from wiredecode.fields import (
     Binary,
     Boolean,
     Flags,
-    Is,
     Kind,
     Optional,
     Struct,
@@ -30,16 +29,18 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
     Uuid,
+    When,
 )
+from wiredecode.fields.columns import steps as columns_steps
+from wiredecode.fields.columns.reader import reader
+from wiredecode.fields.columns.rows import Rows, Source
+from wiredecode.fields.columns.steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Token
 from wiredecode.protocols.cursus.kinds import DecimalText
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Publish, PublishConfirm, StoreOffset, Tune
 from wiredecode.protocols.registry import protocols
-from wiredecode.tables import columns_steps, schema
-from wiredecode.tables.columns import reader
-from wiredecode.tables.columns_rows import Rows, Source
-from wiredecode.tables.columns_steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
+from wiredecode.tables import schema
 from wiredecode.testing.mutations import MUTATIONS
 from wiredecode.testing.parity import columns_agree, read_columns, whole_record
 from wiredecode.testing.samples import samples
@@ -166,7 +167,7 @@ def test_a_kind_that_shows_its_value_otherwise_has_no_column() -> None:
 class Note(Layer):
     fields_desc: ClassVar[list[Kind]] = [
         UInt8("kind", names={0: "bare", 1: "noted"}),
-        Optional(Text("note", length=UInt8), Is("kind", 1)),
+        Optional(Text("note", length=UInt8), When("kind == 1")),
     ]
 
 

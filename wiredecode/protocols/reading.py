@@ -65,7 +65,7 @@ class Plan:
                 if self._style is not style:
                     self._set_style(style)
                 if self._known is not None and (known := self._known.get(buffer[start:stop])) is not None:
-                    frame.values, frame.text = known
+                    frame.values, frame.layers_text = known
                     self._said_again += 1
                     return
                 reached = self._read_record(frame, style)
@@ -124,19 +124,6 @@ class Plan:
             frame.find("warning", "malformed", "surplus-bytes", message, None, where)
         else:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
-
-
-def generated_text(frame: Frame) -> str:
-    """The generated fields as further keys of ``frame.text``."""
-    return f",{orjson.dumps(frame.generated).decode()[1:-1]}" if frame.generated else ""
-
-
-def as_record(frame: Frame) -> dict[str, Any]:
-    """The record of the layers, also of a frame whose text was remembered."""
-    if frame.text is not None:
-        layers: dict[str, Any] = orjson.loads(f"{frame.text}{generated_text(frame)}}}}}")
-        return layers
-    return frame.layers or {}
 
 
 def tell_problem(frame: Frame, problem: Short | None) -> None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
+from wiredecode.protocols.base import Protocol
 
 STYLE = Style()
 
@@ -33,9 +35,9 @@ class Result:
         return [frame for frame in self.frames if frame.status in ("ok", "malformed")]
 
 
-def dissect(source: Iterable[PacketBatch], **options: Any) -> Result:
-    """Run the whole stack with records; an error of the capture is kept."""
-    dissector = Dissector(**{"style": STYLE, **options})
+def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = None, **options: Any) -> Result:
+    """Run the whole stack with records; an error of the capture is kept. ``options``: of a demand."""
+    dissector = Dissector(Demand(**{"style": STYLE, "protocols": known, **options}))
     frames: list[Frame] = []
     error = None
     try:

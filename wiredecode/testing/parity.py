@@ -15,7 +15,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.testing.dissection import STYLE
 
 if TYPE_CHECKING:
-    from wiredecode.tables.columns import Columns
+    from wiredecode.fields.columns.reader import Columns
 
 FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
 """Around a frame in its buffer: bytes that are not its own."""
@@ -96,7 +96,8 @@ def common(part: Any, whole: Any) -> Any:
 def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Any:
     """Values as ``walk`` gives them: of bulk arrays the number of elements; or with their ``rows``.
 
-    ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given. Arrays that generate code of their own may give the elements or their number.
+    ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given; arrays that generate code of
+    their own may give the elements or their number.
     """
     made = dict(values)
     for kind in map(plain, layer.fields_desc):
@@ -143,7 +144,7 @@ def read_columns(
     """The frames as columns, with some bytes between them; None: the layer has none."""
     import numpy as np
 
-    from wiredecode.tables.columns import reader
+    from wiredecode.fields.columns.reader import reader
 
     found = reader(layer, style, raw)
     if found is None:

@@ -7,16 +7,15 @@ real conversations.
 
 from __future__ import annotations
 
+import ast
 import random
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wiredecode.fields import (
-    Absent,
     Array,
     Flags,
-    Is,
     Kind,
     Moment,
     Number,
@@ -24,10 +23,12 @@ from wiredecode.fields import (
     Sized,
     Struct,
     Varint,
+    When,
     compiler,
     plain,
 )
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.presence import WORDS
 
 Values = Callable[[random.Random], Any]
 """Makes a value of a field."""
@@ -82,6 +83,24 @@ def general(path: str) -> str:
     return name + "".join("[]" + part.partition("]")[2] for part in rest)
 
 
+def conditions(layer: type[Layer]) -> list[When]:
+    """The conditions of the optional fields of a layer."""
+    return [kind.when for kind in layer.fields_desc if isinstance(kind, Optional)]
+
+
+def numbers_of(when: When) -> list[int]:
+    """The integers that a condition speaks of."""
+    nodes = (node.value for node in ast.walk(when.tree) if isinstance(node, ast.Constant))
+    return [value for value in nodes if isinstance(value, int)]
+
+
+def asks_for_bytes(when: When) -> bool:
+    """Whether a condition needs more than earlier fields."""
+    calls = (node.func for node in ast.walk(when.tree) if isinstance(node, ast.Call))
+    names = {node.id for node in ast.walk(when.tree) if isinstance(node, ast.Name)}
+    return bool(names & {*WORDS}) or any(isinstance(call, ast.Name) and call.id != "has" for call in calls)
+
+
 class Maker:
     """Makes layers with values in all fields that may be there."""
 
@@ -90,17 +109,16 @@ class Maker:
 
     def layer(self, layer: type[Layer], depth: int = 0) -> Layer:
         made: Layer = layer()
-        tests = [kind.when for kind in layer.fields_desc if isinstance(kind, Optional)]
-        wanted = [when for when in tests if isinstance(when, Is) and when.values]
+        wanted = [when for when in conditions(layer) if when.fields and numbers_of(when)]
         for kind in layer.fields_desc:
             if isinstance(kind, Optional) and not self._there(kind, made):
                 continue
             if isinstance(kind, Struct) and depth > 3:
                 continue
             inner = plain(kind)
-            chosen = [when for when in wanted if when.field == inner.name]
+            chosen = [when for when in wanted if inner.name in when.fields]
             if chosen and self.chance.random() < 0.8:
-                value = self.chance.choice(sorted(self.chance.choice(chosen).values))
+                value = self.chance.choice(numbers_of(self.chance.choice(chosen)))
             else:
                 value = self.value(inner, depth)
             if value is not None:
@@ -110,8 +128,8 @@ class Maker:
 
     def _there(self, kind: Optional, made: Layer) -> bool:
         """Whether an optional field is to be written: as its condition says, or by chance where bytes decide."""
-        if isinstance(kind.when, Is | Absent):
-            return kind.when.holds(b"", 0, 0, made)
+        if not asks_for_bytes(kind.when):
+            return bool(kind.when.holds(b"", 0, 0, made))
         return self.chance.random() < 0.7
 
     def _lengths(self, layer: type[Layer], made: Layer) -> None:

@@ -1,0 +1,225 @@
+"""One run of ``wiredecode spark``: starts Spark, shows how far it is, and tells what came of it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any
+
+from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import complain, say
+from wiredecode.frames.escape import escape
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from wiredecode.cli.spark import SparkOptions
+    from wiredecode.spark.decode import Plan
+    from wiredecode.spark.output import Accounts, Folder
+
+FAILED = 2
+STREAM_BUCKETS = 8
+"""Of each source where nothing else is said: it must stay the same as long as a checkpoint is used."""
+PROGRESS_SECONDS = 0.5
+TOTALS_WIDTH = 120
+
+
+def run(options: SparkOptions) -> int:
+    """Run it; return the exit code."""
+    from wiredecode.spark import session
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
+    cluster = options.cluster
+    whole = options.hadoop or options.split_bytes is not None or options.summary_json is not None
+    if options.stream is not None and whole:
+        raise UsageError("--stream does not go with --hadoop, --split-bytes and --summary-json")
+    try:
+        session.check(cluster.master)
+        plan = options.plan()
+    except session.CannotStart as error:
+        complain(escape(str(error)))
+        return FAILED
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    run = Run(options, plan)
+    try:
+        with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
+            if options.stream is not None:
+                return run.follow(spark, options.stream)
+            accounts = run.work(spark)
+    except KeyboardInterrupt:
+        interrupt.arrived()
+        run.discard()
+        complain(run.undone("interrupted"))
+        return INTERRUPTED
+    except Exception as error:
+        run.discard()
+        if options.verbosity.verbose:
+            import traceback
+
+            traceback.print_exc()
+        complain(run.undone(reason(error, options)))
+        return FAILED
+    return run.tell(accounts)
+
+
+def reason(error: Exception, options: SparkOptions) -> str:
+    """Why there is no result, in a line. What is nobody's fault but ours is raised again."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from wiredecode.spark.output import Occupied
+    from wiredecode.spark.pipeline import Stopped
+    from wiredecode.spark.session import CannotStart, one_line
+
+    if isinstance(error, CannotStart | Occupied | Stopped | OSError | ValueError):
+        return str(error)
+    if isinstance(error, PySparkException | Py4JError):
+        return one_line(error) + (
+            "" if options.verbosity.verbose or "Stopped" in str(error) else "; -v shows what Spark says"
+        )
+    raise error
+
+
+@contextmanager
+def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
+    """Where Java writes to. With -v it is seen, and what py4j has to say of an interrupt."""
+    if options.verbosity.verbose:
+        yield None
+        return
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        with tempfile.TemporaryFile() as log:
+            yield log
+    finally:
+        logging.disable(before)
+
+
+class Run:
+    """One run, and the folder that it writes into."""
+
+    def __init__(self, options: SparkOptions, plan: Plan) -> None:
+        self.options, self.plan = options, plan
+        self.folder: Folder | None = None
+        self.written = False
+
+    def work(self, spark: SparkSession) -> Accounts:
+        """Write the tables and give them their names."""
+        from wiredecode.spark import output, pipeline
+
+        options = self.options
+        self.folder = output.Folder(spark, options.out)
+        self.folder.begin()
+        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
+        rows = pipeline.rows(spark, options.inputs, self.plan, **how)
+        with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
+            accounts = output.write(rows, self.folder, options.level.value, [*self.plan.schema.names])
+        if accounts.totals.packets or not accounts.problems:
+            self.folder.commit(self.told(accounts))
+            self.written = True
+        else:
+            self.folder.discard()
+        self.folder = None
+        return accounts
+
+    def follow(self, spark: SparkSession, checkpoint: str) -> int:
+        """Write files as they come, until it is interrupted."""
+        from wiredecode.spark import streaming
+
+        options = self.options
+        plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
+        rows = streaming.stream(spark, options.inputs, plan, source=options.source)
+        streaming.write(rows, options.out, checkpoint, partitions=options.partitions).awaitTermination()
+        return 0
+
+    def told(self, accounts: Accounts) -> dict[str, Any]:
+        """What ``_SUCCESS`` and ``--summary-json`` say."""
+        from wiredecode.frames.record import totals_record
+
+        row = totals_record(accounts.totals)
+        row["errors"] = [problem for _, _, problem in accounts.problems]
+        row["apart"] = [{"protocol": name, "port": port} for name, port in accounts.apart]
+        return {"level": self.options.level.value, **row}
+
+    def discard(self) -> None:
+        """Leave nothing that takes room. The session has ended, but Java is there still."""
+        from wiredecode.spark.session import apart
+
+        if self.folder is not None:
+            apart(self.folder.discard)
+
+    def undone(self, why: str) -> str:
+        why, out = escape(why), escape(self.options.out)
+        if self.options.stream is not None:
+            return f"{why}; {out} holds what was taken, and the same command goes on from there"
+        return f"{why}; {out} was not written, what was there before is untouched"
+
+    def tell(self, accounts: Accounts) -> int:
+        """Show the totals, what could not be read, and where the result is; return the exit code."""
+        from wiredecode.protocols.registry import protocols
+        from wiredecode.view.totals import totals_text
+
+        options, totals = self.options, accounts.totals
+        if not options.verbosity.quiet and self.written:
+            width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
+            say(
+                totals_text(
+                    totals, () if totals.frames else protocols(), verbose=options.verbosity.verbose, width=width
+                )
+            )
+            for name, port in accounts.apart:
+                complain(f"connections of {name} on port {port} do not know of each other here: say -d {port}={name}")
+        for _, _, problem in accounts.problems:
+            complain(escape(problem))
+        if options.summary_json is not None:
+            import orjson
+
+            lines = orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2
+            options.summary_json.write_bytes(orjson.dumps(self.told(accounts), option=lines))
+        if not self.written:
+            complain(self.undone("nothing could be read"))
+        elif accounts.problems:
+            complain(f"{escape(options.out)} holds what could be decoded")
+        elif not options.verbosity.quiet:
+            say(f"{'written':<10}{escape(options.out)}")
+        return FAILED if accounts.problems else 0
+
+
+@contextmanager
+def progress(spark: SparkSession) -> Iterator[None]:
+    """Stages and tasks on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"))
+    over = threading.Event()
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
+        bar = shown.add_task("starting", total=None)
+        watching = threading.Thread(target=_watch, args=(spark, shown, bar, over), daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join(PROGRESS_SECONDS)
+
+
+def _watch(spark: SparkSession, shown: Any, bar: Any, over: threading.Event) -> None:
+    """Ask Spark now and then; it may be gone in between."""
+    with suppress(Exception):
+        tracker = spark.sparkContext.statusTracker()
+        while not over.wait(PROGRESS_SECONDS):
+            stages = [found for stage in tracker.getActiveStageIds() if (found := tracker.getStageInfo(stage))]
+            if stages:
+                names = ", ".join(str(stage.stageId) for stage in stages)
+                done, total = sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
+                shown.update(bar, description=f"stage {names}", completed=done, total=total)

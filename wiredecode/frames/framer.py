@@ -1,0 +1,430 @@
+"""One direction of one connection: cutting its bytes into frames, across chunks and around holes.
+
+A stream is in one of three states: *in step* (the next byte starts a frame), *inside* a frame of known length of which
+bytes are missing, or *searching* for the next frame after a hole or after bytes that cannot be a frame. A hole whose
+length is known costs only the frame it lies in; one that hides the start of a frame costs a search.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
+from wiredecode.frames.provenance import COLUMNS, Provenance
+from wiredecode.frames.span import UNDECODED_SHOWN, UNDECODED_SPAN, Span
+from wiredecode.net.types import Chunk, Connection, Direction, Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wiredecode.frames.run import Bulk, Cut
+    from wiredecode.protocols.base import Protocol
+
+RUN_FRAMES = 24
+RUN_BYTES = 8192
+"""A stretch with fewer frames and fewer bytes is faster one by one than as a run (measured)."""
+LEAST_RUN_BYTES = 1024
+"""Nor is a run looked for in less."""
+SHORT_RUN = 6
+"""The same in frames where a filter leaves most runs undecoded."""
+
+
+@dataclass(slots=True, eq=False)
+class Skipped:
+    """Whole frames that nobody will see, already counted: only their places in the capture order matter."""
+
+    connection: Connection
+    ready: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ready)
+
+
+class Framer:
+    """Cuts one direction into frames, and runs where ``bulk`` finds some; they go to ``frames``, in stream order."""
+
+    def __init__(self, direction: Direction, protocol: Protocol, frames: list[Any], in_step: bool) -> None:
+        self.direction, self.protocol, self.frames = direction, protocol, frames
+        self.in_step = in_step
+        self.bulk: Bulk | None = None
+        """How to find runs, if they are wanted."""
+        self.kinds: tuple[int, ...] | None = None
+        """Only runs of these kinds."""
+        self.shortest = RUN_FRAMES
+        self.skip: Callable[[bytes, list[int]], bool] | None = None
+        """Counts frames that start at places in a buffer; whether they need not be made."""
+        self.sync_at: int | None = None
+        """Stream offset at which recognition found the first frame."""
+        self.now = self.floor = 0
+        """The packet that told the latest news, and the one that told where step was found: nothing is ready before."""
+        self.later: deque[tuple[bytes, int]] = deque()
+        """Bytes not yet looked at, packet by packet, with the packet that made them ready."""
+        self.parts: list[bytes] = []
+        self.base = 0
+        """Stream offset of the first unread byte."""
+        self.have = 0
+        self.need = 0
+        """Size of the frame at ``base``, once its header tells."""
+        self.pieces = Provenance()
+        self.span: Span | None = None
+        """The frame with holes in it, or the undecoded bytes, being collected."""
+        self.findings: list[Finding] = []
+        """What the next record will tell besides its own findings."""
+        self.framed = self.undecoded = 0
+
+    # Events.
+
+    def chunk(self, chunk: Chunk) -> None:
+        if self.span is not None and self.span.left:
+            rest = self._continue(chunk)
+            if rest is None:
+                return
+            chunk = rest
+        if not self.have:
+            self.base = chunk.offset
+        self.pieces.add(chunk)
+        if self.in_step:
+            self._append(chunk.data)
+        else:
+            self._queue(chunk.data, chunk.offset)
+        self._advance()
+
+    def gap(self, gap: Gap) -> None:
+        self.now = gap.ready
+        lost = Finding(
+            "warning", "reassembly", "hole", f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}"
+        )
+        self._interrupt()
+        span = self.span
+        if span is not None and span.left:
+            inside = min(span.left, gap.length)
+            span.missing += inside
+            span.left -= inside
+            span.findings.append(lost)
+            if not span.left:
+                self._close_span(PARTIAL, gap.ready)
+                self.in_step = inside == gap.length
+            return
+        self.findings.append(lost)
+        self.in_step = False
+
+    def end(self, reason: str, ready: int) -> None:
+        """Nothing more will come, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
+        self.now = ready
+        self._interrupt()
+        span = self.span
+        if span is not None and span.left:
+            message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
+            span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
+            span.missing += span.left
+            span.left = 0
+            self._close_span(PARTIAL, ready)
+
+    # In step.
+
+    def _advance(self) -> None:
+        """Cut and search until more bytes are needed.
+
+        Once step is lost the bytes are looked at packet by packet, so that what is found, and when, does not depend
+        on how many of them are at hand.
+        """
+        while True:
+            if self.in_step:
+                if self._cut():
+                    self._queue_rest()
+                    continue
+            elif self._search(final=False):
+                continue
+            if not self.later:
+                return
+            data, self.now = self.later.popleft()
+            self._append(data)
+
+    def _queue(self, data: bytes, offset: int) -> None:
+        """Put bytes aside, packet by packet; their pieces are known."""
+        pieces = self.pieces
+        position = 0
+        index = pieces.holding(offset)
+        while position < len(data):
+            stop = pieces.ends[index] - offset
+            self.later.append((data[position:stop], pieces.ready[index]))
+            position = stop
+            index += 1
+
+    def _queue_rest(self) -> None:
+        """After a mistake in a large buffer: go on packet by packet."""
+        if self.have and not self.later and self.pieces.ends[0] < self.base + self.have:
+            data = self._joined()
+            self.parts, self.have = [], 0
+            self._queue(data, self.base)
+        elif self.have:
+            self.now = max(self.now, self.pieces.ready[-1])
+
+    def _cut(self) -> bool:
+        """Cut frames off the front; whether step was lost on the way."""
+        if self.have < max(self.need, 1):
+            return False
+        data = self._joined()
+        if self.bulk is not None and len(data) >= (LEAST_RUN_BYTES if self.shortest == RUN_FRAMES else 0):
+            data = self._cut_runs(data, self.bulk.cut(data))
+        split = self.protocol.split(data)
+        if split.ends:
+            self._emit(data, split.ends)
+            self._consume(data, split.ends[-1])
+        self.need = split.need
+        if split.bad is None:
+            return False
+        self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
+        self.in_step, self.need = False, 0
+        return True
+
+    def _cut_runs(self, data: bytes, cut: Cut) -> bytes:
+        """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
+        if not len(cut.kinds):
+            return data
+        if self.kinds is not None:
+            cut.kinds[~np.isin(cut.kinds, self.kinds)] = 0
+        plain = cut.kinds != 0
+        if self.findings:
+            plain[0] = False  # the first frame will tell them
+        edges = np.flatnonzero(np.diff(plain)) + 1
+        starts = cut.starts
+        low = 0
+        rows: list[int] = []
+        for high in (*edges.tolist(), len(plain)):
+            if plain[low] and (high - low >= self.shortest or starts[high] - starts[low] >= RUN_BYTES):
+                if rows:
+                    self._emit(data, rows, int(starts[low - len(rows)]))
+                    rows = []
+                self._emit_run(data, cut, low, high)
+            else:
+                rows += starts[low + 1 : high + 1].tolist()
+            low = high
+        if rows:
+            self._emit(data, rows, int(starts[low - len(rows)]))
+        self._consume(data, int(starts[-1]))
+        return self._joined() if self.have else b""
+
+    def _emit_run(self, data: bytes, cut: Cut, low: int, high: int) -> None:
+        from wiredecode.frames.run import Run
+
+        assert self.bulk is not None
+        pieces, starts, stops = self.pieces, cut.starts[low:high], cut.starts[low + 1 : high + 1]
+        ends = np.array(pieces.ends)
+        first = np.searchsorted(ends, self.base + starts, "right")
+        last = np.searchsorted(ends, self.base + stops, "left")
+        self.frames.append(
+            Run(
+                *(self.direction.connection, self.direction.side, data, self.base, starts, stops, cut.kinds[low:high]),
+                {name: column[low:high] for name, column in cut.parts.items()},
+                np.maximum(np.array(pieces.ready)[last], self.floor),
+                np.array(pieces.ready_ns)[last],
+                np.array(pieces.time_ns)[first],
+                first,
+                last,
+                np.array(pieces.packet),
+                self.bulk,
+                self.protocol.name,
+            )
+        )
+        self.framed += int(stops[-1] - starts[0])
+
+    def _emit(self, data: bytes, ends: list[int], start: int = 0) -> None:
+        """Make frames of the bytes from ``start`` that end at each of ``ends``."""
+        pieces, base, out = self.pieces, self.base, self.frames
+        piece_ends, packet, ready, ready_ns, time_ns = (
+            *(pieces.ends, pieces.packet, pieces.ready),
+            *(pieces.ready_ns, pieces.time_ns),
+        )
+        if self.skip is not None:
+            if self.base + start == 0 and len(ends) > 1:  # the first of a stream may be something else
+                self._emit(data, ends[:1])
+                ends, start = ends[1:], ends[0]
+            if self._skip_frames(data, ends, start):
+                return
+        connection, side, floor = self.direction.connection, self.direction.side, self.floor
+        low = high = 0
+        first, begin = len(out), start
+        for stop in ends:
+            offset = base + start
+            while piece_ends[low] <= offset:
+                low += 1
+            high = low
+            while piece_ends[high] < base + stop:
+                high += 1
+            carriers = [packet[low]] if low == high else sorted({*packet[low : high + 1]})
+            known = ready[high]
+            if known < floor:
+                known = floor
+            size = stop - start
+            out.append(
+                Frame(
+                    *(connection, side, data, start, stop, offset, size, 0),
+                    *(carriers, known, ready_ns[high], time_ns[low]),
+                )
+            )
+            start = stop
+        self.framed += ends[-1] - begin
+        if self.findings:
+            self._attach(out[first])
+
+    def _skip_frames(self, data: bytes, ends: list[int], start: int) -> bool:
+        """Let frames go that nobody will see; not the first of a stream, and not one that has something to tell."""
+        assert self.skip is not None
+        if self.findings or self.base + start == 0 or not self.skip(data, [start, *ends[:-1]]):
+            return False
+        piece_ends, ready, base, high = self.pieces.ends, self.pieces.ready, self.base, 0
+        kept = []
+        for stop in ends:
+            while piece_ends[high] < base + stop:
+                high += 1
+            kept.append(max(ready[high], self.floor))
+        self.frames.append(Skipped(self.direction.connection, kept))
+        self.framed += ends[-1] - start
+        return True
+
+    def _attach(self, frame: Frame) -> None:
+        if self.findings:
+            frame.findings = [*frame.findings, *self.findings]
+            self.findings = []
+
+    # Searching.
+
+    def _search(self, final: bool) -> bool:
+        """Look for the next frame; whether the stream is in step again."""
+        data = self._joined()
+        if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
+            position, found = self.sync_at - self.base, True
+        else:
+            answer = self.protocol.search(data, final=final)
+            position, found = answer.position, answer.found
+        if final and not found:
+            position = len(data)
+        if position:
+            self._leave_undecoded(data, position)
+        if found:
+            if self.span is not None:
+                self._close_span(UNDECODED, self.now)
+            self.in_step, self.need, self.floor = True, 0, self.now
+        return found
+
+    def _leave_undecoded(self, data: bytes, length: int) -> None:
+        """Take bytes that belong to no frame out of the buffer, and account for them."""
+        taken = 0
+        while taken < length:
+            if self.span is None:
+                self.span = Span(self.base + taken)
+            size = min(length - taken, UNDECODED_SPAN - self.span.captured)
+            shown = max(0, UNDECODED_SHOWN - len(self.span.data))
+            self.span.data += data[taken : taken + min(size, shown)]
+            self._collect(self.span, self.base + taken, size)
+            taken += size
+            if self.span.captured == UNDECODED_SPAN:
+                self._close_span(UNDECODED, self.now)
+        self._consume(data, length)
+
+    # Frames with holes.
+
+    def _interrupt(self) -> None:
+        """The contiguous bytes end here: decide about what is left of them."""
+        while self.have and not self.in_step and self._search(final=True):
+            self._cut()
+        if self.have and self.in_step and self.need > self.have:
+            data = self._joined()
+            self.span = Span(self.base, data, left=self.need - len(data))
+            self._collect(self.span, self.base, len(data))
+            self._consume(data, len(data))
+        elif self.have:
+            data = self._joined()
+            if self.in_step:
+                message = f"{len(data)} bytes are too few to tell the size of a frame"
+                self.findings.append(Finding("warning", "reassembly", "header-cut", message))
+            self._leave_undecoded(data, len(data))
+        self.need = 0
+        if self.span is not None and not self.span.left:
+            self._close_span(UNDECODED, self.now)
+
+    def _continue(self, chunk: Chunk) -> Chunk | None:
+        """Bytes behind a hole that still belong to the frame before it; return what follows the frame."""
+        span = self.span
+        assert span is not None
+        size = min(span.left, len(chunk.data))
+        self.pieces.add(chunk)
+        self._collect(span, chunk.offset, size)
+        span.left -= size
+        stop = chunk.offset + size
+        self.pieces.drop(stop)
+        if span.left:
+            return None
+        self._close_span(PARTIAL, span.ready)
+        self.in_step = True
+        if size == len(chunk.data):
+            return None
+        self.pieces = Provenance()
+        keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
+        columns = {name: getattr(chunk, name)[keep] for name in COLUMNS}
+        return Chunk(chunk.direction, stop, chunk.data[size:], **columns)
+
+    def _collect(self, span: Span, offset: int, size: int) -> None:
+        """Add ``size`` captured bytes at a stream offset to a span: their packets and times."""
+        pieces = self.pieces
+        low = pieces.holding(offset)
+        high = pieces.holding(offset + size - 1, low)
+        carriers = pieces.packet[low : high + 1]
+        if span.packets and carriers[0] == span.packets[-1]:
+            del carriers[0]
+        span.packets.extend(carriers)
+        if span.first_ns is None:
+            span.first_ns = pieces.time_ns[low]
+        span.ready, span.time_ns = pieces.ready[high], pieces.ready_ns[high]
+        span.captured += size
+
+    def _close_span(self, status: str, ready: int) -> None:
+        span, self.span = self.span, None
+        assert span is not None
+        frame = Frame(
+            self.direction.connection,
+            self.direction.side,
+            span.data,
+            0,
+            len(span.data),
+            span.offset,
+            span.captured + span.missing,
+            span.missing,
+            sorted({*span.packets}),
+            max(span.ready, ready),
+            span.time_ns,
+            span.first_ns or 0,
+            status,
+            protocol=self.protocol.name,
+        )
+        self._attach(frame)
+        frame.findings = [*frame.findings, *span.findings]
+        if status == UNDECODED:
+            self.undecoded += span.captured
+            message = f"{span.captured} bytes belong to no frame that can be recognised"
+            frame.find("warning", "undecoded", "no-frame", message, None, (0, span.captured))
+        else:
+            self.framed += span.captured
+        self.frames.append(frame)
+
+    # The buffer.
+
+    def _append(self, data: bytes) -> None:
+        self.parts.append(data)
+        self.have += len(data)
+
+    def _joined(self) -> bytes:
+        if len(self.parts) != 1:
+            self.parts = [b"".join(self.parts)]
+        return self.parts[0]
+
+    def _consume(self, data: bytes, length: int) -> None:
+        self.have -= length
+        self.base += length
+        self.parts = [data[length:]] if self.have else []
+        self.pieces.drop(self.base)
