@@ -43,7 +43,6 @@ class TestNats(ProtocolTests):
     with_columns = (31, 74)
     leaves = True
     stepped: ClassVar = frozenset({"ReplicationResponse"})
-    unmade: ClassVar = frozenset({"OriginMsg", "HPub", "RouteHMsg", "DedicatedHMsg", "DedicatedOriginMsg"})
 
     @classmethod
     def spoken(cls, frames: Iterable[Frame]) -> list[Frame]:
