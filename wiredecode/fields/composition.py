@@ -120,7 +120,7 @@ class Optional(Kind):
     """A field that is there only when ``when`` holds."""
 
     def __init__(self, kind: Kind, when: When) -> None:
-        super().__init__(kind.name, kind.doc, unit=kind.unit, secret=kind.secret)
+        super().__init__(kind.name, kind.doc, unit=kind.unit, secret=kind.secret, fill=kind.fill)
         self.kind, self.when = kind, when
         self.holds_packets, self.islist = kind.holds_packets, kind.islist
 

@@ -16,7 +16,8 @@ from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2, Publ
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
-    from wiredecode.protocols.rabbitmq_stream.conversation import Bindings, RabbitMQConversation
+    from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
+    from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 
 Int64s = npt.NDArray[np.int64]
 
