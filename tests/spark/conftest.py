@@ -32,6 +32,7 @@ PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 """Nothing here uses pandas, but Spark looks for it."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
