@@ -121,3 +121,9 @@ class Kind(Field[Any, Any]):
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return repr(x)
+
+    def randval(self) -> Any:
+        """A random value for Scapy's ``fuzz``, or None: it keeps its default."""
+        from wiredecode.fields.fuzzing import random_value
+
+        return random_value(self.column)

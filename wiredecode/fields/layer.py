@@ -153,8 +153,12 @@ class Layer(Packet):
     def emit_tail(cls, em: Emitter) -> None:
         """Generate code that reads the tagged fields."""
 
+    frame_end: ClassVar[Any] = None
+    """Where the first frame of some bytes ends; set where Scapy is to find several in one segment."""
+
     def do_dissect(self, s: bytes) -> bytes:
-        self.read_fields(s, 0, len(s))
+        end = len(s) if self.frame_end is None else self.frame_end(s)
+        self.read_fields(s, 0, end)
         return s[self.stop :]
 
     def self_build(self) -> bytes:
