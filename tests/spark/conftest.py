@@ -32,13 +32,10 @@ PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 """Nothing here uses pandas, but Spark looks for it."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings(PANDAS))
-            if "spark" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("spark"))  # one session serves them all
 
 
 def missing() -> str | None:
