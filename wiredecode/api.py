@@ -135,7 +135,7 @@ class Dissection:
 
     def _frames(self) -> Generator[Frame]:
         from wiredecode.dissect.dissector import Dissector
-        from wiredecode.view.single import keep_raw, style
+        from wiredecode.view.notebook import keep_raw, style
 
         shown = style(show_secrets=self.show_secrets)
         stable = self.ids == STABLE
@@ -160,7 +160,7 @@ class Dissection:
         return compile_filter(self.filter, secrets=self.show_secrets)
 
     def _rows(self) -> Generator[dict[str, Any]]:
-        from wiredecode.export.rows import rows
+        from wiredecode.tables.rows import rows
 
         for batch in self.batches():
             yield from rows(batch, lambda data: data)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.bulk.test_runs import CAPTURES
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect.dissector import Dissector, streams
+from wiredecode.dissect import streams
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.times import Times
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support import RABBITMQ
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect.dissector import Dissector, streams
+from wiredecode.dissect import streams
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.message import Messages
 from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals

@@ -9,7 +9,16 @@ from wiredecode.fields import Binary, Text, UInt8, UInt16
 from wiredecode.frames.frame import Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.net import Connection
-from wiredecode.protocols.base import Conversation, Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import (
+    Conversation,
+    Found,
+    LengthPrefix,
+    Number,
+    Protocol,
+    Rejected,
+    Undecided,
+    Verdict,
+)
 from wiredecode.protocols.reading import Plan
 
 HEADER = 5
@@ -72,6 +81,12 @@ class KVConversation(Conversation):
 class KV(Protocol):
     name, title, ports = "kv", "KV, a toy", (7070,)
     header_bytes = HEADER
+    framing = LengthPrefix(
+        Number(0, 2, HEADER - 2, MAX_SIZE, "no message of {value} bytes"),
+        after=2,
+        header=HEADER,
+        held=(Number(2, 1, 1, 3, "no message of type {value}"),),
+    )
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if len(data) < HEADER:
@@ -80,19 +95,6 @@ class KV(Protocol):
         if not port or split.bad or not split.ends:
             return Rejected() if split.bad or final or not port else Undecided()
         return Verdict(0, client=data[2] == 1)
-
-    def split(self, data: bytes) -> Split:
-        ends: list[int] = []
-        position = 0
-        while position + HEADER <= len(data):
-            size = int.from_bytes(data[position : position + 2], "big")
-            if not HEADER - 2 <= size <= MAX_SIZE or data[position + 2] not in TYPES:
-                return Split(ends, bad=f"no message of {size} bytes and type {data[position + 2]}")
-            if position + 2 + size > len(data):
-                return Split(ends, need=2 + size)
-            position += 2 + size
-            ends.append(position)
-        return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """The first place at which two messages follow each other."""

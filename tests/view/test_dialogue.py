@@ -12,10 +12,10 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view import dialogue as module
-from wiredecode.view import look as looks
+from wiredecode.view import theme
 from wiredecode.view.dialogue import Dialogue, Exchanges
-from wiredecode.view.look import Look
 from wiredecode.view.summary import COLORS
+from wiredecode.view.theme import TreeOptions
 from wiredecode.view.times import Times
 
 
@@ -26,10 +26,10 @@ class Sink(io.StringIO):
         self.write(text)
 
 
-def shown(*messages: tuple[int, Layer | bytes], look: Look = looks.DEFAULT, color: bool = False) -> list[str]:
+def shown(*messages: tuple[int, Layer | bytes], options: TreeOptions = theme.DEFAULT, color: bool = False) -> list[str]:
     bodies, sink = Messages(), Sink()
     frames = Dissector(messages=bodies).frames(craft.batches(packets(messages)))
-    Dialogue(sink, look, color=color, messages=bodies).show(frames, lambda: craft.START_NS)
+    Dialogue(sink, options, color=color, messages=bodies).show(frames, lambda: craft.START_NS)
     return sink.getvalue().splitlines()
 
 
@@ -73,7 +73,7 @@ def test_an_answer_that_is_not_among_the_frames_is_not_waited_for() -> None:
 def test_an_answer_whose_request_is_gone_says_to_what_it_is_one() -> None:
     _, answer = dissected([create(2), created(2)])
     sink = Sink()
-    Dialogue(sink, looks.DEFAULT).show([answer], lambda: craft.START_NS)
+    Dialogue(sink, theme.DEFAULT).show([answer], lambda: craft.START_NS)
     assert "← CreateResponse  #4  answers #3  after 1.000 ms" in sink.getvalue()
 
 
@@ -95,23 +95,23 @@ def test_bodies_are_shown_a_few_of_many_and_all_when_asked_for() -> None:
         *(f'| {(b"body %d" % n).hex()} "body {n}" (6 bytes)' for n in range(3)),
         "| and 2 more messages (--full shows all)",
     ]
-    assert any(line.endswith("| body 4 (6 bytes)") for line in shown(publish, look=Look("text", full=True)))
+    assert any(line.endswith("| body 4 (6 bytes)") for line in shown(publish, options=TreeOptions("text", full=True)))
 
 
 def test_nothing_from_the_wire_reaches_the_terminal_raw_nor_breaks_a_line() -> None:
     evil = "\x1b[2J\x07\u202e\r\n" + "x" * 400
     body = layers.Publish(publisher_id=7, messages=[layers.PublishedMessage(publishing_id=1, data=evil.encode())])
-    for look in (Look("text"), Look("text", full=True), Look(hexdump=True)):
-        assert all(line.isprintable() for line in shown(create(2, evil), (CLIENT, body), look=look))
+    for options in (TreeOptions("text"), TreeOptions("text", full=True), TreeOptions(hexdump=True)):
+        assert all(line.isprintable() for line in shown(create(2, evil), (CLIENT, body), options=options))
 
 
 def test_passwords_are_hidden_in_text_and_hex() -> None:
     login = (CLIENT, layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b"\0guest\0hunter22"))
-    for look in (looks.DEFAULT, Look(hexdump=True), Look("text", full=True)):
-        text = "\n".join(shown(login, look=look))
+    for options in (theme.DEFAULT, TreeOptions(hexdump=True), TreeOptions("text", full=True)):
+        text = "\n".join(shown(login, options=options))
         assert "hunter" not in text
         assert b"hunter".hex(" ") not in text
-    assert "67 75 65 73 74" in "\n".join(shown(login, look=Look(hexdump=True, secrets=True)))
+    assert "67 75 65 73 74" in "\n".join(shown(login, options=TreeOptions(hexdump=True, secrets=True)))
 
 
 def test_sides_differ_in_colour_and_uncoloured_output_has_none() -> None:
@@ -126,21 +126,21 @@ def test_narrow_terminals_fold_below_the_text(monkeypatch: object) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "60")
-        lines = shown(create(2, "orders " * 8), look=Look(hexdump=False))
-        dump = shown(create(2, "orders"), look=Look(hexdump=True))
+        lines = shown(create(2, "orders " * 8), options=TreeOptions(hexdump=False))
+        dump = shown(create(2, "orders"), options=TreeOptions(hexdump=True))
     assert max(map(len, lines[-3:])) <= 60
     assert all(line.startswith(" " * 15) for line in lines[-2:])
     assert any(line.startswith("  000000  ") for line in dump), "a dump takes the room that there is"
 
 
 def test_times_are_as_asked_for() -> None:
-    lines = shown(create(2), created(2), look=Look(times=Times("absolute", utc=True)))
+    lines = shown(create(2), created(2), options=TreeOptions(times=Times("absolute", utc=True)))
     assert any(line.startswith("2023-11-14T22:13:20.007000Z      ← CreateResponse") for line in lines)
 
 
 def test_only_colours_that_every_background_bears() -> None:
-    used = {*looks.SEVERITY.values(), *looks.STATUS.values(), *looks.SIDE.values(), looks.GENERATED, looks.VALUE}
-    used |= {looks.RANGE, looks.HEAD}
+    used = {*theme.SEVERITY.values(), *theme.STATUS.values(), *theme.SIDE.values(), theme.GENERATED, theme.VALUE}
+    used |= {theme.RANGE, theme.HEAD}
     assert used - {""} <= set(module.ANSI)
     assert set(COLORS.values()) <= {f"\x1b[{number}m" for number in module.ANSI.values()}
     assert not {30, 34, 37} & set(module.ANSI.values()), "black, blue and white vanish on some background"

@@ -13,7 +13,7 @@ from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega import layers as pravega
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view.hexdump import HIDDEN, hexdump
-from wiredecode.view.look import SHOWN_DUMP_BYTES, Look
+from wiredecode.view.theme import SHOWN_DUMP_BYTES, TreeOptions
 from wiredecode.view.values import Raw
 
 Case = tuple[int, list[tuple[int, bytes]]]
@@ -23,14 +23,14 @@ PASSWORD = b"\0guest\0hunter22"
 LOGIN = layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=PASSWORD)
 
 
-def dump(message: Layer | bytes, look: Look = Look(), side: int = CLIENT) -> str:  # noqa: B008
-    (frame,) = dissected([(side, message)], secrets=look.secrets)
-    return dumped(frame, look)
+def dump(message: Layer | bytes, options: TreeOptions = TreeOptions(), side: int = CLIENT) -> str:  # noqa: B008
+    (frame,) = dissected([(side, message)], secrets=options.secrets)
+    return dumped(frame, options)
 
 
-def dumped(frame: Frame, look: Look = Look()) -> str:  # noqa: B008
+def dumped(frame: Frame, options: TreeOptions = TreeOptions()) -> str:  # noqa: B008
     assert frame.layer is not None
-    return hexdump(frame, frame.layer(frame.data), look).plain
+    return hexdump(frame, frame.layer(frame.data), options).plain
 
 
 def test_a_bar_stands_before_every_field_but_the_first() -> None:
@@ -48,7 +48,7 @@ def test_the_count_of_an_array_is_told_from_its_elements() -> None:
 def test_neighbouring_fields_differ_in_colour() -> None:
     (frame,) = dissected([(CLIENT, layers.DeletePublisher(correlation_id=5, publisher_id=3))])
     assert frame.layer is not None
-    text = hexdump(frame, frame.layer(frame.data), Look())
+    text = hexdump(frame, frame.layer(frame.data), TreeOptions())
     styles = [str(span.style) for span in text.spans if text.plain[span.start : span.end] in ("00 06", "00 01")]
     assert len(set(styles)) == 2
 
@@ -62,8 +62,8 @@ def test_the_bytes_of_a_password_are_hidden_and_the_length_is_not() -> None:
 
 
 def test_secrets_are_shown_when_asked_for() -> None:
-    assert "**" not in dump(LOGIN, Look(secrets=True))
-    assert PASSWORD[-6:].hex(" ") in dump(LOGIN, Look(secrets=True))
+    assert "**" not in dump(LOGIN, TreeOptions(secrets=True))
+    assert PASSWORD[-6:].hex(" ") in dump(LOGIN, TreeOptions(secrets=True))
 
 
 def test_a_password_that_is_cut_is_hidden_as_well() -> None:
@@ -79,7 +79,7 @@ def test_a_long_dump_is_bounded_unless_all_is_wanted() -> None:
     short = dump(message).splitlines()
     assert len(short) == SHOWN_DUMP_BYTES // 16 + 1
     assert "more bytes (--full shows all)" in short[-1]
-    assert len(dump(message, Look(full=True)).splitlines()) == -(-len(bytes(message)) // 16)
+    assert len(dump(message, TreeOptions(full=True)).splitlines()) == -(-len(bytes(message)) // 16)
 
 
 def test_a_frame_of_an_unknown_command_is_dumped() -> None:
@@ -96,10 +96,10 @@ def test_what_follows_a_password_that_is_too_short_is_hidden() -> None:
 
 def test_undecoded_bytes_may_be_anything_and_are_hidden() -> None:
     (frame,) = dissected([(SERVER, layers.Heartbeat())])
-    text = hexdump(frame, None, Look()).plain
+    text = hexdump(frame, None, TreeOptions()).plain
     assert "|" not in text
     assert text.count("**") == 8 + 4, "eight bytes, and eight stars as characters"
-    assert "00 00 00 04 00 17" in hexdump(frame, None, Look(secrets=True)).plain
+    assert "00 00 00 04 00 17" in hexdump(frame, None, TreeOptions(secrets=True)).plain
 
 
 # Secrets of all protocols: exactly their bytes are hidden, wherever they stand.
@@ -156,10 +156,10 @@ def last(case: Case) -> Frame:
     return run.frames[-1]
 
 
-def shown(frame: Frame, look: Look = Look(full=True)) -> list[str]:  # noqa: B008
+def shown(frame: Frame, options: TreeOptions = TreeOptions(full=True)) -> list[str]:  # noqa: B008
     """The cells of a dump."""
     layer = frame.layer(frame.data) if frame.layer is not None else None
-    rows = hexdump(frame, layer, look).plain.splitlines()
+    rows = hexdump(frame, layer, options).plain.splitlines()
     return [cell for row in rows for cell in row[9:57].replace("|", " ").split()]
 
 
@@ -175,7 +175,7 @@ def test_exactly_the_bytes_of_secrets_are_hidden(name: str) -> None:
         expected[reached : reached + len(secret)] = [HIDDEN] * len(secret)
         reached += len(secret)
     assert shown(frame) == expected
-    assert HIDDEN not in shown(frame, Look(full=True, secrets=True))
+    assert HIDDEN not in shown(frame, TreeOptions(full=True, secrets=True))
 
 
 @pytest.mark.parametrize("name", SECRETS)

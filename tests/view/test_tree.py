@@ -12,25 +12,25 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
-from wiredecode.view.look import SHOWN_ELEMENTS, Look
+from wiredecode.view.theme import SHOWN_ELEMENTS, TreeOptions
 from wiredecode.view.tree import frame_tree
 
 AMQP = bytes.fromhex("005373c00904a101314040a10173") + bytes.fromhex("005375a00568656c6c6f")
 
 
-def rendered(frame: Frame, look: Look = Look(), *, width: int = 10_000, color: bool = False) -> str:  # noqa: B008
+def rendered(frame: Frame, options: TreeOptions = TreeOptions(), *, width: int = 10_000, color: bool = False) -> str:  # noqa: B008
     console = Console(
         file=io.StringIO(), width=width, force_terminal=color, color_system="standard" if color else None, markup=False
     )
-    console.print(frame_tree(frame, 0, look))
+    console.print(frame_tree(frame, 0, options))
     output = console.file
     assert isinstance(output, io.StringIO)
     return output.getvalue()
 
 
-def tree(message: Layer | bytes, look: Look = Look(), side: int = CLIENT) -> str:  # noqa: B008
-    (frame,) = dissected([(side, message)], secrets=look.secrets)
-    return rendered(frame, look)
+def tree(message: Layer | bytes, options: TreeOptions = TreeOptions(), side: int = CLIENT) -> str:  # noqa: B008
+    (frame,) = dissected([(side, message)], secrets=options.secrets)
+    return rendered(frame, options)
 
 
 def publish(*bodies: bytes) -> Layer:
@@ -59,7 +59,7 @@ def test_requests_and_responses_name_each_other() -> None:
 
 def test_a_password_is_redacted_unless_asked_for() -> None:
     login = layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b"\0guest\0hunter22")
-    hidden, shown = tree(login, Look(hexdump=True)), tree(login, Look(secrets=True, bytes="text"))
+    hidden, shown = tree(login, TreeOptions(hexdump=True)), tree(login, TreeOptions(secrets=True, bytes="text"))
     assert "data: <redacted 15 bytes>" in hidden
     assert "hunter22" not in hidden
     assert "hunter22" in shown
@@ -67,7 +67,9 @@ def test_a_password_is_redacted_unless_asked_for() -> None:
 
 @pytest.mark.parametrize("form", ["hex", "base64", "text", "sha256", "length"])
 def test_no_form_of_bytes_shows_a_password(form: str) -> None:
-    shown = tree(layers.SaslAuthenticate(mechanism="PLAIN", data=b"\0guest\0hunter22"), Look(bytes=form, full=True))
+    shown = tree(
+        layers.SaslAuthenticate(mechanism="PLAIN", data=b"\0guest\0hunter22"), TreeOptions(bytes=form, full=True)
+    )
     assert "data: <redacted 15 bytes>" in shown
 
 
@@ -76,7 +78,7 @@ def test_a_password_in_a_frame_that_lies_about_lengths_is_redacted() -> None:
     surplus = message[:19] + bytes(4) + message[23:]
     cut = message[:19] + b"\0\0\xff\xff" + message[23:]
     for lying in (surplus, cut):
-        shown = tree(lying, Look(bytes="text", full=True, hexdump=True))
+        shown = tree(lying, TreeOptions(bytes="text", full=True, hexdump=True))
         assert "<redacted 15 bytes>" in shown
         assert "hunt" not in shown
         assert b"hunt".hex(" ") not in shown
@@ -105,7 +107,7 @@ def test_messages_of_a_sub_batch_are_shown_with_their_offsets() -> None:
 
 def test_long_arrays_and_bytes_are_shortened_and_say_so() -> None:
     message = publish(*[b"x" * 1000] * (SHOWN_ELEMENTS + 5))
-    shown, full = tree(message), tree(message, Look(full=True))
+    shown, full = tree(message), tree(message, TreeOptions(full=True))
     assert "... 5 more (--full shows all)" in shown
     assert "… (1000 bytes)" in shown
     assert shown.count("publishing_id") == SHOWN_ELEMENTS
@@ -137,4 +139,4 @@ def test_bytes_after_the_last_field_are_shown() -> None:
 
 def test_eighty_columns_are_enough() -> None:
     (frame,) = dissected([(CLIENT, publish(AMQP, b"\0" * 300))])
-    assert max(map(len, rendered(frame, Look(hexdump=True), width=80).splitlines())) <= 80
+    assert max(map(len, rendered(frame, TreeOptions(hexdump=True), width=80).splitlines())) <= 80

@@ -11,7 +11,6 @@ distributions has 8 more bytes (interface, protocol, packet type) in every recor
 
 from __future__ import annotations
 
-import sys
 from struct import Struct
 
 import numpy as np
@@ -34,8 +33,6 @@ MAGICS = {
     for number, variant in _VARIANTS.items()
     for order in "<>"
 }
-KERNELS = "wiredecode.fields.kernel"
-"""Loading the compiler takes half a second and 50 MB: its loops are used here when something else has loaded it."""
 _LINKTYPE_MASK = 0xFFFF
 _FCS_PRESENT = 1 << 26
 _FCS_SHIFT = 28  # upper four bits: length of the frame check sequence in units of 16 bits
@@ -82,10 +79,6 @@ class Pcap:
     def _records(self, buffer: bytes, position: int, limit: int) -> list[int]:
         """Where records start; the last one may end behind the buffer."""
         header, length_at = self._header, self._length.unpack_from
-        if getattr(sys.modules.get(KERNELS), "COMPILED", False):
-            from wiredecode.capture.index import record_starts
-
-            return record_starts(buffer, position, header, little=self._order == "<", limit=limit)
         last = len(buffer) - header
         found: list[int] = []
         append = found.append

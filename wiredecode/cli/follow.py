@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.view.follow import Piece, Seen, Survey, Wanted
-    from wiredecode.view.look import Look
+    from wiredecode.view.theme import TreeOptions
 
 EXAMPLES = """\b
 Examples:
@@ -89,7 +89,7 @@ def follow(
     """
     shape = _shape(hexdump=hexdump, raw=raw, json=json, messages=messages)
     _combine(shape, full=full, ranges=ranges, count=count)
-    from wiredecode.view.look import Look
+    from wiredecode.view.theme import TreeOptions
 
     times = options.times(time, utc=utc, records=shape not in ("text", "hex"))
     job = Job(
@@ -98,7 +98,7 @@ def follow(
         wanted=_wanted(number, address, port),
         display=options.display_filter(display_filter, secrets=show_secrets),
         side=side and side.value,
-        look=Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times),
+        tree_options=TreeOptions(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times),
         ranges=ranges,
         color=wants_color(color.value, sys.stdout),
         reading={
@@ -155,7 +155,7 @@ class Job:
     wanted: Wanted
     display: Filter | None
     side: str | None
-    look: Look
+    tree_options: TreeOptions
     ranges: bool
     color: bool
     reading: dict[str, Any]
@@ -176,7 +176,7 @@ class Job:
             return self._choose(source)
 
     def _choose(self, source: list[str | BinaryIO]) -> int:
-        """Find the connection in a first look, show it in a second one."""
+        """Find the connection in a first pass, show it in a second one."""
         choice = Choice(self, source)
         code = choice.run()
         if choice.chosen is None:
@@ -286,7 +286,7 @@ class Following:
 
         self.job, self.number, self.seen = job, number, seen
         wants_bodies = job.shape in ("text", "messages")
-        self.messages = Messages(secrets=job.look.secrets) if wants_bodies else None
+        self.messages = Messages(secrets=job.tree_options.secrets) if wants_bodies else None
         self.shown = 0
         display = self._only()
         kind = PipeSession if seen is None and is_pipe(job.files) else Session
@@ -308,7 +308,7 @@ class Following:
 
         shape, style = self.job.shape, None
         if shape == "json":
-            style = Style(show_bytes(True, self.job.look.bytes), self.job.look.secrets, text=True)
+            style = Style(show_bytes(True, self.job.tree_options.bytes), self.job.tree_options.secrets, text=True)
         linked = shape not in ("raw", "messages")
         return Dissector(**self.job.reading, style=style, link_responses=linked, messages=self.messages, select=only)
 
@@ -352,7 +352,7 @@ class Following:
 
         dialogue = Dialogue(
             self.session.output,
-            self.job.look,
+            self.job.tree_options,
             color=self.job.color,
             terminal=sys.stdout.isatty(),
             messages=self.messages,
@@ -360,16 +360,16 @@ class Following:
         dialogue.show(self._counted(frames), lambda: self.session.first_ns)
 
     def _records(self, frames: Iterable[Frame]) -> None:
-        record_lines(self.session, self.job.ranges, self.job.look.bytes)(self._counted(frames))
+        record_lines(self.session, self.job.ranges, self.job.tree_options.bytes)(self._counted(frames))
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.frames.message import FrameMessages
         from wiredecode.frames.record import BYTES
         from wiredecode.view.dialogue import body_line, painted
-        from wiredecode.view.look import SIDE
+        from wiredecode.view.theme import SIDE
 
         assert self.messages is not None
-        show, write = BYTES[self.job.look.bytes], self.session.output.text
+        show, write = BYTES[self.job.tree_options.bytes], self.session.output.text
         for frame in frames:
             for part in self.messages.take():
                 for body in part.bodies if isinstance(part, FrameMessages) and part.frame is frame else ():

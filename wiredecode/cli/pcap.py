@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits
-    from wiredecode.view.look import Look
     from wiredecode.view.summary import SummaryLines
+    from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
 LARGE_BYTES = 64 * 1000 * 1000
@@ -74,7 +74,7 @@ def pcap(
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
     from wiredecode.fields.layer import Style
-    from wiredecode.view.look import Look
+    from wiredecode.view.theme import TreeOptions
 
     display = options.display_filter(display_filter, secrets=show_secrets)
     session = (PipeSession if is_pipe(files) else Session)(
@@ -94,8 +94,8 @@ def pcap(
         verbose=verbose,
     )
     times = options.times(time, utc=utc, records=json)
-    look = Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times)
-    show = shower(session, look, summary=summary, json=json, ranges=ranges, color=color.value)
+    tree_options = TreeOptions(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times)
+    show = shower(session, tree_options, summary=summary, json=json, ranges=ranges, color=color.value)
     return session.run(show, summary_json)
 
 
@@ -115,13 +115,13 @@ def dissector(
 
 
 def shower(
-    session: Session, look: Look, *, summary: bool, json: bool, ranges: bool, color: str
+    session: Session, tree_options: TreeOptions, *, summary: bool, json: bool, ranges: bool, color: str
 ) -> Callable[[Iterable[Frame]], None]:
     """What shows the frames of a session as the options say."""
     painted = wants_color(color, sys.stdout)
     if json:
-        return record_lines(session, ranges, look.bytes)
-    return _lines(session, painted, look.times) if summary else _trees(session, look, painted)
+        return record_lines(session, ranges, tree_options.bytes)
+    return _lines(session, painted, tree_options.times) if summary else _trees(session, tree_options, painted)
 
 
 def combine(*, summary: bool, json: bool, hexdump: bool, full: bool, ranges: bool) -> None:
@@ -200,7 +200,7 @@ def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Itera
     return show
 
 
-def _trees(session: Session, look: Look, color: bool) -> Callable[[Iterable[Frame]], None]:
+def _trees(session: Session, tree_options: TreeOptions, color: bool) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.console import tree_console
     from wiredecode.view.tree import frame_tree
 
@@ -208,6 +208,6 @@ def _trees(session: Session, look: Look, color: bool) -> Callable[[Iterable[Fram
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:
-            console.print(frame_tree(frame, session.first_ns, look))
+            console.print(frame_tree(frame, session.first_ns, tree_options))
 
     return show

@@ -116,7 +116,7 @@ def sniff(
     rotation = _rotation(save, ring_size, ring_seconds, ring_files)
     from wiredecode.cli.live import SniffSession
     from wiredecode.fields.layer import Style
-    from wiredecode.view.look import Look
+    from wiredecode.view.theme import TreeOptions
 
     display = options.display_filter(display_filter, secrets=show_secrets)
     decoder = dissector(
@@ -136,8 +136,8 @@ def sniff(
         session = SniffSession(
             sniffer, decoder, Output(sys.stdout), count=count, display=display, quiet=quiet, verbose=verbose
         )
-        look = Look(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times)
-        show = shower(session, look, summary=summary, json=json, ranges=ranges, color=color.value)
+        tree_options = TreeOptions(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times)
+        show = shower(session, tree_options, summary=summary, json=json, ranges=ranges, color=color.value)
         if not quiet and sys.stderr.isatty():
             say(f"capturing on {interface}; Ctrl-C ends it")
         return session.run(show, summary_json)

@@ -151,8 +151,8 @@ def _write(
 
 def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, *, color: bool) -> None:
     """The first rows as a table."""
-    from wiredecode.export.rows import values
     from wiredecode.frames.record import BYTES
+    from wiredecode.tables.rows import values
     from wiredecode.view.console import tree_console
     from wiredecode.view.grid import Grid
 

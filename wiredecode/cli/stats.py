@@ -141,7 +141,7 @@ def _write_csv(table: pa.Table) -> None:
 
 
 def _write_json(found: Found) -> None:
-    from wiredecode.export.rows import dumps, rows
+    from wiredecode.tables.rows import dumps, rows
 
     tables = {
         statistic.name: [row for batch in table.to_batches() for row in rows(batch)] for statistic, table in found
@@ -155,7 +155,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     """Titles and grids; on a terminal fewer columns, where not all fit, and fewer rows."""
     from rich.text import Text
 
-    from wiredecode.view import look
+    from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
 
     terminal = sys.stdout.isatty()
@@ -165,7 +165,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     for place, (statistic, table) in enumerate(found):
         if place:
             console.print()
-        console.print(Text(statistic.title, look.HEAD))
+        console.print(Text(statistic.title, theme.HEAD))
         if not table.num_rows:
             console.print(Text("none", "dim"))
             continue
@@ -205,7 +205,7 @@ def _cells(column: pa.ChunkedArray) -> list[Any]:
     """Values for people: seconds without zeros behind them, other numbers to three digits behind the point."""
     import pyarrow as pa
 
-    from wiredecode.export.rows import values
+    from wiredecode.tables.rows import values
 
     found = values(column.combine_chunks())
     if pa.types.is_timestamp(column.type):

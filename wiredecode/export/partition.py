@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.export.atomic import close_quietly
-from wiredecode.export.rows import is_bytes, values
 from wiredecode.export.target import Unclear
+from wiredecode.tables.rows import is_bytes, values
 
 if TYPE_CHECKING:
     from wiredecode.export.writers import Writer

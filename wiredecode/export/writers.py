@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from wiredecode.export.rows import dumps, rows, text_column
+from wiredecode.tables.rows import dumps, rows, text_column
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter as ArrowParquetWriter

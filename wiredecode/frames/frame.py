@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.frames.ids import frame_id
+from wiredecode.frames.presenter import presenter
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Range
@@ -157,30 +158,20 @@ class Frame:
     # For people: of frames that wiredecode.read gives.
 
     def __repr__(self) -> str:
-        from wiredecode.view.single import frame_line
-
-        return f"<Frame {frame_line(self)}>"
+        return f"<Frame {presenter().frame_line(self)}>"
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
-        from wiredecode.view.single import frame_fields
-
-        return frame_fields(self)
+        return presenter().frame_fields(self)
 
     def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
         """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
-        from wiredecode.view.single import frame_record
-
-        return frame_record(self, bytes, ranges=ranges)
+        return presenter().frame_record(self, bytes, ranges=ranges)
 
     def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
         """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
-        from wiredecode.view.single import frame_text
-
-        return frame_text(self, width, full=full, hexdump=hexdump)
+        return presenter().frame_text(self, width, full=full, hexdump=hexdump)
 
     def _repr_html_(self) -> str:
-        from wiredecode.view.single import frame_html
-
-        return frame_html(self)
+        return presenter().frame_html(self)

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.framing import LengthPrefix, Number, Split
+
+__all__ = ["Conversation", "Found", "LengthPrefix", "Number", "Protocol", "Rejected", "Split", "Undecided", "Verdict"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,18 +49,6 @@ class Rejected:
 
 
 @dataclass(slots=True, frozen=True)
-class Split:
-    """The frames at the front of a buffer."""
-
-    ends: list[int]
-    """Where each whole frame ends; the next one starts there."""
-    need: int = 0
-    """Size of the frame after the last whole one, if its header tells; 0: not enough bytes to know."""
-    bad: str | None = None
-    """Why the bytes after the last whole frame cannot be a frame."""
-
-
-@dataclass(slots=True, frozen=True)
 class Found:
     """A search for the next frame: at ``position``, or (``found`` false) nowhere before it so far."""
 
@@ -74,6 +65,8 @@ class Protocol(ABC):
     ports: ClassVar[tuple[int, ...]] = ()
     tls_ports: ClassVar[tuple[int, ...]] = ()
     dialects: ClassVar[tuple[str, ...]] = ()
+    framing: ClassVar[LengthPrefix | None] = None
+    """How frames tell their length, where they do; other protocols have a :meth:`split` of their own."""
     header_bytes: ClassVar[int] = 1
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     facts_pay: ClassVar[bool] = False
@@ -108,9 +101,11 @@ class Protocol(ABC):
         connection uses a port of the protocol, so less evidence will do.
         """
 
-    @abstractmethod
     def split(self, data: bytes) -> Split:
         """Cut ``data``, which starts at a frame, into frames."""
+        if self.framing is None:
+            raise NotImplementedError(f"{type(self).__name__} needs framing, or a split of its own")
+        return self.framing.split(data)
 
     @abstractmethod
     def search(self, data: bytes, *, final: bool) -> Found:

@@ -10,8 +10,8 @@ from rich.tree import Tree
 from wiredecode.frames.escape import escape
 from wiredecode.protocols.shared.amqp import Node, message, plain
 from wiredecode.protocols.shared.amqp.constructors import Category
-from wiredecode.view import look as looks
-from wiredecode.view.look import Look
+from wiredecode.view import theme
+from wiredecode.view.theme import TreeOptions
 from wiredecode.view.values import Raw, add_more, value_text
 
 NULL = 0x40
@@ -24,29 +24,29 @@ class Sections:
 
     data: bytes
     base: int
-    look: Look
+    options: TreeOptions
 
     def add(self, branch: Tree) -> None:
         for section in message(self.data) or ():
             body = section.children[1]
-            line = self._line(f"amqp {section.name}", body, looks.HEAD)
+            line = self._line(f"amqp {section.name}", body, theme.HEAD)
             where = f"  section @{self.base + section.start}:{self.base + section.end}"
-            self._items(branch.add(line.append(where, looks.RANGE)), body)
+            self._items(branch.add(line.append(where, theme.RANGE)), body)
 
     def _line(self, name: str, node: Node, style: str = "") -> Text:
         text = Text().append(escape(name), style).append(": ")
         if node.is_scalar:
-            text.append(value_text(plain(node, Raw), self.look), looks.VALUE)
+            text.append(value_text(plain(node, Raw), self.options), theme.VALUE)
         elif node.constructor.category is not Category.DESCRIBED:
             text.append(f"{len(_items(node))} items")
-        return text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", looks.RANGE)
+        return text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", theme.RANGE)
 
     def _items(self, tree: Tree, node: Node) -> None:
         items = _items(node)
-        most = self.look.limit(looks.SHOWN_ELEMENTS)
+        most = self.options.limit(theme.SHOWN_ELEMENTS)
         for name, item in items[:most]:
             self._items(tree.add(self._line(name, item)), item)
-        add_more(tree, len(items), self.look)
+        add_more(tree, len(items), self.options)
 
 
 def _items(node: Node) -> list[tuple[str, Node]]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import FrameMessages
-from wiredecode.view import look as looks
+from wiredecode.view import theme
 from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
-from wiredecode.view.look import Look
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
+from wiredecode.view.theme import TreeOptions
 from wiredecode.view.values import bytes_text
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ class Dialogue:
     def __init__(
         self,
         output: TextSink,
-        look: Look,
+        options: TreeOptions,
         *,
         color: bool = False,
         terminal: bool = False,
         messages: Messages | None = None,
     ) -> None:
-        self._output, self._look, self._color, self._messages = output, look, color, messages
+        self._output, self._options, self._color, self._messages = output, options, color, messages
         self._console = tree_console(output, color=color, terminal=terminal)
         self._lines = SummaryLines()
         self._bodies: dict[int, list[FrameMessages]] = {}
@@ -138,7 +138,7 @@ class Dialogue:
 
     def _block(self, frame: Frame, first_ns: int, answers: Frame | None) -> None:
         """One message: a line that says what it is, below it what is in it."""
-        times = self._look.times
+        times = self._options.times
         when = times.column(frame.time_ns, first_ns)
         margin = " " * (len(when) + INDENT + (NARROW if answers is not None else 0))
         other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
@@ -147,13 +147,13 @@ class Dialogue:
         number = painted(f"  #{frame.number}", "dim", color=self._color)
         self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
         inner = margin + " " * INDENT
-        if self._look.hexdump:
+        if self._options.hexdump:
             self._dump(frame, inner if self._console.width > len(inner) + 75 else margin[: NARROW if answers else 0])
         else:
             self._text(self._lines.facts(frame).strip(), inner)
             self._told(frame, inner)
         for finding in frame.findings[:MAX_FINDINGS]:
-            self._text(f"{finding.severity}: {remark(finding)}", inner, looks.SEVERITY[finding.severity])
+            self._text(f"{finding.severity}: {remark(finding)}", inner, theme.SEVERITY[finding.severity])
         if len(frame.findings) > MAX_FINDINGS:
             self._text(f"{len(frame.findings) - MAX_FINDINGS} more findings", inner)
 
@@ -166,22 +166,22 @@ class Dialogue:
             text += f"  after {frame.latency_ns / 1e6:.3f} ms"
         if frame.status != OK and frame.type:
             missing = f", {frame.missing:,} bytes missing" if frame.missing else ""
-            text += painted(f"  [{frame.status}{missing}]", looks.STATUS[frame.status], color=self._color)
+            text += painted(f"  [{frame.status}{missing}]", theme.STATUS[frame.status], color=self._color)
         return text
 
     def _told(self, frame: Frame, margin: str) -> None:
         """The bodies of the messages that the frame carries."""
         bodies = [body for part in self._bodies.pop(frame.number, ()) for body in part.bodies]
-        most = self._look.limit(SHOWN_BODIES)
+        most = self._options.limit(SHOWN_BODIES)
         for body in bodies[:most]:
-            text = "not captured" if body is None else bytes_text(body, self._look)
-            self._text(text.strip(), margin, looks.VALUE, mark="| ")
+            text = "not captured" if body is None else bytes_text(body, self._options)
+            self._text(text.strip(), margin, theme.VALUE, mark="| ")
         if most is not None and len(bodies) > most:
             self._text(f"and {len(bodies) - most:,} more messages (--full shows all)", margin, "dim", mark="| ")
 
     def _dump(self, frame: Frame, margin: str) -> None:
         layer = frame.layer(frame.data) if frame.layer is not None else None
-        text = hexdump(frame, layer, self._look)
+        text = hexdump(frame, layer, self._options)
         if self._color:
             from rich.padding import Padding
 
@@ -196,7 +196,7 @@ class Dialogue:
         self._output.text("".join(f"{margin}{mark}{painted(line, style, color=self._color)}\n" for line in lines))
 
     def _paint(self, text: str, side: int) -> str:
-        return painted(text, looks.SIDE["client" if side == self._left else "server"], color=self._color)
+        return painted(text, theme.SIDE["client" if side == self._left else "server"], color=self._color)
 
 
 def body_line(body: bytes | None, show: Callable[[bytes], str]) -> str:

@@ -10,14 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from wiredecode.frames.escape import escape, shorten
-from wiredecode.view import look as looks
+from wiredecode.tables.rows import dumps
+from wiredecode.view import theme
 
 
 class Grid:
     """A table whose names and cells are escaped and shortened; ``numbers`` says which columns align right."""
 
     def __init__(self, names: Sequence[str], numbers: Sequence[bool]) -> None:
-        self.table = Table(box=box.SIMPLE_HEAD, header_style=looks.HEAD, pad_edge=False, show_edge=False)
+        self.table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
         for name, number in zip(names, numbers, strict=True):
             self.table.add_column(Text(escape(name)), justify="right" if number else "left", overflow="fold")
 
@@ -31,7 +32,5 @@ def _cell(value: Any) -> Text:
     if isinstance(value, bool):
         return Text(str(value).lower())
     if isinstance(value, dict | list):
-        from wiredecode.export.rows import dumps
-
         value = dumps(value).decode()
-    return Text(escape(shorten(str(value), looks.SHOWN_CHARACTERS)))
+    return Text(escape(shorten(str(value), theme.SHOWN_CHARACTERS)))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from wiredecode.fields.layer import Layer, Range, may_hide
 from wiredecode.frames.frame import Frame
-from wiredecode.view.look import SHOWN_DUMP_BYTES, Look
+from wiredecode.view.theme import SHOWN_DUMP_BYTES, TreeOptions
 
 ROW = 16
 FIELD_STYLES = ("green", "cyan", "magenta", "yellow")
@@ -17,16 +17,16 @@ FIELD_STYLES = ("green", "cyan", "magenta", "yellow")
 HIDDEN = "**"
 
 
-def hexdump(frame: Frame, layer: Layer | None, look: Look) -> Text:
+def hexdump(frame: Frame, layer: Layer | None, options: TreeOptions) -> Text:
     """Rows of offset, 16 bytes and ASCII; a bar stands before the first byte of each field.
 
-    Bytes of secrets, and those that are not decoded, are ``**`` unless ``look.secrets``.
+    Bytes of secrets, and those that are not decoded, are ``**`` unless ``options.secrets``.
     """
     data = frame.data
-    stop = len(data) if look.full else min(len(data), SHOWN_DUMP_BYTES)
+    stop = len(data) if options.full else min(len(data), SHOWN_DUMP_BYTES)
     starts = dict.fromkeys(start for start, _ in leaves(layer)) if layer is not None else {}
     hidden: list[Range] = []
-    if not look.secrets:  # bytes that are not decoded may be anything
+    if not options.secrets:  # bytes that are not decoded may be anything
         hidden = [*secrets(layer, len(data)), *inner_secrets(frame)] if layer is not None else [(0, len(data))]
     turns = list(accumulate(int(at in starts and at > 0) for at in range(stop)))
     text = Text(no_wrap=True, overflow="crop")

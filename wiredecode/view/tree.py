@@ -13,11 +13,11 @@ from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.record import rfc3339
-from wiredecode.view import look as looks
+from wiredecode.view import theme
 from wiredecode.view.amqp import Sections
 from wiredecode.view.hexdump import hexdump, secrets
-from wiredecode.view.look import DEFAULT, Look
 from wiredecode.view.summary import SummaryLines
+from wiredecode.view.theme import DEFAULT, TreeOptions
 from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, ranged, value_text
 
 INLINE_FIELDS = 4
@@ -25,31 +25,31 @@ INLINE_CHARACTERS = 90
 """An element with so few plain fields stands on one line."""
 
 
-def frame_tree(frame: Frame, first_ns: int = 0, look: Look = DEFAULT) -> RenderableType:
+def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT) -> RenderableType:
     """The tree of a frame that was dissected with ``Style(Raw)``; ``first_ns``: when the capture began."""
-    tree = Tree(_title(frame, look.times.labelled(frame.time_ns, first_ns)), guide_style="dim")
+    tree = Tree(_title(frame, options.times.labelled(frame.time_ns, first_ns)), guide_style="dim")
     tree.add(_place(frame))
     layer = _dissect(frame)
     if layer is not None:
-        branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", looks.HEAD))
+        branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", theme.HEAD))
         record = (frame.layers or {}).get(layer.filter_name, {})
-        Fields(look).add(branch, layer, record)
-        _rest(branch, layer, frame, look)
+        Fields(options).add(branch, layer, record)
+        _rest(branch, layer, frame, options)
         for inner in frame.inner:
-            _inner(tree, frame, inner, look)
+            _inner(tree, frame, inner, options)
         _links(branch, frame)
     elif frame.data:
-        tree.add(_undecoded(frame.data, look))
+        tree.add(_undecoded(frame.data, options))
     for finding in frame.findings:
         tree.add(_finding(finding))
-    return Group(tree, hexdump(frame, layer, look), Text()) if look.hexdump else tree
+    return Group(tree, hexdump(frame, layer, options), Text()) if options.hexdump else tree
 
 
 def _dissect(frame: Frame) -> Layer | None:
     return frame.layer(frame.data) if frame.layer is not None else None
 
 
-def _inner(tree: Tree, frame: Frame, inner: Inner, look: Look) -> None:
+def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None:
     """A layer inside the frame: in place, or put together first, and then its ranges are its own."""
     if inner.start is None:
         layer = inner.layer(inner.data)
@@ -57,8 +57,8 @@ def _inner(tree: Tree, frame: Frame, inner: Inner, look: Look) -> None:
     else:
         layer = inner.layer.within(frame.data, inner.start, inner.start + len(inner.data))
         note = ""
-    head = Text(f"{layer.filter_name} {type(layer).__name__}", looks.HEAD).append(note, looks.RANGE)
-    Fields(look).add(tree.add(head), layer, (frame.layers or {}).get(layer.filter_name, {}))
+    head = Text(f"{layer.filter_name} {type(layer).__name__}", theme.HEAD).append(note, theme.RANGE)
+    Fields(options).add(tree.add(head), layer, (frame.layers or {}).get(layer.filter_name, {}))
 
 
 # The lines around the layer.
@@ -68,14 +68,14 @@ def _title(frame: Frame, when: str) -> Text:
     ends, side = frame.connection.endpoints, frame.side
     roles = ("client ", "server ") if frame.sender == "client" else ("server ", "client ") if frame.sender else ("", "")
     text = Text()
-    text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", looks.HEAD)
+    text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", theme.HEAD)
     text.append(f"{roles[0]}{ends[side]} → {roles[1]}{ends[1 - side]}  ")
-    text.append(frame.type or frame.status, looks.HEAD)
-    text.append(SummaryLines().facts(frame), looks.VALUE)
+    text.append(frame.type or frame.status, theme.HEAD)
+    text.append(SummaryLines().facts(frame), theme.VALUE)
     if frame.status != OK:
-        text.append(f"  {frame.status}", looks.STATUS[frame.status])
+        text.append(f"  {frame.status}", theme.STATUS[frame.status])
     if frame.latency_ns is not None:
-        text.append(f"  {_milliseconds(frame.latency_ns)}", looks.GENERATED)
+        text.append(f"  {_milliseconds(frame.latency_ns)}", theme.GENERATED)
     return text
 
 
@@ -85,8 +85,8 @@ def _milliseconds(nanoseconds: int) -> str:
 
 def _place(frame: Frame) -> Text:
     """Where the frame lies: packets, connection, stream offset."""
-    numbers = ", ".join(map(str, frame.packets[: looks.SHOWN_ELEMENTS]))
-    more = f" and {len(frame.packets) - looks.SHOWN_ELEMENTS} more" if len(frame.packets) > looks.SHOWN_ELEMENTS else ""
+    numbers = ", ".join(map(str, frame.packets[: theme.SHOWN_ELEMENTS]))
+    more = f" and {len(frame.packets) - theme.SHOWN_ELEMENTS} more" if len(frame.packets) > theme.SHOWN_ELEMENTS else ""
     packets = f"packet{'s' if len(frame.packets) > 1 else ''} {numbers}{more}"
     text = f"{packets}, connection {frame.connection.number}, stream offset {frame.offset}, {frame.length} bytes"
     if frame.missing:
@@ -101,35 +101,35 @@ def _links(branch: Tree, frame: Frame) -> None:
         frame.latency_ns is not None and f"[latency: {_milliseconds(frame.latency_ns)}]",
     ):
         if text:
-            branch.add(Text(text, looks.GENERATED))
+            branch.add(Text(text, theme.GENERATED))
 
 
 def _finding(finding: Finding) -> Text:
-    text = Text(f"{finding.severity}: ", f"bold {looks.SEVERITY[finding.severity]}")
-    text.append(escape(finding.message), looks.SEVERITY[finding.severity])
+    text = Text(f"{finding.severity}: ", f"bold {theme.SEVERITY[finding.severity]}")
+    text.append(escape(finding.message), theme.SEVERITY[finding.severity])
     where = f" ({finding.group}, {finding.code}{', field ' + finding.field if finding.field else ''})"
     return ranged(text.append(escape(where), "dim"), finding.range)
 
 
-def _undecoded(data: bytes, look: Look) -> Text:
-    if look.secrets:
-        return Text("not decoded: ").append(bytes_text(data, look), looks.VALUE)
+def _undecoded(data: bytes, options: TreeOptions) -> Text:
+    if options.secrets:
+        return Text("not decoded: ").append(bytes_text(data, options), theme.VALUE)
     return Text(f"not decoded: {len(data)} bytes").append("  may hold credentials; --show-secrets shows them", "dim")
 
 
-def _rest(branch: Tree, layer: Layer, frame: Frame, look: Look) -> None:
+def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> None:
     """Bytes that belong to no field: a field that is cut, or more than the declaration says."""
     data, short = frame.data, layer.problem
     reached = layer.stop if short is None else short.start
     line = Text("after the last field:")
     if short is not None:
-        line = Text(f"{short.field}: needs {short.needed} bytes, {short.had} are there", looks.STATUS["malformed"])
+        line = Text(f"{short.field}: needs {short.needed} bytes, {short.had} are there", theme.STATUS["malformed"])
     elif reached == len(data):
         return
     if reached < len(data):
-        hidden = not look.secrets and any(stop == len(data) for _, stop in secrets(layer, len(data)))
+        hidden = not options.secrets and any(stop == len(data) for _, stop in secrets(layer, len(data)))
         line.append(" " if short is None else ": ")
-        line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], look), looks.VALUE)
+        line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
     branch.add(ranged(line, (reached, len(data))))
 
 
@@ -140,8 +140,8 @@ class Fields:
     read, what other frames tell), so that trees cannot show anything else than records.
     """
 
-    def __init__(self, look: Look) -> None:
-        self.look = look
+    def __init__(self, options: TreeOptions) -> None:
+        self.options = options
 
     def add(self, branch: Tree, layer: Layer, record: dict[str, Any]) -> None:
         known = set()
@@ -166,26 +166,26 @@ class Fields:
     def _leaf(self, kind: Kind, value: Any, shown: Any, span: tuple[int, int] | None) -> Text:
         text = Text(f"{kind.name}: ")
         if kind.secret and isinstance(shown, str) and not isinstance(shown, Raw):
-            text.append(shown, looks.VALUE)
+            text.append(shown, theme.VALUE)
         elif isinstance(kind, Number):
-            text.append(escape(kind.i2repr(None, value)), looks.VALUE)
+            text.append(escape(kind.i2repr(None, value)), theme.VALUE)
         else:
-            text.append(value_text(shown, self.look), looks.VALUE)
+            text.append(value_text(shown, self.options), theme.VALUE)
         return ranged(text, span)
 
     def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Range | None) -> None:
         count = f"{len(values):,} element{'' if len(values) == 1 else 's'}"
-        limit = self.look.limit(looks.SHOWN_ELEMENTS)
+        limit = self.options.limit(theme.SHOWN_ELEMENTS)
         text = Text(f"{kind.name}: ")
         if isinstance(kind.element, Struct):
-            node = branch.add(ranged(text.append(count, looks.VALUE), span))
+            node = branch.add(ranged(text.append(count, theme.VALUE), span))
             for index, (value, record) in enumerate(zip(values[:limit], shown[:limit], strict=False)):
                 self._element(node, index, value, record)
         else:
-            listed = ", ".join(value_text(value, self.look) for value in shown[:limit])
-            text.append(f"[{listed}]", looks.VALUE).append(f"  {count}", "dim")
+            listed = ", ".join(value_text(value, self.options) for value in shown[:limit])
+            text.append(f"[{listed}]", theme.VALUE).append(f"  {count}", "dim")
             node = branch.add(ranged(text, span))
-        add_more(node, len(values), self.look)
+        add_more(node, len(values), self.options)
 
     def _element(self, node: Tree, index: int, layer: Layer, record: dict[str, Any]) -> None:
         """An element on one line, if it is small and plain."""
@@ -208,26 +208,26 @@ class Fields:
         """What a bytes field carries (``carried``: it and where it starts in the frame), and generated values."""
         for key, value in extras.items():
             if key == "amqp" and carried is not None:
-                Sections(*carried, self.look).add(branch)
+                Sections(*carried, self.options).add(branch)
             elif key == "problem":
-                branch.add(Text(escape(str(value)), looks.SEVERITY["warning"]))
+                branch.add(Text(escape(str(value)), theme.SEVERITY["warning"]))
             elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
                 self._carried(branch, key, value)
             else:
-                branch.add(Text(f"[{key}: {bare_text(value, self.look)}]", looks.GENERATED))
+                branch.add(Text(f"[{key}: {bare_text(value, self.options)}]", theme.GENERATED))
 
     def _carried(self, branch: Tree, name: str, values: list[Any]) -> None:
         """Messages that were inside a field, compressed: their ranges count from the start of each message."""
-        text = Text(f"{name}: ").append(f"{len(values)} elements", looks.VALUE)
-        node = branch.add(text.append("  put together; ranges count from the start of each", looks.RANGE))
-        for index, entry in enumerate(values[: self.look.limit(looks.SHOWN_ELEMENTS)]):
+        text = Text(f"{name}: ").append(f"{len(values)} elements", theme.VALUE)
+        node = branch.add(text.append("  put together; ranges count from the start of each", theme.RANGE))
+        for index, entry in enumerate(values[: self.options.limit(theme.SHOWN_ELEMENTS)]):
             if not isinstance(entry, dict):
-                node.add(Text(f"[{index}] ").append(value_text(entry, self.look), looks.VALUE))
+                node.add(Text(f"[{index}] ").append(value_text(entry, self.options), theme.VALUE))
                 continue
             raws = {key: value for key, value in entry.items() if isinstance(value, Raw)}
             element = node.add(Text(f"[{index}]"))
             for key, raw in raws.items():
-                element.add(Text(f"{key}: ").append(value_text(raw, self.look), looks.VALUE))
+                element.add(Text(f"{key}: ").append(value_text(raw, self.options), theme.VALUE))
             carried = next(((raw.raw, 0) for raw in raws.values()), None)
             self.extras(element, {key: value for key, value in entry.items() if key not in raws}, carried)
-        add_more(node, len(values), self.look)
+        add_more(node, len(values), self.options)

@@ -9,8 +9,8 @@ from rich.tree import Tree
 
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.record import BYTES
-from wiredecode.view import look as looks
-from wiredecode.view.look import Look
+from wiredecode.view import theme
+from wiredecode.view.theme import TreeOptions
 
 
 class Raw(str):
@@ -26,17 +26,17 @@ class Raw(str):
 
 
 def ranged(text: Text, span: tuple[int, int] | None) -> Text:
-    return text if span is None else text.append(f"  @{span[0]}:{span[1]}", looks.RANGE)
+    return text if span is None else text.append(f"  @{span[0]}:{span[1]}", theme.RANGE)
 
 
-def bytes_text(data: bytes, look: Look) -> str:
+def bytes_text(data: bytes, options: TreeOptions) -> str:
     """Bytes in the chosen form; in hex also as text, where it is text."""
-    limit = look.limit(looks.SHOWN_BYTES)
-    shown = data[:limit] if look.bytes in ("hex", "base64", "text") else data
-    text = escape(BYTES[look.bytes](shown))
-    if look.bytes == "length":
+    limit = options.limit(theme.SHOWN_BYTES)
+    shown = data[:limit] if options.bytes in ("hex", "base64", "text") else data
+    text = escape(BYTES[options.bytes](shown))
+    if options.bytes == "length":
         return text
-    if look.bytes == "hex" and (words := _words(shown)):
+    if options.bytes == "hex" and (words := _words(shown)):
         text += f' "{words}"'
     return f"{text}{'…' if len(shown) < len(data) else ''} ({len(data)} bytes)"
 
@@ -49,30 +49,30 @@ def _words(data: bytes) -> str:
     return text if text.isprintable() else ""
 
 
-def _string(value: str, look: Look) -> str:
-    limit = look.limit(looks.SHOWN_CHARACTERS)
+def _string(value: str, options: TreeOptions) -> str:
+    limit = options.limit(theme.SHOWN_CHARACTERS)
     shown = value if limit is None else shorten(value, limit)
     return f'"{escape(shown)}"' + (f" ({len(value)} characters)" if len(shown) < len(value) else "")
 
 
-def value_text(value: Any, look: Look) -> str:
+def value_text(value: Any, options: TreeOptions) -> str:
     """A value of a record."""
     if isinstance(value, Raw):
-        return bytes_text(value.raw, look)
+        return bytes_text(value.raw, options)
     if isinstance(value, str):
-        return _string(value, look)
+        return _string(value, options)
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else escape(str(value))
 
 
-def bare_text(value: Any, look: Look) -> str:
+def bare_text(value: Any, options: TreeOptions) -> str:
     """A generated value: text without quotes."""
-    return escape(value) if isinstance(value, str) and not isinstance(value, Raw) else value_text(value, look)
+    return escape(value) if isinstance(value, str) and not isinstance(value, Raw) else value_text(value, options)
 
 
-def add_more(node: Tree, count: int, look: Look) -> None:
+def add_more(node: Tree, count: int, options: TreeOptions) -> None:
     """Say how many of ``count`` elements are not shown."""
-    limit = look.limit(looks.SHOWN_ELEMENTS)
+    limit = options.limit(theme.SHOWN_ELEMENTS)
     if limit is not None and count > limit:
         node.add(Text(f"... {count - limit:,} more (--full shows all)", "dim"))

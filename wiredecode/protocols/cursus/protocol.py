@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.conversation import CursusConversation
 from wiredecode.protocols.cursus.evidence import (
@@ -25,6 +24,7 @@ from wiredecode.protocols.cursus.evidence import (
     judge,
 )
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
+from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 SEARCH_BYTES = 256 * 1024
 """While searching, a frame longer than this is believed only when its start decides alone."""
@@ -43,7 +43,6 @@ START = re.compile(
     rb"\x1f\x8b\x08|\x82SNAPPY\0|\x04\x22\x4d\x18|\x28\xb5\x2f\xfd))",
     re.DOTALL,
 )
-LENGTH = struct.Struct(">I")
 
 
 class Chain:
@@ -73,6 +72,9 @@ class Cursus(Protocol):
     title = "Cursus"
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
+    framing = LengthPrefix(
+        Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
+    )
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
@@ -97,21 +99,6 @@ class Cursus(Protocol):
         yield 0
         for match in START.finditer(data, 1):
             yield match.start()
-
-    def split(self, data: bytes) -> Split:
-        ends: list[int] = []
-        position, end = 0, len(data)
-        unpack = LENGTH.unpack_from
-        while position + 4 <= end:
-            size = unpack(data, position)[0]
-            stop = position + 4 + size
-            if stop > end:
-                if size > MAX_FRAME_BYTES:
-                    return Split(ends, bad=f"a length of {size} is out of bounds (0 to {MAX_FRAME_BYTES})")
-                return Split(ends, need=stop - position)
-            ends.append(stop)
-            position = stop
-        return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A frame that cannot be chance, one that is followed by another, or one that ends at a hole.

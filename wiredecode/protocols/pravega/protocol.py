@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
@@ -31,6 +31,7 @@ from wiredecode.protocols.pravega.structure import (
     judge,
     plausible,
 )
+from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
@@ -107,6 +108,12 @@ class Pravega(Protocol):
     title = "Pravega"
     ports: ClassVar[tuple[int, ...]] = (12345, 6000, 9999)
     dialects = (names.WIRE, *names.PROPOSALS)
+    framing = LengthPrefix(
+        Number(4, 4, 0, MAX_BODY, "a length of {value} is above {most}"),
+        after=HEADER.size,
+        header=HEADER.size,
+        held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
+    )
     generated = {
         "pravega.segment": "segment of the writer, from its SetupAppend",
         "pravega.session_version": "on the second Hello: the version both sides speak",
@@ -171,23 +178,6 @@ class Pravega(Protocol):
         if length <= LARGE_BODY or code not in BLOBS or following + HEADER.size > len(data):
             return bool(length > (SEARCH_BYTES if code in BLOBS else SEARCH_SMALL_BYTES))
         return length > SEARCH_BYTES or not plausible(*HEADER.unpack_from(data, following))
-
-    def split(self, data: bytes) -> Split:
-        ends: list[int] = []
-        position, end, size = 0, len(data), HEADER.size
-        unpack, append, last = HEADER.unpack_from, ends.append, len(data) - HEADER.size
-        while position <= last:
-            code, length = unpack(data, position)
-            if length > MAX_BODY or not -MAX_TYPE <= code <= MAX_TYPE:
-                long = length > MAX_BODY
-                what = f"a length of {length} is above {MAX_BODY}" if long else f"{code} is no message type"
-                return Split(ends, bad=what)
-            stop = position + size + length
-            if stop > end:
-                return Split(ends, need=stop - position)
-            append(stop)
-            position = stop
-        return Split(ends)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""

@@ -15,11 +15,15 @@ from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
+from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest Size taken for real: a chunk is sent whole whatever the negotiated frame max."""
-MIN_SIZE = 4
+FRAMING = LengthPrefix(
+    Number(0, 4, 4, MAX_FRAME_BYTES, "a frame size of {value} is out of bounds ({least} to {most})"), after=4, header=4
+)
+"""Size counts what follows it: key and version at the least."""
 FRAMES_TO_BELIEVE = 3
 """Good frames in a row that identify the protocol in mid-stream on any port; on a known port fewer will do."""
 MAX_PROPERTIES = 64
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
 
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
-HEADER, SIZE = struct.Struct(">IHH"), struct.Struct(">I")
+HEADER = struct.Struct(">IHH")
 
 GOOD, CUT, BAD = "good", "cut", "bad"
 
@@ -70,7 +74,7 @@ def judge(data: bytes, position: int) -> tuple[str, int, bool]:
     size, key, version = HEADER.unpack_from(data, position)
     end = position + 4 + size
     known = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
-    if not known or not MIN_SIZE <= size <= MAX_FRAME_BYTES:
+    if not known or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
         return BAD, 0, False
     if key == 8 and position + chunk_start(version) + Chunk.HEADER_LENGTH <= len(data):
         sound = chunk_is_sound(data, position, end, version)
@@ -136,6 +140,7 @@ class RabbitMQStream(Protocol):
     name = "rabbitmq_stream"
     title = "RabbitMQ Stream"
     ports = (5552,)
+    framing = FRAMING
     header_bytes = HEADER.size
     tls_ports = (5551,)
     generated = {
@@ -200,24 +205,20 @@ class RabbitMQStream(Protocol):
         return (match.start() for match in CANDIDATE.finditer(data))
 
     def split(self, data: bytes) -> Split:
+        """Frames, and PROXY prefaces wherever they are."""
         ends: list[int] = []
-        position, end = 0, len(data)
-        unpack = SIZE.unpack_from
-        while position + 4 <= end:
-            size = unpack(data, position)[0]
-            stop = position + 4 + size
-            if not MIN_SIZE <= size <= MAX_FRAME_BYTES:
-                preface = preface_length(data, position)
-                if preface is None:
-                    return Split(ends)
-                if not preface:
-                    return Split(ends, bad=f"a frame size of {size} is out of bounds (4 to {MAX_FRAME_BYTES})")
-                stop = position + preface
-            if stop > end:
-                return Split(ends, need=stop - position)
-            ends.append(stop)
-            position = stop
-        return Split(ends)
+        while True:
+            split = FRAMING.split(data, ends[-1] if ends else 0)
+            ends += split.ends
+            if split.bad is None:
+                return Split(ends, split.need)
+            position = ends[-1] if ends else 0
+            preface = preface_length(data, position)
+            if not preface:
+                return Split(ends, bad=None if preface is None else split.bad)
+            if position + preface > len(data):
+                return Split(ends, need=preface)
+            ends.append(position + preface)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A good frame that ends where a segment ends or another starts, or a chunk whose header fits."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
@@ -66,6 +67,11 @@ class Tank(Protocol):
     name = "tank"
     title = "TANK"
     ports = (PORT,)
+    framing = LengthPrefix(
+        Number(1, 4, 0, MAX_PAYLOAD_BYTES, "a payload of {value} bytes is above the limit of {most}", little=True),
+        after=HEADER.size,
+        header=HEADER.size,
+    )
     generated = GENERATED
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
@@ -80,20 +86,11 @@ class Tank(Protocol):
         return Rejected() if final else Undecided(found.position)
 
     def split(self, data: bytes) -> Split:
-        ends: list[int] = []
-        position, end = 0, len(data)
-        unpack, header, limit = HEADER.unpack_from, HEADER.size, MAX_PAYLOAD_BYTES
-        while position + header <= end:
-            length = unpack(data, position)[1]
-            if length > limit:
-                ends.append(position + header)
-                return Split(ends, bad=f"a payload of {length} bytes is above the limit of {limit}")
-            stop = position + header + length
-            if stop > end:
-                return Split(ends, need=stop - position)
-            ends.append(stop)
-            position = stop
-        return Split(ends)
+        """A header whose length is out of bounds is a frame: brokers close the connection then."""
+        split = self.framing.split(data)
+        if split.bad is not None:
+            split.ends.append((split.ends[-1] if split.ends else 0) + HEADER.size)
+        return split
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A frame with much structure, or two in a row; between two holes also a single one."""

@@ -1,4 +1,4 @@
-"""How trees show values, and the colours of all rich output."""
+"""The colours of all output, and how much of a value trees show."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HEAD = "bold"
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the user asked trees to be like."""
+class TreeOptions:
+    """What the user wants to see in trees and dialogues."""
 
     bytes: str = "hex"
-    """Key of ``export.records.BYTES``."""
+    """Key of ``frames.record.BYTES``."""
     full: bool = False
     """All bytes and elements, however many."""
     secrets: bool = False
@@ -42,4 +42,4 @@ class Look:
         return None if self.full else usual
 
 
-DEFAULT = Look()
+DEFAULT = TreeOptions()

@@ -12,7 +12,7 @@ from typing import Any
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, record
-from wiredecode.view.look import Look
+from wiredecode.view.theme import TreeOptions
 from wiredecode.view.values import Raw
 
 HTML_WIDTH = 120
@@ -51,7 +51,7 @@ def frame_fields(frame: Frame) -> dict[str, Any]:
 
 
 def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, Any]:
-    """The record, bytes as ``form`` of ``export.records.BYTES`` says."""
+    """The record, bytes as ``form`` of ``frames.record.BYTES`` says."""
     if form not in BYTES:
         raise ValueError(f"bytes cannot be shown as {form!r}; there is {', '.join(BYTES)}")
     row = record(frame, ranges=ranges)
@@ -76,7 +76,7 @@ def frame_text(frame: Frame, width: int, *, full: bool = False, hexdump: bool = 
 
     text = io.StringIO()
     console = Console(file=text, width=width, color_system=None, highlight=False, markup=False, emoji=False)
-    console.print(frame_tree(frame, 0, Look(full=full, hexdump=hexdump)))
+    console.print(frame_tree(frame, 0, TreeOptions(full=full, hexdump=hexdump)))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).rstrip()
 
 

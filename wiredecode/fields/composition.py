@@ -1,0 +1,148 @@
+"""Kinds made of other kinds: structures, arrays, and fields that are there only under a condition."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scapy.fields import Field
+
+from wiredecode.fields.kind import Kind, Short
+from wiredecode.fields.numbers import Number, UInt32
+from wiredecode.fields.presence import Test
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
+
+
+class Struct(Kind):
+    """A structure in place: the fields of another layer."""
+
+    holds_packets = 1
+    column = "struct"
+
+    def __init__(self, name: str, layer: type[Layer], doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.layer = layer
+
+    def minimum(self) -> int:
+        return self.layer.minimum()
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
+        inner = self.layer.within(data, position, end)
+        if inner.problem is not None:
+            short = inner.problem
+            raise short.inside(f"{self.name}.{short.field}", inner)
+        return inner, inner.stop
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        return bytes(value if value is not None else self.layer())
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        return em.structure(self.layer, self.name)
+
+
+class Array(Kind):
+    """``count`` elements one after another: a kind (its name is not used) or the fields of a layer.
+
+    ``count`` is the kind of a number in front, the name of an earlier field, or None: elements up to the end. ``size``
+    names an earlier field that bounds the array in bytes. ``bulk`` marks arrays of messages, which readers that only
+    look at a frame count and do not read.
+    """
+
+    islist = 1
+    column = "list"
+
+    def __init__(
+        self,
+        name: str,
+        element: Kind | type[Layer],
+        doc: str = "",
+        *,
+        count: type[Number] | str | None = UInt32,
+        size: str | None = None,
+        bulk: bool = False,
+        **kw: Any,
+    ) -> None:
+        kw.setdefault("default", [])
+        super().__init__(name, doc, **kw)
+        self.element = element if isinstance(element, Kind) else Struct(name, element)
+        self.element.name = name  # what an error inside an element is called
+        self.holds_packets = int(isinstance(self.element, Struct))
+        self.count = count(name) if isinstance(count, type) else count
+        self.size, self.bulk = size, bulk
+        if self.element.minimum() < 1:
+            raise TypeError(f"{name}: an element that may be empty cannot be counted safely")
+
+    def minimum(self) -> int:
+        return self.count.width if isinstance(self.count, Number) else 0
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
+        count = None
+        if isinstance(self.count, str):
+            count = layer.fields[self.count]
+        elif self.count is not None:
+            count, position = self.count.read(data, position, end, layer)
+        stop = min(end, position + layer.fields[self.size]) if self.size else end
+        values: list[Any] = []
+        for index in itertools.count() if count is None else range(count):
+            if count is None and position >= stop:
+                break
+            try:
+                value, position = self.element.read(data, position, stop, layer)
+            except Short as short:
+                if short.partial is not None:
+                    values.append(short.partial)
+                inside = short.field.removeprefix(self.name)
+                raise short.inside(f"{self.name}[{index}]{inside}", values) from None
+            values.append(value)
+        return values, position
+
+    def write(self, value: Sequence[Any], layer: Layer) -> bytes:
+        front = self.count.write(len(value), layer) if isinstance(self.count, Number) else b""
+        return front + b"".join(self.element.write(element, layer) for element in value)
+
+    def emit(self, em: Emitter) -> str:
+        return em.array(self)
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return [self.element.present(element, show) for element in value]
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        # Elements that are structures or need no rendering were shown while they were read.
+        return expression
+
+
+class Optional(Kind):
+    """A field that is there only when ``when`` holds."""
+
+    def __init__(self, kind: Kind, when: Test) -> None:
+        super().__init__(kind.name, kind.doc, unit=kind.unit, secret=kind.secret)
+        self.kind, self.when = kind, when
+        self.holds_packets, self.islist = kind.holds_packets, kind.islist
+
+    def minimum(self) -> int:
+        return 0
+
+    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+        return self.kind.getfield(pkt, s) if self.when.holds(s, 0, len(s), pkt) else (s, None)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        return self.kind.read(data, position, end, layer)
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        return b"" if value is None else self.kind.write(value, layer)
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return self.kind.present(value, show)
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return self.kind.i2repr(pkt, x)
+
+
+def plain(kind: Field[Any, Any]) -> Kind:
+    """The kind itself, without the condition on its presence."""
+    return kind.kind if isinstance(kind, Optional) else kind  # type: ignore[return-value]

@@ -1,0 +1,109 @@
+"""What every field kind is: its contract with the three readers, and the ends of bytes inside a field."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scapy.fields import Field
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
+
+
+class Short(Exception):
+    """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
+
+    reason: str = ""
+    """Why the bytes cannot be the field, where that is not that they end."""
+
+    def __init__(self, field: str, needed: int, had: int, start: int, partial: Any = None) -> None:
+        super().__init__(field, needed, had, start)
+        self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
+
+    def inside(self, field: str, partial: Any) -> Short:
+        """The same problem, as the structure or array around the field tells it."""
+        problem = Short(field, self.needed, self.had, self.start, partial)
+        problem.reason = self.reason
+        return problem
+
+
+class Unfit(Short):
+    """Bytes that cannot be the field, whatever follows."""
+
+    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
+        super().__init__(field, 0, 0, start, partial)
+        self.reason = reason
+
+
+def take(field: str, position: int, length: int, end: int) -> int:
+    """Return the end of ``length`` bytes at ``position``, or raise :class:`Short`."""
+    if length < 0 or position + length > end:
+        raise Short(field, length, end - position, position)
+    return position + length
+
+
+class Kind(Field[Any, Any]):
+    """One field of a layout.
+
+    ``doc`` says in a few words what it means; ``unit`` what it counts (``"bytes"``, ``"s"``); ``secret`` hides the
+    value in every output unless the user asks for it.
+    """
+
+    __slots__ = ("__dict__",)
+
+    fixed: ClassVar[str | None] = None
+    """The struct code of a kind of fixed width; runs of these become one unpack."""
+    column: ClassVar[str] = "binary"
+    """The Arrow type of its column."""
+    hidden: ClassVar[bool] = False
+    """Whether records leave it out: bytes that only hold a message together, such as the end of a line."""
+    tagged: ClassVar[bool] = False
+    """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
+
+    def __init__(self, name: str, doc: str = "", *, default: Any = None, unit: str = "", secret: bool = False) -> None:
+        super().__init__(name, default, "H")
+        self.doc, self.unit, self.secret = doc, unit, secret
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # What each kind defines.
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        """Read the value at ``position``; return it and the position after it. Raises :class:`Short`."""
+        raise NotImplementedError
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        """Encode ``value``, the inverse of :meth:`read`."""
+        raise NotImplementedError
+
+    def emit(self, em: Emitter) -> str:
+        """Generate code that reads the value; return the expression that holds it."""
+        raise NotImplementedError
+
+    def minimum(self) -> int:
+        """The least number of bytes this field can take."""
+        return struct.calcsize(">" + self.fixed) if self.fixed else 0
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        """The value as records show it: JSON-ready."""
+        return value
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        """Generate the expression that does what :meth:`present` does."""
+        return expression
+
+    # Scapy's contract, in terms of the above.
+
+    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+        value, position = self.read(s, 0, len(s), pkt)
+        return s[position:], value
+
+    def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
+        return s + self.write(val, pkt)
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return repr(x)

@@ -1,0 +1,233 @@
+"""Kinds of numbers: integers of fixed width, flags, times, varints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.fields.kind import Kind, Short, take
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECONDS_MAX = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z: what RFC 3339 can spell."""
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
+
+
+def rfc3339_ms(milliseconds: int) -> str | int:
+    """RFC 3339 text of a time in ms since the Unix epoch; the number itself beyond years 1970 to 9999."""
+    if not 0 <= milliseconds <= MILLISECONDS_MAX:
+        return milliseconds
+    seconds, fraction = divmod(milliseconds, 1000)
+    return f"{_second(seconds)}{fraction:03d}Z"
+
+
+class Number(Kind):
+    """An integer of fixed width. ``names`` gives the name of each known value, as an enumeration.
+
+    A record shows the name, with the number beside it as ``<field>_code``. ``little`` turns the byte order.
+    """
+
+    signed: ClassVar[bool] = False
+    width: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        names: Mapping[int, str] | None = None,
+        little: bool = False,
+        **kw: Any,
+    ) -> None:
+        kw.setdefault("default", 0)
+        super().__init__(name, doc, **kw)
+        self.names, self.little = names, little
+
+    @property
+    def order(self) -> str:
+        return "<" if self.little else ">"
+
+    @property
+    def code_name(self) -> str | None:
+        """The key under which a record shows the number of an enumeration."""
+        return f"{self.name}_code" if self.names else None
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
+        stop = take(self.name, position, self.width, end)
+        order = "little" if self.little else "big"
+        return int.from_bytes(data[position:stop], order, signed=self.signed), stop  # type: ignore[arg-type]
+
+    def write(self, value: int | None, layer: Layer) -> bytes:
+        order = "little" if self.little else "big"
+        return (value or 0).to_bytes(self.width, order, signed=self.signed)  # type: ignore[arg-type]
+
+    def emit(self, em: Emitter) -> str:
+        return em.fixed(self)
+
+    def minimum(self) -> int:
+        return self.width
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> Any:
+        return self.names.get(value, value) if self.names else value
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.names)}.get({expression}, {expression})" if self.names else expression
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        if self.names and x in self.names:
+            return f"{self.names[x]} ({x})"
+        return f"{x} {self.unit}" if self.unit and x is not None else str(x)
+
+
+class UInt8(Number):
+    fixed, width, column = "B", 1, "uint8"
+
+
+class UInt16(Number):
+    fixed, width, column = "H", 2, "uint16"
+
+
+class UInt24(Number):
+    """Three bytes: no struct code, so the compiled decoder reads them as bytes."""
+
+    fixed, width, column = "3s", 3, "uint32"
+
+
+class UInt32(Number):
+    fixed, width, column = "I", 4, "uint32"
+
+
+class UInt64(Number):
+    fixed, width, column = "Q", 8, "uint64"
+
+
+class Int8(Number):
+    fixed, width, column, signed = "b", 1, "int8", True
+
+
+class Int16(Number):
+    fixed, width, column, signed = "h", 2, "int16", True
+
+
+class Int32(Number):
+    fixed, width, column, signed = "i", 4, "int32", True
+
+
+class Int64(Number):
+    fixed, width, column, signed = "q", 8, "int64", True
+
+
+class Flags(UInt8):
+    """A byte of bits; ``names`` maps each single-bit mask to its name. A record lists the names that are set."""
+
+    column = "list<string>"
+    code_name = None
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> list[str]:
+        known = [name for mask, name in (self.names or {}).items() if value & mask]
+        unknown = value & ~sum(self.names or {})
+        return known + ([f"0x{unknown:02x}"] if unknown else [])
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"({em.constant(self.present)}({expression}, None) if {expression} else [])"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return f"0x{x:02x} ({' '.join(self.present(x, str)) or 'none'})"
+
+
+class Boolean(UInt8):
+    """One byte, 0 or 1; a record shows any other value as the number it is."""
+
+    column = "bool"
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> bool | int:
+        return bool(value) if value < 2 else value
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"({expression} == 1 if {expression} < 2 else {expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(self.present(x, str)).lower()
+
+
+def rfc3339_ns(nanoseconds: int) -> str | int:
+    """RFC 3339 text of a time in ns since the Unix epoch; the number itself beyond years 1970 to 9999."""
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
+
+
+class Moment(Kind):
+    """Base of times: numbers that records show as RFC 3339 text."""
+
+    @staticmethod
+    def spell(value: int, /) -> str | int:
+        """The text, or the number itself where there is none."""
+        raise NotImplementedError
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
+        return self.spell(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.spell)}({expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(self.spell(x))
+
+
+class Timestamp(Moment, Int64):
+    """Signed 64-bit milliseconds since the Unix epoch; RFC 3339 in records."""
+
+    column = "timestamp[ms, UTC]"
+    spell = staticmethod(rfc3339_ms)
+
+
+class TimestampNs(Moment, Int64):
+    """Signed 64-bit nanoseconds since the Unix epoch; RFC 3339 in records."""
+
+    column = "timestamp[ns, UTC]"
+    spell = staticmethod(rfc3339_ns)
+
+
+class Varint(Kind):
+    """Little-endian base-128 unsigned integer (as in protobuf and TANK), at most ``max_bytes`` long."""
+
+    column = "uint64"
+
+    def __init__(self, name: str, doc: str = "", *, max_bytes: int = 10, **kw: Any) -> None:
+        kw.setdefault("default", 0)
+        super().__init__(name, doc, **kw)
+        self.max_bytes = max_bytes
+
+    def minimum(self) -> int:
+        return 1
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer | None) -> tuple[int, int]:
+        value = 0
+        for index in range(self.max_bytes):
+            take(self.name, position, index + 1, end)
+            byte = data[position + index]
+            value |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                return value, position + index + 1
+        raise Short(self.name, self.max_bytes + 1, self.max_bytes, position)
+
+    def write(self, value: int, layer: Layer) -> bytes:
+        out = bytearray()
+        while value >= 0x80:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        out.append(value)
+        return bytes(out)
+
+    def emit(self, em: Emitter) -> str:
+        return em.call(self)

@@ -1,0 +1,206 @@
+"""Kinds of texts and bytes: those whose length is known before them, the rest of a frame, UUIDs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.fields.kind import Kind, take
+from wiredecode.fields.numbers import Number, UInt16, UInt32
+
+if TYPE_CHECKING:
+    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.layer import Layer
+
+Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any] | None]
+"""Decoder of what a bytes field carries: ``(value, show, record of the structure so far) -> further keys, or None``.
+
+``show`` renders bytes. The keys are JSON-ready and join the record of the structure that holds the field."""
+
+
+def text(raw: bytes) -> str:
+    """UTF-8, losslessly: bytes that are not become surrogates, as in file names (PEP 383)."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def printable(value: str) -> str:
+    """The text with bytes that were not UTF-8 spelled as ``\\xNN``, fit for JSON and terminals."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def redacted(raw: bytes) -> str:
+    """What stands for a secret in every output."""
+    return f"<redacted {len(raw)} bytes>"
+
+
+class Sized(Kind):
+    """Base of values whose length is known before them.
+
+    ``length`` is the kind of a number in front, the name of an earlier field, or the number of bytes itself.
+    ``null`` is the length that stands for "no value".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        length: type[Number] | str | int = UInt16,
+        null: int | None = None,
+        **kw: Any,
+    ) -> None:
+        kw.setdefault("default", self.empty)
+        super().__init__(name, doc, **kw)
+        self.length = length(name) if isinstance(length, type) else length
+        self.null = null
+
+    empty: ClassVar[Any] = b""
+
+    def minimum(self) -> int:
+        return self.length.width if isinstance(self.length, Number) else 0
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+        if isinstance(self.length, Number):
+            count, position = self.length.read(data, position, end, layer)
+        else:
+            count = layer.fields[self.length] if isinstance(self.length, str) else self.length
+        if count == self.null:
+            return None, position
+        stop = take(self.name, position, count, end)
+        return self.decode(data[position:stop]), stop
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        raw = b"" if value is None else self.encode(value)
+        if not isinstance(self.length, Number):
+            return raw
+        count = self.null if value is None and self.null is not None else len(raw)
+        return self.length.write(count, layer) + raw
+
+    def emit(self, em: Emitter) -> str:
+        value = em.variable(self.name)
+        if isinstance(self.length, Number):
+            count = em.number(self.length)
+        else:
+            count = em.reference(self.length) if isinstance(self.length, str) else str(self.length)
+            em.flush()
+        if self.null is None:
+            self.emit_value(em, value, count)
+        else:
+            with em.block(f"if {count} == {self.null}:"):
+                em.line(f"{value} = None")
+            with em.block("else:"):
+                self.emit_value(em, value, count)
+        return value
+
+    def emit_value(self, em: Emitter, value: str, count: str) -> None:
+        if isinstance(self.length, Number) and self.length.signed:  # a negative length leads nowhere
+            em.line(f"q = p + {count} if {count} >= 0 else e + 1")
+        else:
+            em.line(f"q = p + {count}")
+        em.require("q", self.name, count)
+        if not em.stepping:
+            em.line(f"{value} = {self.sliced(em)}")
+        elif em.picked(self.name):
+            em.line(f"{value} = b[p:q]")
+        em.line("p = q")
+
+    def decode(self, raw: bytes) -> Any:
+        return raw
+
+    def encode(self, value: Any) -> bytes:
+        return bytes(value)
+
+    def sliced(self, em: Emitter) -> str:
+        return "b[p:q]"
+
+
+class Text(Sized):
+    """A string: length in bytes, then UTF-8. Bytes that are not UTF-8 survive a round trip."""
+
+    column = "string"
+    empty = ""
+
+    def decode(self, raw: bytes) -> str:
+        return text(raw)
+
+    def encode(self, value: str) -> bytes:
+        return value.encode("utf-8", "surrogateescape")
+
+    def sliced(self, em: Emitter) -> str:
+        return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
+
+    def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
+        return value if value is None else printable(value)
+
+    # The fast decoder needs no shown(): text that is not UTF-8 sends it to the careful one.
+
+
+class Binary(Sized):
+    """Bytes with their length in front; ``inner`` decodes what they carry."""
+
+    def __init__(self, name: str, doc: str = "", *, inner: Inner | None = None, **kw: Any) -> None:
+        kw.setdefault("length", UInt32)
+        super().__init__(name, doc, **kw)
+        self.inner = inner
+
+    def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
+        return None if value is None else show(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return (
+            f"(None if {expression} is None else show({expression}))"
+            if self.null is not None
+            else f"show({expression})"
+        )
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return "null" if x is None else f"{len(x)} bytes"
+
+
+class Rest(Binary):
+    """All bytes that are left in the frame."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+
+    def minimum(self) -> int:
+        return 0
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        return data[position:end], end
+
+    def write(self, value: bytes, layer: Layer) -> bytes:
+        return bytes(value or b"")
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        value = em.variable(self.name)
+        em.line(f"{value} = b[p:e]")
+        em.line("p = e")
+        return value
+
+
+class Uuid(Kind):
+    """Sixteen bytes in network order, shown as RFC 9562 text."""
+
+    fixed, column = "16s", "fixed_size_binary[16]"
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        stop = take(self.name, position, 16, end)
+        return data[position:stop], stop
+
+    def write(self, value: bytes | None, layer: Layer) -> bytes:
+        return bytes(value or bytes(16))
+
+    def emit(self, em: Emitter) -> str:
+        return em.fixed(self)
+
+    def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
+        text = value.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.present)}({expression}, None)"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return self.present(x, str)

@@ -1,0 +1,86 @@
+"""Cutting a byte stream into frames that carry their length: declared as data, the same loop for every protocol."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(slots=True, frozen=True)
+class Split:
+    """The frames at the front of a buffer."""
+
+    ends: list[int]
+    """Where each whole frame ends; the next one starts there."""
+    need: int = 0
+    """Size of the frame after the last whole one, if its header tells; 0: not enough bytes to know."""
+    bad: str | None = None
+    """Why the bytes after the last whole frame cannot be a frame."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An integer in the header of a frame, and which values it can have."""
+
+    at: int
+    """Its first byte, counted from the start of the frame."""
+    width: int
+    """In bytes: 1, 2, 4 or 8."""
+    least: int
+    most: int
+    bad: str
+    """What is told of another ``{value}``."""
+    little: bool = False
+    signed: bool = False
+
+    @cached_property
+    def reader(self) -> struct.Struct:
+        """Reads it from where the frame starts."""
+        code = {1: "B", 2: "H", 4: "I", 8: "Q"}[self.width]
+        return struct.Struct(f"{'<' if self.little else '>'}{self.at}x{code.lower() if self.signed else code}")
+
+    def unfit(self, data: bytes, position: int) -> str:
+        """What is wrong with it in the frame at ``position``."""
+        return self.bad.format(value=self.reader.unpack_from(data, position)[0], least=self.least, most=self.most)
+
+
+@dataclass(frozen=True)
+class LengthPrefix:
+    """Frames that tell in a header of fixed size how long they are.
+
+    A frame is ``after`` + the value of ``length`` bytes long. ``header`` bytes must be there before it is cut.
+    """
+
+    length: Number
+    after: int
+    """Bytes at the front of a frame that its length does not count."""
+    header: int
+    held: tuple[Number, ...] = ()
+    """What else the header must hold."""
+
+    def split(self, data: bytes, position: int = 0) -> Split:
+        """Cut ``data``, of which a frame starts at ``position``, into frames."""
+        ends: list[int] = []
+        end, last, after, least, most = (
+            len(data),
+            len(data) - self.header,
+            self.after,
+            self.length.least,
+            self.length.most,
+        )
+        unpack, append = self.length.reader.unpack_from, ends.append
+        held = [(number, number.reader.unpack_from, number.least, number.most) for number in self.held]
+        while position <= last:
+            size = unpack(data, position)[0]
+            if not least <= size <= most:
+                return Split(ends, bad=self.length.unfit(data, position))
+            for number, read, low, high in held:
+                if not low <= read(data, position)[0] <= high:
+                    return Split(ends, bad=number.unfit(data, position))
+            stop = position + after + size
+            if stop > end:
+                return Split(ends, need=stop - position)
+            append(stop)
+            position = stop
+        return Split(ends)
