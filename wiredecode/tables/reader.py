@@ -12,7 +12,7 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.reader import Capture
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.frames.message import Messages, RunMessages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
@@ -121,7 +121,7 @@ class TableReader:
         self.frames = frames
         self.held: dict[Frame, list[Any]] = {}
         """Messages of frames that match, or may, and wait for their response."""
-        self._messages = Messages() if level == MESSAGES else None
+        self._messages = Messages(elements=True) if level == MESSAGES else None
         self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
@@ -307,7 +307,9 @@ class MessageBatches:
     def add(self, frame: Frame) -> bool:
         """Whether it is time to take batches."""
         if self._selected:
-            chosen = [part for part in self._messages.parts if isinstance(part, FrameMessages) and part.frame is frame]
+            chosen = [
+                part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
+            ]
             self._messages.parts = chosen  # type: ignore[assignment]
         return self.gather()
 

@@ -105,6 +105,8 @@ class RabbitMQConversation(Conversation):
         self.opened = False
         self.challenged = False
         """The server asked for more: what the client sends next is not a user name and a password."""
+        self.rows = False
+        """Messages were asked for: from then on frames are read with the places of theirs, in one pass."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
@@ -125,7 +127,7 @@ class RabbitMQConversation(Conversation):
         plan = PLANS.get(code << 16 | version)
         if plan is None:
             plan = PLANS[code << 16 | version] = make_plan(code, version)
-        plan.read(frame, style)
+        plan.read(frame, style, rows=self.rows)
         if frame.length > SMALL_FRAME:
             self._note_size(frame)
         if plan.handler is not None:
@@ -175,9 +177,13 @@ class RabbitMQConversation(Conversation):
         return self.client is not None and run.base + int(run.starts[0]) > 0
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        from wiredecode.protocols.rabbitmq_stream.messages import add_messages
+        from wiredecode.protocols.rabbitmq_stream.messages import add_elements, add_messages
 
-        add_messages(frame, out)
+        if out.elements:
+            add_elements(frame, out)
+            self.rows = True
+        else:
+            add_messages(frame, out)
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)

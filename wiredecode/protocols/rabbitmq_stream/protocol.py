@@ -165,7 +165,7 @@ class RabbitMQStream(Protocol):
         },
     }
 
-    def bulk(self) -> Bulk:
+    def bulk_(self) -> Bulk:
         from wiredecode.protocols.rabbitmq_stream.bulk import RabbitMQBulk
 
         return RabbitMQBulk()
