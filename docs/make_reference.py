@@ -30,7 +30,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         layers = [layer for layer in protocol.layers() if layer not in set(carried)]
         generated = [entry for entry in generated_entries([protocol]) if entry.name.startswith(f"{protocol.name}.")]
         yield page(protocol.name, head(protocol), layers, [(entry.name, entry.meaning) for entry in generated])
-    generated = [(name, meaning) for name, meaning in liftbridge.GENERATED.items()]
+    generated = [(name, field.meaning) for name, field in liftbridge.GENERATED.items()]
     yield page("liftbridge", [], liftbridge.all_layers(), generated)
 
 

@@ -36,7 +36,7 @@ QUICK_CASES = [name for name in NAMES if not name.startswith(REAL) or name == f"
 SMOKE = Plan(megabytes=0.2, rounds=1, limit=300, linear=(), memory=(), keep=False)
 SMOKE_CASE = "rabbitmq-publish"
 """The only one that a smoke run gives to the tools; all cases are examined."""
-PARTS = ("tools", "stages", "linear", "memory", "jobs", "spark", "startup")
+PARTS = ("tools", "stages", "linear", "memory", "spark", "startup")
 
 
 def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], bool]:
@@ -98,7 +98,6 @@ def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str
         "stages": lambda: growth.stages(options.case, plan, folder),
         "linear": lambda: growth.linearity(plan, folder),
         "memory": lambda: growth.memory(plan, folder),
-        "jobs": lambda: growth.jobs(plan, folder),
         "spark": lambda: clusters.spark(plan, folder),
         "startup": lambda: startup(max(plan.rounds, 3)),
     }

@@ -29,10 +29,11 @@ WORKER_MEMORY = "3g"
 HEADER_BYTES = 24
 LEAST = 0.5
 """Megabytes of a capture that takes no time: what is left is starting Spark."""
+ONE = Tool("wiredecode export", (*WIREDECODE, "export", "{files}", "--level", LEVEL, "-q", "-o", "{out}.parquet"))
 
 
 def spark(plan: Plan, folder: Path) -> list[str]:
-    """Seconds by size and by where Spark runs, and ``wiredecode export`` with as many processes."""
+    """Seconds by size and by where Spark runs, and ``wiredecode export`` beside it."""
     if find_spec("pyspark") is None or shutil.which("java") is None:
         return ["pyspark or Java is not there: Spark is left out.", ""]
     sizes = sorted({*plan.linear, plan.memory[-1]} if plan.memory else plan.linear)
@@ -41,7 +42,7 @@ def spark(plan: Plan, folder: Path) -> list[str]:
     smallest_case = next(iter(CASES))
     lines += [f"| case | where |{heads} exponent | rows/s and core |", "|---|---|" + "---:|" * (len(sizes) + 2)]
     with cluster() as master:
-        tools = {1: [alone(1), on("local[1]")], 2: [alone(2), on("local[2]"), on(master, "standalone, 2 workers")]}
+        tools = {1: [ONE, on("local[1]")], 2: [on("local[2]"), on(master, "standalone, 2 workers")]}
         smallest = rotated(generate(smallest_case, LEAST, folder), folder)
         every = [tool for some in tools.values() for tool in some]
         start = {tool: seconds(tool, smallest, folder, plan.rounds) for tool in every}
@@ -92,11 +93,6 @@ def with_files(tool: Tool, files: Path, place: Path) -> Tool:
     for word in tool.command:
         words += names if word == "{files}" else [word.replace("{folder}", str(files)).replace("{place}", str(place))]
     return Tool(tool.name, tuple(words))
-
-
-def alone(jobs: int) -> Tool:
-    command = (*WIREDECODE, "export", "{files}", "--level", LEVEL, "-q", "-o", "{out}.parquet", "--jobs", str(jobs))
-    return Tool(f"wiredecode export --jobs {jobs}", command)
 
 
 def on(master: str, name: str = "") -> Tool:

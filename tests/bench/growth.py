@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.inputs import Input, generate
-from tests.bench.tools import MESSAGES, PYTHON, ROOT, WIREDECODE, Tool, can_export, measure, tools
+from tests.bench.tools import PYTHON, ROOT, Tool, can_export, measure, tools
 
 LINEAR = ("rabbitmq-publish", "nats", "mixed")
 """Measured at three sizes."""
 MEMORY = ("rabbitmq-publish", "rabbitmq-publish-lossy")
-JOBS = ("rabbitmq-publish", "nats", "mixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +86,6 @@ def memory(plan: Plan, folder: Path) -> list[str]:
                 peaks[tool.name].append(runs.failed or f"{runs.peak_kib[0] / 1024:.0f}")
             plan.drop(capture)
         lines += [f"| {name} | {tool} | {' | '.join(cells)} |" for tool, cells in peaks.items()]
-    return [*lines, ""]
-
-
-def jobs(plan: Plan, folder: Path) -> list[str]:
-    """``--jobs 2`` beside ``--jobs 1``."""
-    if "--jobs" not in can_export():
-        return ["`wiredecode export --jobs` is not there: left out.", ""]
-    lines = ["### Two processes (messages to Parquet, s)", "", "| case | `--jobs 1` | `--jobs 2` | times faster |"]
-    lines.append("|---|---:|---:|---:|")
-    command = (*WIREDECODE, "export", "{file}", "--level", "messages", "-q", "-o", "{out}.parquet", "--jobs")
-    pair = [Tool(f"{MESSAGES}, --jobs {count}", (*command, count), ours=True) for count in ("1", "2")]
-    for name in JOBS:
-        capture = generate(name, plan.megabytes, folder)
-        results = measure(capture.path, pair, plan.rounds, 0, folder)
-        plan.drop(capture)
-        failed = [runs.failed for runs in results.values() if runs.failed]
-        if failed:
-            lines.append(f"| {name} | failed: {failed[0]} | | |")
-            continue
-        one, two = (runs.typical() for runs in results.values())
-        lines.append(f"| {name} | {one:.2f} | {two:.2f} | {one / two:.2f} |")
     return [*lines, ""]
 
 

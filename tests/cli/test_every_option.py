@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import multiprocessing.process
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +149,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
         "--show-secrets": Case("{basic} -q -o a.ndjson", "--show-secrets"),
-        "--jobs": See("tests/cli/test_every_option.py::test_jobs_are_so_many_processes"),
+        "--jobs": See("tests/cli/test_every_option.py::test_who_asks_for_jobs_is_told_of_spark"),
         "--summary-json": Case("{basic} -q -o a.csv", "--summary-json totals.json"),
         "-q": Case("{basic} -o a.csv", "-q"),
         "-v": Case("{basic} -o a.csv", "-v"),
@@ -294,19 +293,11 @@ def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pyte
     assert (found.hole_seconds, found.buffered_bytes, found.closed_seconds) == (7, 9 << 20, 3)
 
 
-def test_jobs_are_so_many_processes(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[str] = []
-    start = multiprocessing.process.BaseProcess.start
-
-    def count(process: Any) -> None:
-        started.append(process.name)
-        start(process)
-
-    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", count)
-    for jobs in (1, 3):
-        started.clear()
-        assert run("export", BASIC, "-q", "-o", "a.parquet", "--jobs", jobs).code == 0
-        assert len(started) in ((0,) if jobs == 1 else (2, 3))
+def test_who_asks_for_jobs_is_told_of_spark(run: Run, folder: Path) -> None:
+    result = run("export", BASIC, "-o", "a.parquet", "--jobs", 2)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "use wiredecode spark" in result.err
+    assert not (folder / "a.parquet").exists()
 
 
 @pytest.mark.parametrize("command", ["sql", "sniff"])

@@ -16,8 +16,8 @@ import pytest
 
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.jobs.merge import added
 from wiredecode.spark.decode import Plan, decode
+from wiredecode.spark.output import combined
 from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
 from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import TableReader
@@ -135,7 +135,7 @@ def test_totals_of_all_reports_are_those_of_one_reader() -> None:
     assert sum(map(len, reader)) > 0
     _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), plan), plan)
     totals = [unpacked(told["totals"]) for told in reports]
-    packets_read, whole = totals[0], added(totals)
+    packets_read, whole = totals[0], combined(totals[:1], totals[1:])
     assert (packets_read.packets, packets_read.tcp_packets) == (reader.totals.packets, reader.totals.tcp_packets)
     assert (whole.frames, whole.captured, whole.framed) == (
         *(reader.totals.frames, reader.totals.captured, reader.totals.framed),

@@ -12,7 +12,7 @@ from typing import Any
 import wiredecode
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import rfc3339
-from wiredecode.stats.requests import request_types
+from wiredecode.protocols.registry import protocols
 
 Row = dict[str, Any]
 THOUSANDTHS = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
@@ -80,11 +80,12 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
     answered = {frame.request for frame in whole}
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     silent: Counter[tuple[Any, ...]] = Counter()
+    asking = {name: types for one in protocols() for name, types in one.requests.items()}
     for frame in whole:
         if frame.latency_ns is not None and frame.request is not None:
             asked = by_number[frame.request]
             values[asked.protocol, asked.type, broker(frame)].append(frame.latency_ns)
-        if frame.number not in answered and frame.type in request_types().get(frame.protocol or "", ()):
+        if frame.number not in answered and frame.type in asking.get(frame.protocol or "", ()):
             silent[frame.protocol, frame.type, broker(frame)] += 1
     return [
         {

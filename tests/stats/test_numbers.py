@@ -81,14 +81,15 @@ def test_columns_are_those_that_are_declared() -> None:
 def test_types_that_count_as_requests_are_those_that_wait_for_an_answer(name: str) -> None:
     """What no type tells may wait or not: it is never counted as unanswered."""
     import wiredecode
-    from wiredecode.stats.requests import request_types
+    from wiredecode.protocols.registry import protocols
 
     waits: Counter[tuple[str | None, str | None, bool]] = Counter()
     for path in sorted((CAPTURES / name).glob("*[!e].pcap")):
         for frame in wiredecode.read(path, strict=False):
             if frame.status == "ok":
                 waits[frame.protocol, frame.type, frame.expects_response] += 1
-    for protocol, types in request_types().items():
+    asking = [asked for one in protocols() for asked in one.requests.items()]
+    for protocol, types in asking:
         wrong = {
             kind: count for (of, kind, asks), count in waits.items() if of == protocol and kind in types and not asks
         }

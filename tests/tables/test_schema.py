@@ -26,6 +26,7 @@ from wiredecode.fields import (
 )
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols import registry
+from wiredecode.protocols.base import Generated
 from wiredecode.tables import MissingPyarrow, require_pyarrow, schema
 
 ADVICE = (
@@ -172,7 +173,7 @@ def test_a_schema_of_one_type_has_the_fields_of_all_its_versions() -> None:
     assert "virtual_host" in members(whole, "rabbitmq_stream")
     assert "virtual_host" not in members(some, "rabbitmq_stream")
     messages = some.field("layers").type.field("rabbitmq_stream").type.field("messages").type.value_type
-    assert {"filter_value", "amqp"} <= {field.name for field in messages}  # of version 2, and of the hints
+    assert {"filter_value", "amqp"} <= {field.name for field in messages}  # of version 2, and carried
     assert schema.type_schema("cursus", "CREATE") == schema.type_schema("cursus")
 
 
@@ -211,23 +212,27 @@ def test_a_protocol_of_another_package_has_its_member(monkeypatch: pytest.Monkey
     assert "kv" not in members(schema.type_schema("nats"))
     from tests.toy.kv import KV
 
-    generated = {"kv.age": "s since it was set", "kv.hops": "brokers it passed"}
+    generated = {
+        "kv.age": Generated("uint32", "s since it was set"),
+        "kv.hops": Generated("json", "brokers it passed"),
+    }
     monkeypatch.setattr(KV, "generated", generated)
-    monkeypatch.setattr(KV, "column_types", {"kv.age": "uint32"})
     schema._layers.cache_clear()
     kv = schema.type_schema("kv").field("layers").type.field("kv").type
     assert kv.field("age").type == pa.uint32()
-    assert schema.is_json(kv.field("hops"))  # nobody says what it is
+    assert schema.is_json(kv.field("hops"))
     schema._layers.cache_clear()
 
 
 def test_every_generated_field_of_this_package_has_a_type_of_its_own() -> None:
-    from wiredecode.tables.hints import hints
-
     for protocol in registry.protocols():
-        told = hints(protocol)
-        for name in protocol.generated_fields():
-            assert told[name] != "json" or name in JSON_GENERATED, name
+        for name, field in protocol.generated_fields().items():
+            assert field.column != "json" or name in JSON_GENERATED, name
+
+
+def test_a_field_is_generated_or_shown_otherwise_not_both() -> None:
+    for protocol in registry.protocols():
+        assert not set(protocol.generated_fields()) & set(protocol.column_types), protocol.name
 
 
 JSON_GENERATED = {"pravega.whole", "raft.entries.raft_log", "raft.entries.configuration"}

@@ -94,7 +94,7 @@ def export(
     hole_timeout: options.HoleSeconds = None,
     max_buffer: options.MaxBuffer = None,
     limit: options.LimitOption = None,
-    jobs: options.Jobs = 1,
+    jobs: options.NoJobs = None,
     summary_json: Annotated[
         Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
     ] = None,
@@ -124,7 +124,6 @@ def export(
         display=options.display_filter(display_filter, secrets=show_secrets),
         decode_as=options.decode_as(decode_as),
         limits=options.limits(hole_timeout, max_buffer, limit),
-        jobs=jobs,
         bytes=bytes_ and bytes_.value,
         ranges=ranges,
         stable_ids=ids is IdsChoice.stable,

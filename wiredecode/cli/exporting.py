@@ -6,20 +6,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from wiredecode.capture import DEFAULT_BATCH_BYTES, open_capture
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.frames.escape import escape
-from wiredecode.jobs import Unsplittable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,15 +27,11 @@ if TYPE_CHECKING:
     from wiredecode.export.writers import Writer
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.jobs.dissector import SharedDissector
-    from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
     from wiredecode.tables.reader import TableReader
 
 STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
-SHARED_BATCH_BYTES = 2 * DEFAULT_BATCH_BYTES
-"""Each of several processes keeps only a part of a batch; what a batch costs, however small, is paid less often."""
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
 
@@ -62,7 +55,6 @@ class Job:
     display: Filter | None
     decode_as: dict[int, DecodeAs]
     limits: Limits
-    jobs: int
     bytes: str | None
     ranges: bool
     stable_ids: bool
@@ -73,8 +65,7 @@ class Job:
 
     def session(self, dissector: Any, output: Output) -> Session:
         chosen = {"count": self.count, "start": self.start, "end": self.end, "display": self.display}
-        source = self.files if self.jobs == 1 else open_capture(self.files, batch_bytes=SHARED_BATCH_BYTES)
-        session = Session(source, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
+        session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
 
@@ -139,19 +130,6 @@ def check_stable(display: Filter) -> None:
         raise UsageError(str(error)) from None
 
 
-def several_modules() -> ModuleType:
-    """What ``--jobs`` needs: rows of all formats go from process to process as Arrow."""
-    from wiredecode.tables import require_pyarrow
-
-    try:
-        require_pyarrow()
-    except ImportError as error:
-        raise UsageError(str(error).replace("tables need", "--jobs needs")) from None
-    from wiredecode.cli import several
-
-    return several
-
-
 class Export:
     """What all exports have in common: an output that is committed or discarded, and the lines at the end."""
 
@@ -191,8 +169,6 @@ class Export:
             self.discard()
             complain(self.undone("interrupted"))
             return INTERRUPTED
-        except Unsplittable as why:
-            return self.alone(why)
         except (OSError, target.Unclear) as error:
             self.discard()
             if isinstance(error, BrokenPipeError) and self.place is None:
@@ -205,29 +181,12 @@ class Export:
         self.tell(code)
         return code
 
-    @property
-    def several(self) -> bool:
-        """Whether several processes do it. With --count, -Y or stable ids one does."""
-        job = self.job
-        divisible = job.count is None and job.display is None and not job.stable_ids
-        return job.jobs > 1 and divisible and job.level != "packets"
-
     def open(self) -> None:
         """Open the output; a folder is opened by who fills it."""
         if self.job.out != STANDARD_OUTPUT:
             self.place = NewFile(Path(self.job.out))
             self.raw = self.place.stream
         self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
-
-    def alone(self, why: Unsplittable) -> int:
-        """Several processes cannot do it: start again with one, unless that would write the same twice."""
-        self.discard()
-        if self.job.out == STANDARD_OUTPUT and self.done:
-            complain(self.undone(f"--jobs cannot divide this capture, {why}; run it without"))
-            return UNREADABLE
-        if not self.job.quiet:
-            say(f"{'jobs':<10}one process reads this capture: {why}")
-        return type(self)(replace(self.job, jobs=1), self.form).run()
 
     def finish(self) -> None:
         """Everything has been handed over: write the end, and give the output its name."""
@@ -286,18 +245,12 @@ class Records(Export):
                 check_stable(job.display)
             style = job.display.style(style) or style
         how = {"decode_as": job.decode_as, "limits": job.limits, "style": style, "stable_ids": job.stable_ids}
-        self.dissecting = partial(Dissector, **how, select=job.display)  # type: ignore[arg-type]
-        session = job.session(self.dissecting(), Output())
-        if self.several:
-            several_modules().check(job.jobs, session)
+        session = job.session(Dissector(**how, select=job.display), Output())  # type: ignore[arg-type]
         self.open()
         session.output = Output(binary=self.packed)
         return session
 
     def work(self, session: Session) -> None:
-        if self.several:
-            self._several(session)
-            return
         frames = self.counted(session.frames())
         if self.form.name == "ndjson" and self.job.columns is None:
             from wiredecode.cli.pcap import record_lines
@@ -305,34 +258,6 @@ class Records(Export):
             record_lines(session, self.job.ranges, self.job.bytes or "hex")(frames)
         else:
             self._rest(frames, session.output.write)
-
-    def _several(self, session: Session) -> None:
-        """Lines that several processes made."""
-        from wiredecode.export.writers import LineWriter
-        from wiredecode.jobs.rows import LineRows
-
-        line = self._line()
-        writer = LineWriter(self.packed, self.form.name)
-
-        def make(dissector: Callable[..., SharedDissector]) -> tuple[SharedDissector, Rows]:
-            rows = LineRows(lambda frame: line(frame) if session.within(frame.time_ns) else b"")
-            return dissector(**self.dissecting.keywords), rows
-
-        for batch in several_modules().batches(self.job.jobs, session, self.job.decode_as, make):
-            writer.write(batch)
-            self.done += len(batch)
-
-    def _line(self) -> Callable[[Frame], bytes]:
-        """What makes the line of a frame; in an array all begin with a comma."""
-        from wiredecode.export.columns import picker
-        from wiredecode.frames.record import BYTES, RecordLines, dumps, record
-
-        ranges, show = self.job.ranges, BYTES[self.job.bytes or "hex"]
-        if self.form.name == "ndjson" and self.job.columns is None:
-            return RecordLines(ranges=ranges, show=show).line
-        pick = picker(self.job.columns) if self.job.columns else dict
-        before, after = (b",\n", b"") if self.form.name == "json" else (b"", b"\n")
-        return lambda frame: before + dumps(pick(record(frame, ranges=ranges)), show)[:-1] + after
 
     def _rest(self, frames: Iterable[Frame], write: Callable[[bytes], None]) -> None:
         """Records in an array, or some of their columns."""
@@ -380,15 +305,13 @@ class Tables(Export):
 
         job = self.job
         session = job.session(None, Output())
-        if self.several:
-            several_modules().check(job.jobs, session)
         self.bulk = prefer_bulk(session.capture)
         self.reader = session.counting = self._reader(session.batches())
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()
         return session
 
-    def _reader(self, packets: Iterator[PacketBatch], **how: Any) -> TableReader:
+    def _reader(self, packets: Iterator[PacketBatch]) -> TableReader:
         from wiredecode.export.selection import needed
         from wiredecode.tables.reader import TableReader
 
@@ -397,7 +320,7 @@ class Tables(Export):
         return TableReader(
             packets,
             job.level,
-            columns=needed(job.columns, job.partition_by, timed=timed, numbered=self.several),
+            columns=needed(job.columns, job.partition_by, timed=timed),
             decode_as=job.decode_as,
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
@@ -406,7 +329,6 @@ class Tables(Export):
             bulk=self.bulk,
             display=job.display,
             stable_ids=job.stable_ids,
-            **how,
         )
 
     def _columns(self, schema: pa.Schema) -> list[str]:
@@ -421,15 +343,13 @@ class Tables(Export):
 
     def _writer(self) -> Writer:
         from wiredecode.export.partition import PartitionWriter
-        from wiredecode.export.writers import ROW_GROUP, WRITERS, LineWriter, Settings
+        from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings
         from wiredecode.frames.record import BYTES
 
         job, make = self.job, WRITERS[self.form.name]
         settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, job.row_group or ROW_GROUP)
         if not job.partition_by:
             self.open()
-            if self.several and self.form.name in RECORDS:
-                return LineWriter(self.packed, self.form.name)
             return make(self.packed, self.projection.schema, settings)
         self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
         return PartitionWriter(
@@ -444,11 +364,6 @@ class Tables(Export):
         from wiredecode.export.selection import within
 
         assert self.writer is not None
-        if self.several:
-            for rows in self._merged(session):
-                self.writer.write(rows)
-                self.done += len(rows)
-            return
         for batch in self.reader:
             if session.stopped:  # the reader goes on to the end, for the sake of the totals
                 continue
@@ -460,46 +375,6 @@ class Tables(Export):
             self.done += len(rows)
             if self.done == self.job.count:
                 session.stopped = True
-
-    def _merged(self, session: Session) -> Iterator[pa.RecordBatch]:
-        """Rows that several processes made ready to be written."""
-        import pyarrow as pa
-
-        from wiredecode.export.selection import within
-
-        def make(dissector: Callable[..., SharedDissector]) -> tuple[SharedDissector, Rows]:
-            reader = self._reader(iter(()), dissector=dissector)
-            return reader.dissector, reader.rows()  # type: ignore[return-value]
-
-        text = self._text()
-
-        def shape(batch: pa.RecordBatch) -> pa.RecordBatch:
-            rows = within(batch, *session.span())
-            ready = text(self.projection.apply(rows))
-            schema = pa.schema([rows.schema.field("frame"), *ready.schema], ready.schema.metadata)
-            return pa.record_batch([rows.column("frame"), *ready.columns], schema=schema)
-
-        modules = several_modules()
-        found: Iterator[pa.RecordBatch] = modules.batches(
-            self.job.jobs, session, self.job.decode_as, make, shape, self._warm
-        )
-        return found
-
-    def _warm(self, packets: Iterator[PacketBatch]) -> None:
-        for _ in self._reader(packets):
-            pass
-
-    def _text(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """What the processes do for the writer, where that is most of its work."""
-        from wiredecode.export.writers import lines, text_columns
-        from wiredecode.frames.record import BYTES
-
-        show, form = BYTES[self.job.bytes or "hex"], self.form.name
-        if form in RECORDS:
-            return partial(lines, show=show, form=form)
-        if form == "csv" and not self.job.partition_by:
-            return partial(text_columns, show=show)
-        return lambda batch: batch
 
     def end(self) -> None:
         assert self.writer is not None

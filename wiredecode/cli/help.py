@@ -12,7 +12,7 @@ GROUPS = {
     "Output": "-o --format --level --columns --partition-by --overwrite --compression --row-group --summary --json "
     "--csv --hex --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
     "Decoding": "-d --hole-timeout --max-buffer --limit",
-    "General": "--jobs -q -v -h --help --version",
+    "General": "-q -v -h --help --version",
 }
 """Heading to the options below it, each by its first name, in this order; others stand above all."""
 OTHERS = "Options"

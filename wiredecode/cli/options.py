@@ -135,17 +135,14 @@ MaxBuffer = Annotated[
     ),
 ]
 
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        min=1,
-        max=64,
-        metavar="N",
-        help="Processes that decode, each its own connections; the output is the same. [default: 1]",
-        show_default=False,
-    ),
-]
+
+def no_jobs(said: int | None) -> None:
+    """What was said to be divided is told where that can be done."""
+    if said is not None:
+        raise UsageError("--jobs is gone: leave it out, or use wiredecode spark to divide large captures")
+
+
+NoJobs = Annotated[int | None, typer.Option("--jobs", hidden=True, expose_value=False, callback=no_jobs)]
 LimitOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -61,19 +61,11 @@ class Release:
     """Takes what is ready out of ``pending``; numbers go on after ``number``.
 
     Frames are in the order of the packets that made them ready; those of one packet by connection, and within that as
-    they stand in ``pending``. ``others``: ``ready`` and ``Connection.first`` of frames that another process has.
+    they stand in ``pending``.
     """
 
-    def __init__(
-        self,
-        pending: list[Frame | Run | Passed],
-        watermark: int | None,
-        number: int,
-        others: tuple[Int64s, Int64s] | None = None,
-    ) -> None:
+    def __init__(self, pending: list[Frame | Run | Passed], watermark: int | None, number: int) -> None:
         ready, first = ready_columns(pending)
-        if others is not None:
-            ready, first = np.concatenate([ready, others[0]]), np.concatenate([first, others[1]])
         order = capture_order(ready, first)
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))

@@ -13,15 +13,13 @@ from wiredecode.export.partition import TIMES
 TIME = "time"
 
 
-def needed(
-    columns: Sequence[str] | None, partition_by: Sequence[str], *, timed: bool, numbered: bool = False
-) -> list[str] | None:
-    """The columns that must be read: those asked for, and what partitions, a selection by time and an order need."""
+def needed(columns: Sequence[str] | None, partition_by: Sequence[str], *, timed: bool) -> list[str] | None:
+    """The columns that must be read: those asked for, and what partitions and a selection by time need."""
     if columns is None:
         return None
     by = [name for name in partition_by if name not in TIMES]
     time = [TIME] if timed or len(by) < len(partition_by) else []
-    return list(dict.fromkeys([*columns, *by, *time, *(["frame"] if numbered else [])]))
+    return list(dict.fromkeys([*columns, *by, *time]))
 
 
 @dataclass(frozen=True)

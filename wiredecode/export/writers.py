@@ -58,67 +58,20 @@ class NdjsonWriter:
         pass
 
 
-class JsonArray:
-    """One JSON array, an element per line; takes elements that are JSON already."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._before = stream, b"[\n"
-
-    def add(self, element: bytes) -> None:
-        self._stream.write(self._before + element)
-        self._before = b",\n"
-
-    def close(self) -> None:
-        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
-
-
 class JsonWriter:
-    """One JSON array with an object per row."""
+    """One JSON array with an object per row and line."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
-        self._array, self._show = JsonArray(stream), settings.show
+        self._stream, self._show = stream, settings.show
+        self._before = b"[\n"
 
     def write(self, batch: pa.RecordBatch) -> None:
         for row in rows(batch, self._show):
-            self._array.add(dumps(row))
+            self._stream.write(self._before + dumps(row))
+            self._before = b",\n"
 
     def close(self) -> None:
-        self._array.close()
-
-
-class LineWriter:
-    """Lines that are whole already: batches have one column of them. Those of JSON begin with a comma."""
-
-    def __init__(self, stream: BinaryIO, form: str) -> None:
-        self._stream, self._before = stream, b"[" if form == "json" else b""
-        self._is_json = form == "json"
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        lines = batch.column(0)
-        _, offsets, data = lines.buffers()
-        bounds = memoryview(offsets).cast("i")
-        text = memoryview(data)[bounds[lines.offset] : bounds[lines.offset + len(lines)]]
-        if self._before:
-            self._stream.write(self._before)
-            self._before, text = b"", text[1:]
-        self._stream.write(text)
-
-    def close(self) -> None:
-        if self._is_json:
-            self._stream.write(b"[]\n" if self._before else b"\n]\n")
-
-
-def lines(batch: pa.RecordBatch, show: Callable[[bytes], str], form: str) -> pa.RecordBatch:
-    """What :class:`LineWriter` takes: the rows of a batch as ``form``, ndjson or json, has them."""
-    before, after = (b",\n", b"") if form == "json" else (b"", b"\n")
-    found = [before + dumps(row) + after for row in rows(batch, show)]
-    return pa.record_batch([pa.array(found, pa.binary())], names=["line"])
-
-
-def text_columns(batch: pa.RecordBatch, show: Callable[[bytes], str]) -> pa.RecordBatch:
-    """The rows of a batch as CSV has them."""
-    columns = [text_column(column, show) for column in batch.columns]
-    return pa.record_batch(columns, names=batch.schema.names)
+        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
 
 
 class CsvWriter:
@@ -133,7 +86,8 @@ class CsvWriter:
         self._writer = pcsv.CSVWriter(Unclosed(stream), self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(text_columns(batch, self._show).cast(self._schema))
+        columns = [text_column(column, self._show) for column in batch.columns]
+        self._writer.write_batch(pa.record_batch(columns, names=batch.schema.names).cast(self._schema))
 
     def close(self) -> None:
         self._writer.close()

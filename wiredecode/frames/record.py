@@ -14,7 +14,6 @@ import orjson
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
-from wiredecode.protocols.reading import as_record, generated_text
 
 BYTES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
@@ -57,7 +56,7 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
         "type": frame.type,
         "code": frame.code,
         "status": frame.status,
-        "layers": frame.layers if frame.text is None else as_record(frame),
+        "layers": frame.layers if frame.text is None else layers_of(frame),
         "request": frame.request,
         "response": frame.response,
         "latency_ns": frame.latency_ns,
@@ -66,6 +65,19 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     if ranges:
         row["ranges"] = field_ranges(frame)
     return row
+
+
+def generated_text(frame: Frame) -> str:
+    """The generated fields as further keys of ``frame.text``."""
+    return f",{orjson.dumps(frame.generated).decode()[1:-1]}" if frame.generated else ""
+
+
+def layers_of(frame: Frame) -> dict[str, Any]:
+    """The record of the layers, also of a frame whose text was remembered."""
+    if frame.text is not None:
+        layers: dict[str, Any] = orjson.loads(f"{frame.text}{generated_text(frame)}}}}}")
+        return layers
+    return frame.layers or {}
 
 
 def field_ranges(frame: Frame) -> dict[str, list[int]]:

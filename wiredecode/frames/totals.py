@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+
+PACKETS = ("packets", "tcp_packets", "not_decoded", "first_ns", "last_ns")
+"""What is counted where packets are read; all else is counted where connections are decoded."""
 
 
 @dataclass
@@ -41,3 +44,26 @@ class Totals:
         """Whether the accounting closes."""
         accounted = self.duplicate + self.late + self.ignored + self.framed + self.undecoded
         return self.captured == accounted + sum(self.other.values())
+
+    def add_packets(self, part: Totals) -> None:
+        """Count the packets that were read of another part of the capture."""
+        self.packets += part.packets
+        self.tcp_packets += part.tcp_packets
+        self.not_decoded.update(part.not_decoded)
+        if part.first_ns is not None:
+            self.first_ns = part.first_ns if self.first_ns is None else min(self.first_ns, part.first_ns)
+            self.last_ns = max(self.last_ns, part.last_ns)
+
+    def add_connections(self, part: Totals) -> None:
+        """Count what was decoded of other connections, whoever read their packets."""
+        for each in fields(Totals):
+            if each.name in PACKETS:
+                continue
+            have, more = getattr(self, each.name), getattr(part, each.name)
+            if isinstance(have, Counter):
+                have.update(more)
+            elif isinstance(have, dict):
+                for key, count in more.items():
+                    have[key] = have.get(key, 0) + count
+            else:
+                setattr(self, each.name, have + more)

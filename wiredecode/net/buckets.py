@@ -8,13 +8,18 @@ are in one bucket too; their ports tell which these are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from wiredecode.capture.batch import Int32s
-from wiredecode.net.segments import Segments
-from wiredecode.net.share import chosen, pairs
+from wiredecode.net.segments import COLUMNS, Segments
+
+Uint64s = npt.NDArray[np.uint64]
+
+FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
 class Buckets:
@@ -34,13 +39,39 @@ class Buckets:
 
 
 class Bucket:
-    """One bucket, as :class:`wiredecode.net.network.Network` wants its share."""
+    """One bucket: what :class:`wiredecode.net.network.Network` keeps of a capture."""
 
     def __init__(self, buckets: Buckets, number: int) -> None:
-        self._buckets, self._number = buckets, number
-        self.index = number
-        """Fragments are sent to all buckets: the first one counts the limits that they reach."""
+        self._buckets, self.number = buckets, number
 
     def keep(self, segments: Segments) -> Segments:
         """Its own segments: IP fragments are sent to all buckets."""
-        return chosen(segments, self._buckets.of(segments) == self._number)
+        return chosen(segments, self._buckets.of(segments) == self.number)
+
+
+def pairs(segments: Segments) -> Uint64s:
+    """A hash of both endpoints, the same in both directions. If two pairs have the same, they have one bucket."""
+    ports = segments.ports
+    source = _endpoint(segments.source_high, segments.source_low, (ports >> 16 & 0xFFFF).astype(np.uint64))
+    target = _endpoint(segments.target_high, segments.target_low, (ports & 0xFFFF).astype(np.uint64))
+    return source + target
+
+
+def _endpoint(high: Uint64s, low: Uint64s, port: Uint64s) -> Uint64s:
+    first, second, third, fourth = map(np.uint64, FACTORS)
+    mixed = (low * first) ^ (port * second)
+    if high.any():
+        mixed ^= high * third
+    spread: Uint64s = (mixed ^ mixed >> np.uint64(29)) * fourth
+    return spread
+
+
+def chosen(segments: Segments, mask: npt.NDArray[np.bool_]) -> Segments:
+    """The segments where ``mask`` is true."""
+    if mask.all():
+        return segments
+    rows = np.flatnonzero(mask)
+    columns: dict[str, Any] = {name: getattr(segments, name)[rows] for name in COLUMNS}
+    if segments.ready is segments.number:  # no fragments, and quickly seen
+        columns |= {"ready": columns["number"], "ready_ns": columns["time_ns"]}
+    return Segments(segments.buffer, extra=segments.extra, **columns)

@@ -91,8 +91,6 @@ class Connections:
         """Connections seen."""
         self.forgotten: list[Connection] = []
         """Connections that no further event can belong to; whoever reads it clears it."""
-        self.opened: list[Connection] | None = None
-        """New connections, where somebody wants them; whoever reads it clears it."""
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -131,8 +129,6 @@ class Connections:
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
-        if self.opened is not None:
-            self.opened.append(connection)
         first, second = (
             Stream(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
         )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
@@ -22,7 +22,6 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, take_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.reassembly import Stream
-from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
 
 COLUMNS_PAY_FROM = 40
@@ -32,17 +31,6 @@ COLUMNS_PAY_FROM = 40
 DEFAULT = Limits()
 
 
-class Part(Protocol):
-    """Some of the connections of a capture."""
-
-    index: int
-    """Of those that share a capture; the first one counts the limits that packets without TCP reach."""
-
-    def keep(self, segments: Segments) -> Segments:
-        """The segments of its own connections; it is given all that there are, in order."""
-        ...
-
-
 class Network:
     """Link, IP and TCP of one capture.
 
@@ -50,11 +38,11 @@ class Network:
     several directions by ``ready``, and hold back what is ready at or after `watermark`: the result is in
     capture order, and the same however the capture was cut into batches.
 
-    ``share``: only these connections; packets without TCP are counted all the same, but limits that they reach only by
-    the first process.
+    ``bucket``: only its connections; packets without TCP are counted all the same, but limits that they reach only by
+    the first bucket.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, share: Part | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT, bucket: Bucket | None = None) -> None:
         self.limits = limits
         self.packets = 0
         """Packets read."""
@@ -62,13 +50,11 @@ class Network:
         """Packets without TCP, by reason (``"UDP"``, ``"ARP"``, ``"linktype 147 (USER0)"`` ...)."""
         self.limits_hit: Counter[str] = Counter()
         """How often each limit was reached, by its name in `Limits`."""
-        self._share = share
-        counted = share is None or share.index == 0
+        self._bucket = bucket
+        counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._connections = Connections(limits, self.limits_hit)
-        if share is not None:
-            self._connections.opened = []
         self._last = 0
 
     @property
@@ -80,11 +66,6 @@ class Network:
     def connections(self) -> int:
         """Connections seen."""
         return self._connections.count
-
-    def take_opened(self) -> list[Connection]:
-        """The connections that are new since the last call, in the order of their first packets."""
-        opened, self._connections.opened = self._connections.opened or [], []
-        return opened
 
     @property
     def watermark(self) -> int:
@@ -108,8 +89,8 @@ class Network:
         whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):
             self._connections.begin(clock, part.number)
-            if self._share is not None:
-                segments = self._share.keep(self._headers.read(part, clock))
+            if self._bucket is not None:
+                segments = self._bucket.keep(self._headers.read(part, clock))
                 if len(segments):
                     ColumnIntake(segments, clock, self._connections, out).process()
             elif len(part) < COLUMNS_PAY_FROM:

@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.framing import LengthPrefix, Number, Split
 
-__all__ = ["Conversation", "Found", "LengthPrefix", "Number", "Protocol", "Rejected", "Split", "Undecided", "Verdict"]
+__all__ = [
+    "Conversation",
+    "Found",
+    "Generated",
+    "LengthPrefix",
+    "Number",
+    "Protocol",
+    "Rejected",
+    "Split",
+    "Undecided",
+    "Verdict",
+]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,6 +67,28 @@ class Found:
     found: bool
 
 
+class Generated(NamedTuple):
+    """A field that no layer declares."""
+
+    column: str
+    """Arrow type, spelled as in :attr:`Kind.column`; or ``list<struct>`` (its members follow), ``json`` (JSON text), or
+    ``-`` (records never show it)."""
+    meaning: str
+
+
+@dataclass(slots=True, frozen=True)
+class Confirms:
+    """How numbered messages are confirmed. Each is a message type and the array with the numbers: ``items.number``."""
+
+    published: tuple[str, str]
+    confirmed: tuple[str, str]
+    refused: tuple[str, str]
+    publisher: str
+    """Field of all three, within whose values numbers are unique on a connection."""
+    topic: str
+    """Field of all three that names where to."""
+
+
 class Protocol(ABC):
     """One protocol; stateless, or with what connections of one capture share (see :meth:`new_session`)."""
 
@@ -71,12 +104,17 @@ class Protocol(ABC):
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     facts_pay: ClassVar[bool] = False
     """Whether summaries of large captures are faster by way of runs: frames are small and alike."""
-    generated: ClassVar[Mapping[str, str]] = {}
-    """Fields that no layer declares, because other frames tell them or they are worked out: full name to meaning."""
+    generated: ClassVar[Mapping[str, Generated]] = {}
+    """Fields that no layer declares, because other frames tell them or they are worked out, by their full names."""
     column_types: ClassVar[Mapping[str, str]] = {}
-    """Arrow types of generated fields, spelled as in ``Kind.column``: full name to type (:mod:`wiredecode.tables`)."""
+    """Columns of declared fields that records show otherwise: full name to type, as in :attr:`Generated.column`."""
 
-    def generated_fields(self) -> Mapping[str, str]:
+    requests: ClassVar[Mapping[str, frozenset[str]]] = {}
+    """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
+    confirms: ClassVar[Confirms | None] = None
+    """How it confirms published messages, where it numbers them."""
+
+    def generated_fields(self) -> Mapping[str, Generated]:
         """``generated``, and that of the layers it carries."""
         return self.generated
 

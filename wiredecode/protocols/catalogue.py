@@ -124,9 +124,9 @@ FRAME_ENTRIES = [
 def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
     """Fields that protocols add to what is on the wire."""
     return [
-        FieldEntry(name, "generated", meaning)
+        FieldEntry(name, "generated", field.meaning)
         for protocol in protocols
-        for name, meaning in protocol.generated_fields().items()
+        for name, field in protocol.generated_fields().items()
     ]
 
 

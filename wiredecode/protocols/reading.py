@@ -126,19 +126,6 @@ class Plan:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
 
 
-def generated_text(frame: Frame) -> str:
-    """The generated fields as further keys of ``frame.text``."""
-    return f",{orjson.dumps(frame.generated).decode()[1:-1]}" if frame.generated else ""
-
-
-def as_record(frame: Frame) -> dict[str, Any]:
-    """The record of the layers, also of a frame whose text was remembered."""
-    if frame.text is not None:
-        layers: dict[str, Any] = orjson.loads(f"{frame.text}{generated_text(frame)}}}}}")
-        return layers
-    return frame.layers or {}
-
-
 def tell_problem(frame: Frame, problem: Short | None) -> None:
     """Make a finding of what the careful decoder met; without a problem it may have been text that is not UTF-8."""
     if problem is None:

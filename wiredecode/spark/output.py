@@ -32,7 +32,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.frames.totals import Totals
-from wiredecode.jobs.merge import added
 from wiredecode.spark.packets import unpacked
 
 if TYPE_CHECKING:
@@ -184,8 +183,8 @@ class Accounts:
         for each in told:
             if "totals" in each:
                 counted.setdefault(each["source"], []).append(each)
-        made.sources = {source: together(*_totals(some)) for source, some in sorted(counted.items())}
-        made.totals = together(made.sources.values(), made.sources.values())
+        made.sources = {source: combined(*_totals(some)) for source, some in sorted(counted.items())}
+        made.totals = combined(made.sources.values(), made.sources.values())
         return made
 
 
@@ -195,19 +194,16 @@ def _totals(told: Sequence[dict[str, Any]]) -> tuple[list[Totals], list[Totals]]
     return files, [unpacked(each["totals"]) for each in told if "bucket" in each]
 
 
-def together(files: Iterable[Totals], buckets: Iterable[Totals]) -> Totals:
+def combined(files: Iterable[Totals], buckets: Iterable[Totals]) -> Totals:
     """One account: packets are counted where they were read, all else where it was decoded."""
     total, decoded = Totals(), list(buckets)
     for part in files:
-        total.packets += part.packets
-        total.tcp_packets += part.tcp_packets
-        total.not_decoded.update(part.not_decoded)
-        if part.first_ns is not None:
-            total.first_ns = part.first_ns if total.first_ns is None else min(total.first_ns, part.first_ns)
-            total.last_ns = max(total.last_ns, part.last_ns)
+        total.add_packets(part)
         if not decoded:
             total.limits.update(part.limits)
-    return added([total, *decoded])
+    for part in decoded:
+        total.add_connections(part)
+    return total
 
 
 def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:

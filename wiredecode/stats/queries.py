@@ -7,46 +7,96 @@ counts per value: exact, in memory that does not grow with the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
+from wiredecode.protocols.base import Confirms
+from wiredecode.protocols.registry import protocols
 from wiredecode.stats.dialects import Dialect
-from wiredecode.stats.requests import request_types
-from wiredecode.stats.tables import HOUR, LAYER, SOURCE, Statistic
+from wiredecode.stats.tables import HOUR, SOURCE, Statistic
 
 PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
 """Column to thousandths."""
 BROKER = "case sender when 'client' then dst when 'server' then src end"
 
-FLAT: dict[str, tuple[str, tuple[str, ...]]] = {
-    **{
-        name: (name, (name,))
-        for name in (
-            *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "protocol", "type", "status", "length"),
-            *("request", "latency_ns", "findings", "topic", "operation", "size"),
-        )
-    },
-    "broker": (BROKER, ("sender", "src", "dst")),
-    "publisher_id": (f"{LAYER}.publisher_id", (f"{LAYER}.publisher_id",)),
-    "stream": (f"{LAYER}.stream", (f"{LAYER}.stream",)),
-    "numbers": (
-        f"case when protocol <> 'rabbitmq_stream' then null when type = 'Publish' then {{messages}} "
-        f"when type = 'PublishConfirm' then {LAYER}.publishing_ids when type = 'PublishError' then {{errors}} end",
-        ("protocol", "type", f"{LAYER}.messages", f"{LAYER}.publishing_ids", f"{LAYER}.errors"),
-    ),
-}
-"""Columns of the flat tables: the expression, and the columns that it is made of. ``numbers``: publishing ids."""
+SAME = (
+    *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "protocol", "type", "status", "length"),
+    *("request", "latency_ns", "findings", "topic", "operation", "size"),
+)
+"""Columns that flat tables have like the wide ones."""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Where the columns of one protocol that confirms messages by numbers stand."""
+
+    protocol: str
+    confirms: Confirms
+
+    def column(self, path: str) -> str:
+        return f"layers.{self.protocol}.{path.partition('.')[0]}"
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """Message type to the array that holds numbers."""
+        return dict((self.confirms.published, self.confirms.confirmed, self.confirms.refused))
+
+
+@cache
+def confirmed() -> tuple[Confirmed, ...]:
+    return tuple(Confirmed(one.name, one.confirms) for one in protocols() if one.confirms is not None)
 
 
 def columns(names: Sequence[str]) -> list[str]:
     """The columns of a wide table that those of a flat one are made of, without ``source``."""
-    return list(dict.fromkeys(column for name in names for column in FLAT[name][1]))
+    found = []
+    for name in names:
+        if name in SAME:
+            found.append(name)
+        elif name == "broker":
+            found += ["sender", "src", "dst"]
+        else:
+            found += ["protocol", "type"]
+            found += [one.column(path) for one in confirmed() for path in _paths(one, name)]
+    return list(dict.fromkeys(found))
+
+
+def _paths(one: Confirmed, name: str) -> list[str]:
+    """The fields behind a column: of the publisher, of where it publishes to, or of the numbers of messages."""
+    found = {"publisher": one.confirms.publisher, "stream": one.confirms.topic}
+    return [found[name]] if name in found else list(one.numbers.values())
 
 
 def flat(dialect: Dialect, names: Sequence[str], table: str) -> str:
     """A query that makes a flat table of a wide one."""
-    lists = {name: dialect.members.format(f"{LAYER}.{name}", "publishing_id") for name in ("messages", "errors")}
-    parts = [f"{FLAT[name][0].format_map(lists)} as {name}" for name in names]
+    parts = [f"{_expression(dialect, name)} as {name}" for name in names]
     return f"select {', '.join([SOURCE, *parts])} from {table}"
+
+
+def _expression(dialect: Dialect, name: str) -> str:
+    if name in SAME:
+        return name
+    if name == "broker":
+        return BROKER
+    cases = [f"when {_sent_by(one, kind)} then {_values(dialect, one, path)}" for one, kind, path in _cases(name)]
+    return f"case {' '.join(cases)} end"
+
+
+def _cases(name: str) -> Iterator[tuple[Confirmed, str, str]]:
+    for one in confirmed():
+        for kind, numbers in one.numbers.items():
+            yield one, kind, numbers if name == "numbers" else _paths(one, name)[0]
+
+
+def _sent_by(one: Confirmed, kind: str) -> str:
+    return f"protocol = '{one.protocol}' and type = '{kind}'"
+
+
+def _values(dialect: Dialect, one: Confirmed, path: str) -> str:
+    """A field, or the list of one member of the structures of an array."""
+    member = path.partition(".")[2]
+    return dialect.members.format(one.column(path), member) if member else one.column(path)
 
 
 def query(statistic: Statistic, dialect: Dialect, interval: int = HOUR, *, before: str = "") -> str:
@@ -72,8 +122,9 @@ def _frames(dialect: Dialect, _: int) -> Parts:
 
 def _latency(_: Dialect, __: int) -> Parts:
     asks = " or ".join(
-        f"protocol = '{protocol}' and type in ({', '.join(map(repr, sorted(types)))})"
-        for protocol, types in request_types().items()
+        f"protocol = '{name}' and type in ({_texts(types)})"
+        for protocol in protocols()
+        for name, types in protocol.requests.items()
     )
     answered = (
         "select a.source, coalesce(q.protocol, a.protocol) as protocol, q.type as request, a.broker, "
@@ -96,12 +147,14 @@ def _confirms(dialect: Dialect, _: int) -> Parts:
 
     Confirms that come while none is missing are ``extra``: told twice, or their publish was not captured.
     """
-    key = "source, connection, publisher_id, number"
+    published = _texts(one.confirms.published[0] for one in confirmed())
+    refused = _texts(one.confirms.refused[0] for one in confirmed())
+    key = "source, connection, publisher, number"
     over = f"over (partition by {key} order by time_ns, told, failed rows unbounded preceding)"
     return [
-        "events as (select source, connection, publisher_id, broker, stream, time_ns, "
-        "case when type = 'Publish' then 0 else 1 end as told, "
-        "case when type = 'PublishError' then 1 else 0 end as failed, "
+        "events as (select source, connection, publisher, broker, stream, time_ns, "
+        f"case when type in ({published}) then 0 else 1 end as told, "
+        f"case when type in ({refused}) then 1 else 0 end as failed, "
         f"{dialect.each.format('numbers')} as number from frames where numbers is not null)",
         f"counted as (select *, cast(sum(1 - told) {over} as bigint) as asked, "
         f"cast(sum(told) {over} as bigint) as answered from events where number is not null)",
@@ -184,6 +237,10 @@ ORDERS = {
     "findings": _keys(SEVERITY, "count desc", "code", "src", "dst", "connection"),
     "connections": _keys("start", "client", "server", "connection"),
 }
+
+
+def _texts(words: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(words)))
 
 
 def _count(condition: str) -> str:

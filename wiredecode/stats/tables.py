@@ -10,7 +10,6 @@ FRAMES, MESSAGES = "frames", "messages"
 SOURCE = "source"
 SPREAD = ("min_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
 """Columns that tell a distribution, in microseconds."""
-LAYER = "layers.rabbitmq_stream"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 HOUR = 3600
 
@@ -24,7 +23,7 @@ class Statistic:
     level: str
     """What it is counted from: frames or messages."""
     needs: tuple[str, ...]
-    """Columns of :data:`wiredecode.stats.queries.FLAT` that its query reads."""
+    """Columns of the flat table (:func:`wiredecode.stats.queries.flat`) that its query reads."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
     """Columns for a terminal that is too narrow for all."""
@@ -51,7 +50,7 @@ STATISTICS = (
         "confirms",
         "publish to confirm, in microseconds",
         FRAMES,
-        ("connection", "time_ns", "type", "broker", "publisher_id", "stream", "numbers"),
+        ("connection", "time_ns", "type", "broker", "publisher", "stream", "numbers"),
         ("stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "extra"),
         ("stream", "confirmed", "p50_us", "p99_us", "max_us", "failed", "unconfirmed"),
     ),

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
-    from wiredecode.jobs.rows import Rows
     from wiredecode.net.limits import Limits
 
 LARGE_BYTES = 24 * 1024 * 1024
@@ -203,15 +202,6 @@ class TableReader:
         yield from collect.take()
         if error is not None:
             raise error
-
-    def rows(self) -> Rows:
-        """What collects the rows, where somebody else drives ``dissector``: several processes do."""
-        from wiredecode.jobs.rows import FrameRows, MessageRows
-
-        if self._messages is None:
-            return FrameRows(FrameBatches(self.schema, self.bytes_choice))
-        self.dissector.runs = self._bulk
-        return MessageRows(MessageBatches(self._messages, self.schema, self.bytes_choice, False, self._encoded))
 
     def _message_batches(self, collect: MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""

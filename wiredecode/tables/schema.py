@@ -18,7 +18,6 @@ from wiredecode.fields.jsonfields import Others
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import protocols
-from wiredecode.tables.hints import hints
 
 VERSION = 1
 """Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
@@ -227,14 +226,20 @@ def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, ra
             if only is None or layer.filter_name != only[0] or _is_type(layer, *only):
                 fields += layer_fields(layer, raw)
         merged = {name: merged_fields(fields) for name, fields in found.items()}
-        for path, hint in sorted(hints(host).items(), key=lambda item: item[0].count(".")):  # what holds it first
+        told = told_columns(host)
+        for path in sorted(told, key=lambda path: path.count(".")):  # what holds it first
             name, *rest = path.split(".")
             if name in merged:
-                merged[name] = _hinted(merged[name], rest, hint, raw)
+                merged[name] = _replaced(merged[name], rest, told[path], raw)
         for name, fields in merged.items():
             members[name] = merged_fields([*members.get(name, []), *fields])
     structs = [pa.field(name, pa.struct([*fields, json_field(OTHER)])) for name, fields in members.items()]
     return pa.struct([*structs, json_field(OTHER)])
+
+
+def told_columns(protocol: Protocol) -> dict[str, str]:
+    """Types that the declarations of layers do not tell, by full name."""
+    return {**{name: field.column for name, field in protocol.generated_fields().items()}, **protocol.column_types}
 
 
 def _filter_names(protocol: Protocol) -> set[str]:
@@ -274,7 +279,7 @@ def _fields(kind: Kind, raw: bool, depth: int) -> list[pa.Field]:
         return [pa.field(kind.name, pa.string(), metadata=ENUMERATION), pa.field(kind.code_name, TYPES[kind.column])]
     if isinstance(kind, Binary) and type(kind).present is not Binary.present:  # records show it in another way
         return [pa.field(kind.name, pa.string())]
-    return [hinted_field(kind.name, kind.column, raw)]
+    return [spelled_field(kind.name, kind.column, raw)]
 
 
 def _struct(kind: Struct, name: str, raw: bool, depth: int) -> pa.Field:
@@ -299,33 +304,33 @@ def is_enumeration(field: pa.Field) -> bool:
     return bool(field.metadata) and b"wiredecode.enum" in field.metadata
 
 
-def hinted_field(name: str, hint: str, raw: bool) -> pa.Field:
+def spelled_field(name: str, column: str, raw: bool) -> pa.Field:
     """A column of the type that is spelled so; what cannot be spelled is JSON text."""
-    if hint == "binary":
+    if column == "binary":
         return pa.field(name, _bytes(raw))
-    if hint.startswith("list<"):
-        return pa.field(name, pa.list_(hinted_field("item", hint[5:-1], raw)))
-    return pa.field(name, TYPES[hint]) if hint in TYPES else json_field(name)
+    if column.startswith("list<"):
+        return pa.field(name, pa.list_(spelled_field("item", column[5:-1], raw)))
+    return pa.field(name, TYPES[column]) if column in TYPES else json_field(name)
 
 
-def _hinted(fields: list[pa.Field], path: list[str], hint: str, raw: bool) -> list[pa.Field]:
+def _replaced(fields: list[pa.Field], path: list[str], column: str, raw: bool) -> list[pa.Field]:
     """The columns with the one at ``path`` added or replaced; unchanged where what should hold it is not there."""
     name, *rest = path
     at = next((index for index, field in enumerate(fields) if field.name == name), len(fields))
     if not rest:
         item = pa.field("item", pa.struct([]))
-        found = pa.field(name, pa.list_(item)) if hint == "list<struct>" else hinted_field(name, hint, raw)
-        return fields[:at] + ([] if hint == "-" else [found]) + fields[at + 1 :]
+        found = pa.field(name, pa.list_(item)) if column == "list<struct>" else spelled_field(name, column, raw)
+        return fields[:at] + ([] if column == "-" else [found]) + fields[at + 1 :]
     if at == len(fields):
         return fields
-    return [*fields[:at], _inside(fields[at], rest, hint, raw), *fields[at + 1 :]]
+    return [*fields[:at], _inside(fields[at], rest, column, raw), *fields[at + 1 :]]
 
 
-def _inside(field: pa.Field, path: list[str], hint: str, raw: bool) -> pa.Field:
+def _inside(field: pa.Field, path: list[str], column: str, raw: bool) -> pa.Field:
     if pa.types.is_list(field.type):
-        return field.with_type(pa.list_(_inside(field.type.value_field, path, hint, raw)))
+        return field.with_type(pa.list_(_inside(field.type.value_field, path, column, raw)))
     if pa.types.is_struct(field.type):
-        return field.with_type(pa.struct(_hinted(list(field.type), path, hint, raw)))
+        return field.with_type(pa.struct(_replaced(list(field.type), path, column, raw)))
     return field
 
 

@@ -23,7 +23,9 @@ from wiredecode.protocols.cursus.evidence import (
     compressed,
     judge,
 )
+from wiredecode.protocols.cursus.generated import COLUMN_TYPES
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
+from wiredecode.protocols.cursus.names import COMMANDS
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 SEARCH_BYTES = 256 * 1024
@@ -72,6 +74,8 @@ class Cursus(Protocol):
     title = "Cursus"
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
+    requests = {"cursus": COMMANDS}
+    column_types = COLUMN_TYPES
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.liftbridge.names import MESSAGE_TYPES, REQUESTS
 from wiredecode.protocols.nats import cutting, transport
 from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.layers import LAYERS
@@ -43,16 +44,18 @@ class Nats(Protocol):
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
+    requests = {"nats": frozenset({"PING"}), "liftbridge": frozenset(MESSAGE_TYPES[code] for code in REQUESTS)}
     generated = {
-        "nats.inside": "number of the S2 chunk or WebSocket frame in which the operation ended",
-        "nats.subscription": "subject that the sid stands for",
-        "nats.copy_of": "frame of the first passage of the same message",
-        "nats.gateway_command": "what gateway_cmd means",
-        "nats.namespace": "of connections of Liftbridge servers, from the client's name",
-        "nats.server": "as namespace",
-        "nats.purpose": "as namespace",
-        "nats_s2.crc_status": "good or bad: whether the CRC-32C fits the plain bytes",
+        "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
+        "nats.subscription": Generated("string", "subject that the sid stands for"),
+        "nats.copy_of": Generated("int64", "frame of the first passage of the same message"),
+        "nats.gateway_command": Generated("string", "what gateway_cmd means"),
+        "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
+        "nats.server": Generated("string", "as namespace"),
+        "nats.purpose": Generated("string", "as namespace"),
+        "nats_s2.crc_status": Generated("string", "good or bad: whether the CRC-32C fits the plain bytes"),
     }
+    column_types = {"nats.account": "string"}
 
     def __init__(self) -> None:
         self.memory = Memory()
@@ -135,7 +138,7 @@ class Nats(Protocol):
     def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
         return NatsConversation(connection, dialect, self)
 
-    def generated_fields(self) -> Mapping[str, str]:
+    def generated_fields(self) -> Mapping[str, Generated]:
         from wiredecode.protocols import liftbridge
 
         return {**self.generated, **liftbridge.GENERATED}

@@ -12,6 +12,7 @@ from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verd
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
+from wiredecode.protocols.pravega.generated import GENERATED
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
@@ -114,29 +115,8 @@ class Pravega(Protocol):
         header=HEADER.size,
         held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
     )
-    generated = {
-        "pravega.segment": "segment of the writer, from its SetupAppend",
-        "pravega.session_version": "on the second Hello: the version both sides speak",
-        "pravega.block": "frame of the AppendBlock (or BeginAppendBlock) that this ends",
-        "pravega.tail": "how the block ends: PartialEvent, Padding",
-        "pravega.append_length": "bytes the segment gets",
-        "pravega.append": "these bytes, where they are not framed events",
-        "pravega.framed": "false: not framed events",
-        "pravega.event_count": "events that end here",
-        "pravega.events": "the events that end here",
-        "pravega.events.event_number": "number the writer gave it",
-        "pravega.events.offset": "where in the segment its header starts",
-        "pravega.events.data": "the event",
-        "pravega.unfinished_event_offset": "where in the segment the event starts that the next reply continues",
-        "pravega.unfinished_event_bytes": "bytes of it so far, its header included",
-        "pravega.acknowledged_appends": "how many appends are acknowledged at once",
-        "pravega.begun_in": "frame of the first part of the message",
-        "pravega.whole": "the message that the parts make",
-        "pravega.whole_length": "its length, header included",
-        "pravega.whole_data": "its bytes, where they make no message",
-        "pravega.at_tail": "the flag, from either end of the byte",
-        "pravega.end_of_segment": "the flag, from either end of the byte",
-    }
+    requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    generated = GENERATED
 
     def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
         extra = {name: Assignment(codes) for name, codes in (assignments or {}).items()}

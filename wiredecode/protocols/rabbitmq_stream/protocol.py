@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Confirms, Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
+from wiredecode.protocols.rabbitmq_stream.generated import COLUMN_TYPES, GENERATED
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown, UnknownSasl
-from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
+from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, CORRELATED, RESPONSE_BIT, SERVER_KEYS
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
@@ -143,27 +144,15 @@ class RabbitMQStream(Protocol):
     framing = FRAMING
     header_bytes = HEADER.size
     tls_ports = (5551,)
-    generated = {
-        "rabbitmq_stream.stream": "stream of the publisher or subscription, from its declaration",
-        "rabbitmq_stream.reference": "name of the publisher or consumer, from its declaration",
-        "rabbitmq_stream.publisher_id": "on responses: the id that the request named",
-        "rabbitmq_stream.subscription_id": "on responses: the id that the request named",
-        "rabbitmq_stream.user": "user name in the SASL data",
-        "rabbitmq_stream.negotiated_frame_max": "on the answer to Tune: what holds from now on, in bytes",
-        "rabbitmq_stream.negotiated_heartbeat": "on the answer to Tune: what holds from now on, in s",
-        "rabbitmq_stream.crc_status": "good or bad: CRC-32 of the chunk's data section",
-        "rabbitmq_stream.chunk.entries.offset": "offset of the message in the stream",
-        "rabbitmq_stream.chunk.entries.sub_batch.messages.offset": "offset of the message in the stream",
-        **{
-            f"rabbitmq_stream.{entries}.sub_batch.{name}": meaning
-            for entries in ("messages", "chunk.entries")
-            for name, meaning in {
-                "messages": "messages of the sub-batch, decompressed",
-                "messages.data": "the message",
-                "problem": "why the sub-batch could not be decoded, or not to its end",
-            }.items()
-        },
-    }
+    requests = {"rabbitmq_stream": frozenset(COMMANDS[code] for code in CORRELATED)}
+    confirms = Confirms(
+        published=("Publish", "messages.publishing_id"),
+        confirmed=("PublishConfirm", "publishing_ids"),
+        refused=("PublishError", "errors.publishing_id"),
+        publisher="publisher_id",
+        topic="stream",
+    )
+    generated, column_types = GENERATED, COLUMN_TYPES
 
     def bulk_(self) -> Bulk:
         from wiredecode.protocols.rabbitmq_stream.bulk import RabbitMQBulk

@@ -11,8 +11,9 @@ from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecide
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
+from wiredecode.protocols.tank.generated import COLUMN_TYPES, GENERATED
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
-from wiredecode.protocols.tank.names import PING
+from wiredecode.protocols.tank.names import MESSAGES, PING
 
 PORT = 11011
 FRAMES_TO_BELIEVE = 2
@@ -23,40 +24,6 @@ WEAK_FRAMES_WHEN_SURE = 3
 """The same where there is TANK before."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
-
-GENERATED = {
-    "tank.targets": "the first partitions that the frame is about; where it is one, tank.topic and tank.partition",
-    "tank.messages": "messages in the frame",
-    "tank.first_sequence_number": "lowest number of the messages in the frame, where they are of one partition",
-    "tank.last_sequence_number": "highest number of the messages in the frame",
-    "tank.sequence_number": "number that all partitions of a Consume begin with",
-    "tank.topics.partitions.start": "what a reserved sequence number means",
-    "tank.topics.partitions.requested_sequence_number": "what the request asked for",
-    "tank.topics.partitions.requested_fetch_size": "what the request asked for",
-    "tank.topics.partitions.requested_start": "what the reserved sequence number of the request means",
-    "tank.partitions.partition": "partition that the record is about, by the request",
-    "tank.results.topic": "topic that the result is for, by the request",
-    "tank.results.partition": "partition that the result is for, by the request",
-    "tank.results.partitions": "partitions that the result is for, where it stands for a whole topic",
-    "tank.chunks.topic": "topic of the chunk, by the header",
-    "tank.chunks.partition": "partition of the chunk, by the header",
-    "tank.chunks.partial_bundle.present_bytes": "bytes that are there of the bundle that is cut",
-    "tank.chunks.partial_bundle.missing_bytes": "bytes that are missing of it",
-    **{
-        f"tank.{bundle}.{name}": meaning
-        for bundle in ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
-        for name, meaning in {
-            "codec": "compression of the messages, by the flags",
-            "sparse": "whether the flags say that sequence numbers have gaps",
-            "uncompressed_length": "size of the messages, decompressed",
-            "problem": "why the messages could not be decompressed",
-            "messages.sequence_number": "number of the message in its partition",
-            "messages.below_requested": "before what was asked for: clients drop it",
-            "messages.above_high_water_mark": "not committed: clients drop it",
-        }.items()
-    },
-}
-"""What other frames tell, or is worked out."""
 
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
@@ -72,7 +39,8 @@ class Tank(Protocol):
         after=HEADER.size,
         header=HEADER.size,
     )
-    generated = GENERATED
+    requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
+    generated, column_types = GENERATED, COLUMN_TYPES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:
