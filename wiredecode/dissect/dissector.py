@@ -432,7 +432,13 @@ class Dissector:
         """Number and decode a frame, and count it."""
         frame.number = self._number = number
         if readable:
-            if self.select is None:
+            if self.columns and conversation.records_later and frame.status == OK:
+                conversation.decode(frame, None)
+                if conversation.is_plain(frame):
+                    frame.recorder = conversation.record
+                elif self.style is not None:
+                    conversation.record(frame, self.style)
+            elif self.select is None:
                 conversation.decode(frame, self.style)
             else:
                 self._decode_selected(frame, conversation, self.select)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from wiredecode.frames.ids import frame_id
 from wiredecode.frames.presenter import presenter
 
 if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer, Range
+    from wiredecode.fields.layer import Layer, Range, Style
     from wiredecode.net.types import Connection
 
 Severity = str
@@ -117,6 +117,8 @@ class Frame:
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
     """The record of its layers, if records were asked for."""
+    recorder: Callable[[Frame, Style], None] | None = None
+    """Makes ``layers`` where that was left to the table of frames, which reads most frames as columns instead."""
     text: str | None = None
     """Instead of it: the same as JSON text, without the generated fields and the two closing braces after them."""
 

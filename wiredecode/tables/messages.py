@@ -107,7 +107,7 @@ class MessageTable:
             self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
         self.numbers["index"].add(index, len(rows))
         self.numbers["timestamp"].add_each([part.time_ns for part in parts], rows)
-        columns = dict(found.columns)
+        columns: dict[str, Any] = dict(found.columns)
         if parts[0].first_offset is not None:
             firsts = np.array([part.first_offset for part in parts], np.uint64)
             columns["offset"] = firsts[rows] + index.astype(np.uint64)
@@ -154,7 +154,7 @@ class MessageTable:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-TOLD_BY_FRAME: dict[str, Callable[[FrameMessages | FrameElements], Any]] = {
+TOLD_BY_FRAME: dict[str, Callable[[Any], Any]] = {
     "frame": lambda part: part.frame.id,
     "time": lambda part: part.frame.time_ns,
     "connection": lambda part: part.frame.connection.id,

@@ -23,7 +23,6 @@ from wiredecode.protocols.shared import proxy
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
-    from wiredecode.frames.run import Run
 
 NAME = "rabbitmq_stream"
 MAX_OUTSTANDING = 10_000
@@ -150,6 +149,12 @@ class RabbitMQConversation(Conversation):
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame)
 
+    def is_plain(self, frame: Frame) -> bool:
+        if frame.status != OK or frame.code not in CARRYING:
+            return False
+        chunk = frame.values.get("chunk")
+        return chunk is None or bool(chunk["num_entries"] == chunk["num_records"])
+
     def skip(self, frame: Frame, *, forever: bool) -> bool:
         if self.client is None or not frame.offset or frame.missing:
             return False
@@ -172,9 +177,6 @@ class RabbitMQConversation(Conversation):
                 return None
             counts[names.KEYS[code]] = counts.get(names.KEYS[code], 0) + count
         return counts
-
-    def skip_run(self, run: Run) -> bool:
-        return self.client is not None and run.base + int(run.starts[0]) > 0
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.rabbitmq_stream.messages import add_elements, add_messages

@@ -30,8 +30,9 @@ FILTER_NULL = 0xFFFF
 
 def add_elements(frame: Frame, out: Messages) -> None:
     """Add the messages of a frame that was read with rows by where they start; of others one by one."""
-    chunk = frame.values.get("chunk", {})
-    values, name = (chunk, "entries") if chunk else (frame.values, "messages")
+    chunk: dict[str, Any] = frame.values.get("chunk", {})
+    values: Any = chunk or frame.values
+    name = "entries" if chunk else "messages"
     starts = values.get(name)
     if frame.layer is None or not isinstance(starts, list) or frame.status != OK:
         add_messages(frame, out)

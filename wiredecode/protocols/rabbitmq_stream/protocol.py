@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
@@ -30,9 +29,6 @@ FRAMES_TO_BELIEVE = 3
 MAX_PROPERTIES = 64
 SEARCH_BYTES = 256 * 1024
 """A supposed frame larger than this is believed only by the header of the chunk in it."""
-
-if TYPE_CHECKING:
-    from wiredecode.frames.run import Bulk
 
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
 HEADER = struct.Struct(">IHH")
@@ -153,11 +149,6 @@ class RabbitMQStream(Protocol):
         topic="stream",
     )
     generated, column_types = GENERATED, COLUMN_TYPES
-
-    def bulk_(self) -> Bulk:
-        from wiredecode.protocols.rabbitmq_stream.bulk import RabbitMQBulk
-
-        return RabbitMQBulk()
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)
