@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.view.tree import frame_tree
@@ -29,7 +30,7 @@ COLUMNS = 110
 def trees(capture: Path) -> Iterator[tuple[str | None, RenderableType]]:
     """``(message type, tree)`` of every frame of the capture, in order."""
     first_ns = 0
-    dissector = Dissector(style=Style(Raw))
+    dissector = Dissector(Demand(style=Style(Raw)))
     for frame in dissector.frames(open_capture([capture])):
         first_ns = first_ns or dissector.totals.first_ns or 0
         yield frame.type, frame_tree(frame, first_ns)

@@ -14,11 +14,13 @@ from typing import Any
 
 from tests.net.craft import Talk, batches
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
+from wiredecode.protocols.base import Protocol
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"
 STYLE = Style()
@@ -41,9 +43,9 @@ class Run:
         return [frame for frame in self.frames if frame.status in ("ok", "malformed")]
 
 
-def dissect(source: Iterable[PacketBatch], **options: Any) -> Run:
-    """Run the whole stack with records; an error of the capture is kept."""
-    dissector = Dissector(**{"style": STYLE, **options})
+def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = None, **options: Any) -> Run:
+    """Run the whole stack with records; an error of the capture is kept. ``options``: of a demand."""
+    dissector = Dissector(Demand(**{"style": STYLE, "protocols": known, **options}))
     frames: list[Frame] = []
     error = None
     try:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.protocols.rabbitmq_vectors import BY_NAME
-from wiredecode.fields import Array, Binary, Is, Kind, Optional, Struct, Text, UInt8, UInt16, UInt32, UInt64, compiler
+from wiredecode.fields import Array, Binary, Kind, Optional, Struct, Text, UInt8, UInt16, UInt32, UInt64, When, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Deliver, Publish, StoreOffset
 
@@ -156,7 +156,7 @@ def test_structures_inside_structures_inside_arrays() -> None:
     class Inner(Layer):
         fields_desc: ClassVar[list[Kind]] = [
             UInt8("kind"),
-            Optional(Text("note", length=UInt8), Is("kind", 1)),
+            Optional(Text("note", length=UInt8), When("kind == 1")),
         ]
 
     class Middle(Layer):

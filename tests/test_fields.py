@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import pytest
 
 from wiredecode.fields import (
-    Absent,
     Array,
     Binary,
     Boolean,
@@ -16,15 +15,10 @@ from wiredecode.fields import (
     Int16,
     Int32,
     Int64,
-    Is,
     Kind,
-    Left,
-    More,
     Optional,
-    Peek,
     Rest,
     Short,
-    Spans,
     Struct,
     Text,
     Timestamp,
@@ -35,6 +29,7 @@ from wiredecode.fields import (
     UInt64,
     Uuid,
     Varint,
+    When,
     compiler,
     printable,
     redacted,
@@ -203,9 +198,9 @@ def test_names_that_scapy_uses_are_refused() -> None:
 
 OPTIONAL = layer(
     UInt8("kind"),
-    Optional(UInt16("wide"), Is("kind", 1, 2)),
-    Optional(UInt8("narrow"), Absent("wide")),
-    Optional(Array("rest", UInt8("rest"), count=UInt8), More()),
+    Optional(UInt16("wide"), When("kind in (1, 2)")),
+    Optional(UInt8("narrow"), When("not has(wide)")),
+    Optional(Array("rest", UInt8("rest"), count=UInt8), When("left")),
 )
 
 
@@ -229,9 +224,9 @@ def test_presence(raw: str, expected: dict[str, Any]) -> None:
 
 LOOKS = layer(
     UInt8("size"),
-    Optional(Binary("high", length=2), Peek(0x80, 0x80)),
-    Optional(Binary("short", length=UInt16), Spans(UInt16)),
-    Optional(Binary("exact", length=2), Left("size")),
+    Optional(Binary("high", length=2), When("peek(1) & 0x80 == 0x80")),
+    Optional(Binary("short", length=UInt16), When("peek(2) == left - 2")),
+    Optional(Binary("exact", length=2), When("0 < left == size")),
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 import wiredecode
 from tests.support import capture_files, packets
 from wiredecode.capture import PacketBatch
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
 from wiredecode.frames.ids import connection_id, frame_id, frame_ids
@@ -25,7 +26,7 @@ LINKS = ("request", "response")
 
 
 def records(batches: Any, **options: Any) -> list[dict[str, Any]]:
-    dissector = Dissector(style=style_for(), stable_ids=True, **options)
+    dissector = Dissector(Demand(style=style_for(), stable_ids=True, **options))
     return [record(frame) for frame in dissector.frames(batches)]
 
 

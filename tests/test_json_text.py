@@ -38,7 +38,7 @@ def same_lines(source: Any, style: Style, *, ranges: bool = False) -> tuple[int,
         lines, frames = RecordLines(ranges=ranges), dissect(source(), style=as_text).frames
         for line, frame in zip_longest(expected, frames):
             assert lines.line(frame) == line
-        texts = sum(frame.text is not None for frame in frames)
+        texts = sum(frame.layers_text is not None for frame in frames)
     return len(expected), texts
 
 
@@ -86,7 +86,7 @@ def test_a_frame_with_a_hole_or_surplus_bytes_is_never_taken_for_one_that_was_wh
     parts = [Part(1, 0, BY_NAME["V01"].raw), Part(1, 0, whole * 2 + surplus * 2 + cut)]
     style = Style(text=True)
     frames = dissect(made_of(parts), style=style).frames
-    assert [frame.text is not None for frame in frames[:6]] == [False, False, True, False, False, False]
+    assert [frame.layers_text is not None for frame in frames[:6]] == [False, False, True, False, False, False]
     same_lines(partial(made_of, parts), Style())
 
 
@@ -122,7 +122,7 @@ def test_secrets_are_not_remembered() -> None:
     style = Style(text=True)
     login = bytes(rs.SaslAuthenticate(correlation_id=1, mechanism="PLAIN", data=b"\0user\0password"))
     frames = dissect(made_of([Part(1, 0, BY_NAME["V01"].raw), Part(1, 0, login * 3)]), style=style).frames
-    assert [frame.text for frame in frames[1:]] == [None, None, None]
+    assert [frame.layers_text for frame in frames[1:]] == [None, None, None]
 
 
 def second_time(path: Path) -> list[Frame]:
@@ -136,7 +136,7 @@ def test_keys_of_an_object_are_unique_with_generated_fields() -> None:
     texts = 0
     for path in SMALL:
         for frame in second_time(path):
-            if frame.text is not None and frame.layer is not None:
+            if frame.layers_text is not None and frame.layer is not None:
                 texts += 1
                 assert not frame.generated.keys() & {kind.name for kind in frame.layer.fields_desc}
     assert texts > 100
@@ -145,6 +145,6 @@ def test_keys_of_an_object_are_unique_with_generated_fields() -> None:
 def test_a_record_can_be_had_of_a_frame_that_has_a_text() -> None:
     path = SMALL[0]
     frames = second_time(path)
-    assert any(frame.text is not None for frame in frames)
+    assert any(frame.layers_text is not None for frame in frames)
     for frame, as_text in zip(dissect(open_capture([path])).frames, frames, strict=True):
         assert record(frame) == record(as_text)

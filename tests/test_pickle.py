@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, Frame
@@ -29,6 +30,7 @@ sys.stdout.buffer.write(pickle.dumps([(one.__module__, one.__name__, len(one.fie
 
 def again(dissector: Dissector) -> Dissector:
     made: Dissector = pickle.loads(pickle.dumps(dissector))
+    made.resume(dissector.demand)
     return made
 
 
@@ -40,7 +42,7 @@ def told(frame: Frame) -> tuple[Any, ...]:
 
 def frames(path: Path, every: int | None) -> tuple[list[tuple[Any, ...]], Any]:
     """What the frames of a capture say, and the totals; ``every`` so many batches the dissector is pickled."""
-    dissector, found = Dissector(style=Style(), stable_ids=True), []
+    dissector, found = Dissector(Demand(style=Style(), stable_ids=True)), []
     try:
         for number, batch in enumerate(open_capture([path], batch_packets=BATCH), 1):
             found += map(told, list(dissector.feed(batch)))
@@ -72,4 +74,4 @@ def test_having_no_fields_stays_one_object() -> None:
 
 
 def test_a_dissector_without_packets_is_small() -> None:
-    assert len(pickle.dumps(Dissector(style=Style()))) < 4096
+    assert len(pickle.dumps(Dissector(Demand(style=Style())))) < 4096

@@ -134,18 +134,20 @@ class Dissection:
     # Frames and rows.
 
     def _frames(self) -> Generator[Frame]:
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
         from wiredecode.view.notebook import keep_raw, style
 
         shown = style(show_secrets=self.show_secrets)
         stable = self.ids == STABLE
-        how: dict[str, Any] = {"decode_as": self.decode_as, "limits": self.limits, "stable_ids": stable}
         display, packets = self._display(), open_capture(self.paths)
+        made = shown if display is None else display.style(shown)
+        demand = Demand(style=made, select=display, stable_ids=stable, decode_as=self.decode_as)
+        dissector = self._counted = Dissector(demand, Network(self.limits))
         if display is None:
-            dissector = self._counted = Dissector(**how, style=shown)
             yield from self._whole(dissector.frames(packets))
             return
-        dissector = self._counted = Dissector(**how, style=display.style(shown), select=display)
         for frame in self._whole(dissector.frames(display.watch(packets))):
             if display.matches(frame):
                 frame.layers = keep_raw(frame.layers)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.bench.cases import CASES, make
 from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.message import Messages
@@ -25,9 +26,9 @@ def examine(name: str, folder: Path, megabytes: float = MEGABYTES) -> dict[str, 
     """What was made, what was found in it, and whether that is the same."""
     made = make(name, megabytes, folder)
     messages = Messages()
-    for _ in Dissector(link_responses=False, messages=messages).frames(open_capture([str(made["path"])])):
+    for _ in Dissector(Demand(link_responses=False, messages=messages)).frames(open_capture([str(made["path"])])):
         pass
-    dissector = Dissector(style=Style(bytes.hex))
+    dissector = Dissector(Demand(style=Style(bytes.hex)))
     frames = findings = doubtful = 0
     protocols = set()
     for frame in dissector.frames(open_capture([str(made["path"])])):

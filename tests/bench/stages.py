@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.message import Messages
 from wiredecode.net import Limits, Network
@@ -26,8 +27,6 @@ from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.run import Run
     from wiredecode.protocols.base import Conversation
@@ -38,8 +37,8 @@ STAGES = ("index and read", "headers", "reassembly", "framing", "decode", "encod
 class Cutter(Dissector):
     """Identifies, cuts and orders frames, but decodes none."""
 
-    def _take(self, run: Run) -> Iterator[Frame | Run]:
-        yield run
+    def _take_run(self, run: Run) -> tuple[Run, ...]:
+        return (run,)
 
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         frame.number = self._number = number
@@ -66,12 +65,13 @@ def reassemble(path: str) -> None:
 
 
 def cut(path: str) -> None:
-    deque(Cutter(link_responses=False, runs=True).mixed(open_capture([path])), maxlen=0)
+    deque(Cutter(Demand(link_responses=False, runs=RunsFor.MESSAGES)).mixed(open_capture([path])), maxlen=0)
 
 
 def decode(path: str) -> None:
     messages = Messages()
-    for _ in Dissector(link_responses=False, runs=True, messages=messages).mixed(open_capture([path])):
+    dissector = Dissector(Demand(link_responses=False, runs=RunsFor.MESSAGES, messages=messages))
+    for _ in dissector.mixed(open_capture([path])):
         messages.parts.clear()
         messages.count = 0
 

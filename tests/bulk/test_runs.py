@@ -10,8 +10,9 @@ import pytest
 
 from tests.support import RABBITMQ
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import streams
+from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
+from wiredecode.frames import framer
 from wiredecode.frames.message import Messages
 from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
@@ -24,7 +25,7 @@ Numbered = list[tuple[int, int, str | None]]
 def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a run is one, however short."""
     for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(streams, name, 1)
+        monkeypatch.setattr(framer, name, 1)
 
 
 CAPTURES = sorted(RABBITMQ.parent.glob("*/*.pcap*"))
@@ -39,7 +40,7 @@ def table(messages: Messages) -> pa.Table:
 
 def by_rows(path: Path) -> tuple[pa.Table, Totals, Numbered]:
     messages = Messages()
-    dissector = Dissector(messages=messages, link_responses=False)
+    dissector = Dissector(Demand(messages=messages, link_responses=False))
     frames = []
     with suppress(CaptureError):  # one of them is cut
         frames += dissector.frames(open_capture([str(path)]))
@@ -48,7 +49,7 @@ def by_rows(path: Path) -> tuple[pa.Table, Totals, Numbered]:
 
 def by_runs(path: Path, batch_bytes: int = 1 << 20) -> tuple[pa.Table, Totals, Numbered, int]:
     messages = Messages()
-    dissector = Dissector(messages=messages, link_responses=False, runs=True)
+    dissector = Dissector(Demand(messages=messages, link_responses=False, runs=RunsFor.MESSAGES))
     numbered: Numbered = []
     in_runs = 0
     with suppress(CaptureError):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
-from wiredecode.cli import sparking
+from wiredecode.cli import spark_job
+from wiredecode.cli.spark import SparkOptions
 from wiredecode.spark import session
 
 NEEDED = "Java 17 or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17;"
@@ -19,40 +21,40 @@ COMMAND = ("spark", "a.pcap", "-o", "out")
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[sparking.Job]:
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[SparkOptions]:
     """The jobs that were started; none is done."""
-    found: list[sparking.Job] = []
-    monkeypatch.setattr(sparking, "run", lambda job: found.append(job) or 0)
+    found: list[SparkOptions] = []
+    monkeypatch.setattr(spark_job, "run", lambda options: found.append(options) or 0)
     return found
 
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("-o lake", {"out": "lake"}),
     ("--level messages", {"level": "messages"}),
-    ("--columns time,type", {"columns": ["time", "type"]}),
+    ("--columns time,type", {"columns": "time,type"}),
     ("--source folder", {"source": "folder"}),
-    ("--master local[2]", {"master": "local[2]"}),
+    ("--master local[2]", {"cluster.master": "local[2]"}),
     ("--partitions 7", {"partitions": 7}),
     ("--split-bytes 2000000", {"split_bytes": 2_000_000}),
     ("--hadoop", {"hadoop": True}),
     ("--stream checkpoint", {"stream": "checkpoint"}),
-    ("--conf spark.a=b=c --conf spark.d=", {"conf": {"spark.a": "b=c", "spark.d": ""}}),
+    ("--conf spark.a=b=c --conf spark.d=", {"cluster.settings": {"spark.a": "b=c", "spark.d": ""}}),
     ("--fail-fast", {"fail_fast": True}),
-    ("-Y finding", {"filter": "finding"}),
+    ("-Y finding", {"display_filter": "finding"}),
     ("--show-secrets", {"show_secrets": True}),
     ("--summary-json t.json", {"summary_json": Path("t.json")}),
-    ("-q", {"quiet": True}),
-    ("-v", {"verbose": True}),
+    ("-q", {"verbosity.quiet": True}),
+    ("-v", {"verbosity.verbose": True}),
 ]
 
 
 @pytest.mark.parametrize(("words", "said"), OPTIONS, ids=[words for words, _ in OPTIONS])
-def test_every_option_reaches_the_job(run: Run, jobs: list[sparking.Job], words: str, said: dict[str, Any]) -> None:
+def test_every_option_reaches_the_job(run: Run, jobs: list[SparkOptions], words: str, said: dict[str, Any]) -> None:
     for more in ((), words.split()):
         assert run(*COMMAND, *more).code == 0
     plain, chosen = jobs
-    assert {name: getattr(chosen, name) for name in said} == said
-    assert [name for name in said if getattr(plain, name) == said[name]] == []
+    assert {name: attrgetter(name)(chosen) for name in said} == said
+    assert [name for name in said if attrgetter(name)(plain) == said[name]] == []
 
 
 STATS: list[tuple[str, dict[str, Any]]] = [
@@ -80,7 +82,7 @@ def test_every_option_of_spark_stats_reaches_the_run(
     assert [name for name in said if plain[name] == said[name]] == []
 
 
-def test_decoding_options_reach_the_plan(run: Run, jobs: list[sparking.Job]) -> None:
+def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> None:
     limits = ["--hole-timeout", 7, "--max-buffer", 9, "--limit", "closed_seconds=3"]
     assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, "--columns", "length").code == 0
     plan = jobs[-1].plan()
@@ -224,7 +226,7 @@ def test_help_imports_nothing_of_spark() -> None:
 
 
 def test_stats_is_the_second_word_of_a_command_and_not_a_file(
-    run: Run, jobs: list[sparking.Job], monkeypatch: pytest.MonkeyPatch
+    run: Run, jobs: list[SparkOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wiredecode.cli import app
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, compile_filter
@@ -21,7 +22,8 @@ def frames(name: str, style: Style | None, select: Filter | None = None, *, link
     """The frames of a capture; those before its damage, where it is damaged."""
     found: list[Frame] = []
     try:
-        for frame in Dissector(style=style, select=select, link_responses=link).frames(open_capture([CAPTURES / name])):
+        dissector = Dissector(Demand(style=style, select=select, link_responses=link))
+        for frame in dissector.frames(open_capture([CAPTURES / name])):
             found.append(frame)  # noqa: PERF402 - what came before an error counts
     except CaptureError:
         pass

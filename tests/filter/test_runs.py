@@ -1,4 +1,4 @@
-"""A filter on runs shows the lines, and leaves the totals, that it shows and leaves frame by frame."""
+"""A filter on frames that are only counted gives the lines and totals of frames one by one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 from tests.filter.support import BASIC, CAPTURES
 from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
-from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.view.summary import SummaryLines
 
@@ -29,7 +29,7 @@ FILTERS = [
 
 def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
     select, lines = compile_filter(text), SummaryLines()
-    dissector = Dissector(link_responses=False)
+    dissector = Dissector(Demand(link_responses=False))
     frames = dissector.frames(select.watch(open_capture([CAPTURES / name])))
     return [lines.line(frame, select.clock.first_ns) for frame in frames if select.matches(frame)], dissector.totals
 
@@ -37,18 +37,12 @@ def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("name", [BASIC, NATS, "rabbitmq-stream/d_snap96.pcap"])
 def test_lines_and_totals(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.dissect.dialogue.SHORT_RUN", 1)
+    monkeypatch.setattr("wiredecode.dissect.tracker.SHORT_RUN", 1)
     select, lines = compile_filter(text), SummaryLines()
-    dissector = Dissector(link_responses=False, runs=True, facts=True, select=select)
-    shown: list[str] = []
-    for items in dissector.mixed(select.watch(open_capture([CAPTURES / name]))):
-        chosen = [item for item in items if not isinstance(item, Frame) or select.matches(item)]
-        shown += lines.mixed(chosen, select.clock.first_ns)
+    dissector = Dissector(Demand(link_responses=False, tally=True, select=select))
+    frames = dissector.frames(select.watch(open_capture([CAPTURES / name])))
+    shown = [lines.line(frame, select.clock.first_ns) for frame in frames if select.matches(frame)]
     expected, totals = by_rows(name, text)
     assert shown == expected
     assert dissector.totals.frames == totals.frames
     assert (dissector.totals.framed, dissector.totals.closes) == (totals.framed, True)
-    found = Dissector(link_responses=False, runs=True, select=(again := compile_filter(text)))
-    frames = found.frames(again.watch(open_capture([CAPTURES / name])))
-    plain = SummaryLines()
-    assert [plain.line(frame, again.clock.first_ns) for frame in frames if again.matches(frame)] == expected

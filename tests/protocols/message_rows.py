@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tests.net.craft import batches
 from tests.support import Part, Run, craft, dialogue, dissect, every
 from wiredecode.capture import PacketBatch
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.frames.frame import Frame
@@ -42,7 +43,7 @@ Expect = Callable[[Frame], Iterable[Row]]
 def rows(source: Iterable[PacketBatch], known: Protocol) -> list[Row]:
     """The messages of a capture, frame by frame as they are handed out."""
     out = Messages()
-    dissector = Dissector(messages=out, link_responses=False, **only(known))
+    dissector = Dissector(Demand(messages=out, link_responses=False, protocols=(known,), decode_as=by_ports(known)))
     for _ in dissector.frames(source):
         pass
     found = [row for part in out.parts for row in of_part(part)]
@@ -50,9 +51,9 @@ def rows(source: Iterable[PacketBatch], known: Protocol) -> list[Row]:
     return found
 
 
-def only(protocol: Protocol) -> dict[str, Any]:
-    """Options of a dissector that takes whatever uses the protocol's ports for it, be it ever so damaged."""
-    return {"known": (protocol,), "decode_as": dict.fromkeys(protocol.ports, DecodeAs(protocol, None))}
+def by_ports(protocol: Protocol) -> dict[int, DecodeAs]:
+    """Whatever uses the protocol's ports is taken for it, be it ever so damaged."""
+    return dict.fromkeys(protocol.ports, DecodeAs(protocol, None))
 
 
 def of_part(part: object) -> Iterator[Row]:
@@ -66,7 +67,7 @@ def of_part(part: object) -> Iterator[Row]:
 
 def expected(source: Iterable[PacketBatch], known: Protocol, expect: Expect) -> list[Row]:
     """The same from the records."""
-    run = dissect(source, link_responses=False, **only(known))
+    run = dissect(source, link_responses=False, known=(known,), decode_as=by_ports(known))
     return [row for frame in run.frames for row in expect(frame)]
 
 

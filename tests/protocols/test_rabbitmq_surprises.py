@@ -19,9 +19,9 @@ from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, craf
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import chunk as chunk_module
-from wiredecode.protocols.rabbitmq_stream import conversation
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.shared import pairing
 
 C, S = 0, 1
 Step = tuple[int, bytes | Layer | str]
@@ -216,7 +216,7 @@ def test_a_size_out_of_bounds_costs_a_search_not_the_connection() -> None:
 
 
 def test_requests_beyond_the_limit_are_forgotten_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "MAX_OUTSTANDING", 3)
+    monkeypatch.setattr(pairing, "MAX_OUTSTANDING", 3)
     asked: list[Step] = [(C, rs.Delete(correlation_id=i, stream="s")) for i in range(10, 15)]
     run = play((C, "V01"), *asked, (S, plain(14, 10)), (S, plain(14, 14)))
     first, last = run.frames[-2:]

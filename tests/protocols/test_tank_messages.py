@@ -20,6 +20,7 @@ from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, trut
 from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
@@ -137,7 +138,7 @@ def test_the_first_frame_and_all_others_are_read_alike() -> None:
 
 def test_the_values_of_a_frame_hold_counts_as_without_messages() -> None:
     data = produce((b"foo", [(0, plain(message(b"a"), message(b"b")))])) * 2
-    dissector = Dissector(messages=Messages(), link_responses=False, known=(Tank(),))
+    dissector = Dissector(Demand(messages=Messages(), link_responses=False, protocols=(Tank(),)))
     frames = list(dissector.frames(batches(craft([Part(1, 0, data)], every(1460), server_port=PORT))))
     assert [frame.values["topics"][0]["partitions"][0]["bundle"]["messages"] for frame in frames] == [2, 2]
 

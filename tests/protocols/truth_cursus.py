@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import UNDECODED, Frame
@@ -17,7 +18,7 @@ TEXT_STYLE = Style(show=lambda raw: raw.decode("utf-8", "backslashreplace"), sec
 
 def check(capture_path: Path | str, truth: dict[str, Any]) -> list[str]:
     """What the capture's records say differently from the truth; empty when they agree."""
-    dissector = Dissector(style=TEXT_STYLE, known=(Cursus(),))
+    dissector = Dissector(Demand(style=TEXT_STYLE, protocols=(Cursus(),)))
     frames = list(dissector.frames(open_capture([Path(capture_path)])))
     wrong = [] if dissector.totals.closes else ["the accounting does not close"]
     derived = "frames_by_status" in truth

@@ -24,7 +24,7 @@ from wiredecode.spark.output import DONE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = ["time", "type", "offset", "length", "packets"]
+COLUMNS = "time,type,offset,length,packets"
 LAPS = 60
 """How often the capture is repeated."""
 WAIT_SECONDS = 120.0
@@ -42,7 +42,7 @@ def capture(tmp_path: Path) -> Path:
 
 def start(capture: Path, out: Path, *words: str) -> subprocess.Popen[str]:
     """The command as somebody types it, in a process group of its own."""
-    columns = ["--columns", ",".join(COLUMNS), "--partitions", "6"]
+    columns = ["--columns", COLUMNS, "--partitions", "6"]
     command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *words]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
 

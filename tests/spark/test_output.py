@@ -20,7 +20,6 @@ from tests.support import packets
 from wiredecode.api import DamagedCapture
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
-from wiredecode.net.limits import Limits
 from wiredecode.spark.decode import Plan
 from wiredecode.spark.output import DONE, Accounts, Folder, Occupied, literal, totals_rows
 from wiredecode.spark.packets import packed, report_text
@@ -28,25 +27,32 @@ from wiredecode.spark.packets import packed, report_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.cli.sparking import Job
+    from wiredecode.cli.spark import SparkOptions
 
 FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
 SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
 
-def job(inputs: Sequence[object], out: Path, **chosen: Any) -> Job:
-    from wiredecode.cli.sparking import Job
+def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen: Any) -> SparkOptions:
+    from wiredecode.cli.export import LevelChoice
+    from wiredecode.cli.options import Decoding, Verbosity
+    from wiredecode.cli.spark import Cluster, SparkOptions
 
-    plain: dict[str, Any] = dict.fromkeys(("columns", "split_bytes", "filter", "stream", "summary_json"))
-    plain |= dict.fromkeys(("hadoop", "fail_fast", "show_secrets", "verbose"), False)
-    plain |= {"level": "frames", "source": "none", "master": "local[2]", "partitions": 3, "conf": {}, "quiet": True}
-    plain |= {"decode_as": {}, "limits": Limits()}
-    return Job([str(path) for path in inputs], str(out), **{**plain, **chosen})
+    return SparkOptions(
+        inputs=[str(path) for path in inputs],
+        out=str(out),
+        level=LevelChoice(level),
+        partitions=3,
+        cluster=Cluster(master="local[2]"),
+        decoding=Decoding(),
+        verbosity=Verbosity(quiet=True),
+        **chosen,
+    )
 
 
-def write(spark: SparkSession, wanted: Job) -> Accounts:
+def write(spark: SparkSession, wanted: SparkOptions) -> Accounts:
     """What the command does, in this session."""
-    from wiredecode.cli.sparking import Run
+    from wiredecode.cli.spark_job import Run
 
     return Run(wanted, wanted.plan()).work(spark)
 
@@ -80,7 +86,7 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
 
 def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark: SparkSession, tmp_path: Path) -> None:
     out, plan = tmp_path / "lake", Plan("messages")
-    write(spark, job([BASIC], out, columns=["type"], filter='frame.type == "Publish"'))
+    write(spark, job([BASIC], out, columns="type", display_filter='frame.type == "Publish"'))
     (out / ".run-dead").mkdir()
     (out / ".run-dead" / "frames").write_text("half a table")
     (out / ".old-dead").mkdir()
@@ -177,12 +183,12 @@ def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession
 
 
 def test_packets_have_their_totals_too(spark: SparkSession, tmp_path: Path) -> None:
-    accounts = write(spark, job([BASIC], tmp_path / "out", level="packets", columns=["length"]))
+    accounts = write(spark, job([BASIC], tmp_path / "out", level="packets", columns="length"))
     assert accounts.totals.packets == len(packets(BASIC)) == len(table(spark, tmp_path / "out" / "packets"))
 
 
 def test_connections_that_were_decoded_apart_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    accounts = write(spark, job([SERVER_LINKS], tmp_path / "out", columns=["type"]))
+    accounts = write(spark, job([SERVER_LINKS], tmp_path / "out", columns="type"))
     assert {port for name, port in accounts.apart if name == "nats"} == set(NATS_PORTS)
 
 
@@ -214,7 +220,7 @@ def test_a_filter_that_nothing_matches_gives_an_empty_table_and_the_totals(
     spark: SparkSession, tmp_path: Path, level: str
 ) -> None:
     out = tmp_path / "lake"
-    accounts = write(spark, job([BASIC], out, level=level, filter="frame.length > 1000000"))
+    accounts = write(spark, job([BASIC], out, level=level, display_filter="frame.length > 1000000"))
     assert accounts.totals.packets == 230
     assert visible(out) == {level, "totals", "problems", DONE}
     assert not [*out.rglob(f"{level}/**/*.parquet")]

@@ -25,7 +25,6 @@ from wiredecode.fields import (
     Binary,
     Boolean,
     Flags,
-    Is,
     Kind,
     Optional,
     Struct,
@@ -36,25 +35,27 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
     Uuid,
+    When,
     compiler,
 )
+from wiredecode.fields.columns import steps as columns_steps
+from wiredecode.fields.columns.reader import Columns, covered, reader
+from wiredecode.fields.columns.rows import Rows, Source
+from wiredecode.fields.columns.steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Token
 from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.cursus.kinds import DecimalText
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Publish, PublishConfirm, StoreOffset, Tune
 from wiredecode.protocols.registry import protocols
-from wiredecode.tables import columns_steps, schema
-from wiredecode.tables.columns import Columns, covered, reader
-from wiredecode.tables.columns_rows import Rows, Source
-from wiredecode.tables.columns_steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
+from wiredecode.tables import schema
 
 Cases = dict[type[Layer], list[bytes]]
 STYLE = Style()
 USUAL_LINE = re.compile(rb"[A-Z+-]+(?:[ \t]+[^ \t\r\n\v\f]+)*\r\n")
 """A line of tokens without surprises."""
 CAPTURES = Path(RABBITMQ).parent
-SHARES = {"rabbitmq_stream": (61, 61), "pravega": (126, 126), "tank": (21, 22), "cursus": (10, 21), "nats": (30, 74)}
+SHARES = {"rabbitmq_stream": (61, 61), "pravega": (126, 126), "tank": (21, 22), "cursus": (10, 21), "nats": (31, 74)}
 """Layers that are read as columns, of how many."""
 
 
@@ -286,7 +287,7 @@ def test_a_kind_that_shows_its_value_otherwise_has_no_column() -> None:
 class Note(Layer):
     fields_desc: ClassVar[list[Kind]] = [
         UInt8("kind", names={0: "bare", 1: "noted"}),
-        Optional(Text("note", length=UInt8), Is("kind", 1)),
+        Optional(Text("note", length=UInt8), When("kind == 1")),
     ]
 
 
@@ -400,7 +401,7 @@ def test_types_are_those_of_the_schema() -> None:
 
 def test_how_many_layers_are_covered() -> None:
     found = {}
-    for protocol in protocols():
+    for protocol in (p for p in protocols() if p.name in SHARES):  # others may be installed
         read, left = covered(protocol.layers())
         found[protocol.name] = len(read), len(read) + len(left)
     assert found == SHARES

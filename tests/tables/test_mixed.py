@@ -12,13 +12,13 @@ import pytest
 
 from tests.support import RABBITMQ
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect import streams
+from wiredecode.fields.columns.reader import ColumnReader, Columns
+from wiredecode.fields.columns.reader import reader as column_reader
+from wiredecode.fields.columns.rows import Int64s
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames import framer
 from wiredecode.frames.totals import Totals
 from wiredecode.tables import columns_frames, mixed
-from wiredecode.tables.columns import ColumnReader, Columns
-from wiredecode.tables.columns import reader as column_reader
-from wiredecode.tables.columns_rows import Int64s
 from wiredecode.tables.reader import TableReader
 
 CAPTURES = RABBITMQ.parent
@@ -38,7 +38,7 @@ SELECTION = [
 def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a run is one, however short."""
     for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(streams, name, 1)
+        monkeypatch.setattr(framer, name, 1)
 
 
 @pytest.fixture

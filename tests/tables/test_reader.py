@@ -87,7 +87,7 @@ def test_batches_are_bounded_and_in_order(level: str, monkeypatch: pytest.Monkey
 
 def test_columns_come_as_asked_and_without_layers_no_record_is_made() -> None:
     made = TableReader(open_capture([NATS]), "frames", columns=["type", "frame"])
-    assert made.dissector.style is None
+    assert made.dissector.demand.style is None
     rows = pa.Table.from_batches(made).to_pylist()
     assert rows == [{"type": frame.type, "frame": frame.number} for frame in capture(NATS).frames]
     assert table(open_capture([NATS]), "packets", columns=["flags", "packet"]).column_names == ["flags", "packet"]
@@ -98,14 +98,6 @@ def test_requests_know_their_responses() -> None:
     rows = table(open_capture([BASIC]), "frames", columns=["frame", "response"]).to_pylist()
     assert rows == [{"frame": frame.number, "response": frame.response} for frame in capture(BASIC).frames]
     assert any(row["response"] for row in rows)
-
-
-@pytest.mark.parametrize("level", ["frames", "messages"])
-def test_only_the_frames_that_somebody_selected(level: str) -> None:
-    made = TableReader(open_capture([NATS]), level, columns=["frame", "type"])
-    made.frames = (frame for frame in made.dissector.frames(made.capture) if frame.type == "MSG")
-    rows = pa.Table.from_batches(made).to_pylist()
-    assert [row["frame"] for row in rows] == [frame.number for frame in capture(NATS).frames if frame.type == "MSG"]
 
 
 def test_one_protocol_has_a_narrow_table() -> None:

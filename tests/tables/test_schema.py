@@ -14,7 +14,6 @@ from wiredecode.fields import (
     Binary,
     Boolean,
     Flags,
-    Is,
     Optional,
     Struct,
     Text,
@@ -23,6 +22,7 @@ from wiredecode.fields import (
     UInt16,
     UInt64,
     Uuid,
+    When,
 )
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols import registry
@@ -144,7 +144,7 @@ def test_a_structure_inside_itself_ends_as_json_text() -> None:
     class Nested(Layer):
         fields_desc: ClassVar[list[Any]] = [UInt8("more")]
 
-    Nested.fields_desc = [UInt8("more"), Optional(Struct("inner", Nested), Is("more", 1))]
+    Nested.fields_desc = [UInt8("more"), Optional(Struct("inner", Nested), When("more == 1"))]
     kind, depth = schema.arrow_type(Nested), 0
     while pa.types.is_struct(kind):
         kind, depth = kind.field("inner").type, depth + 1

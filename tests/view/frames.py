@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.net import craft
 from wiredecode.capture import write_pcap
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
@@ -31,7 +32,7 @@ def packets(messages: Iterable[tuple[int, Layer | bytes]]) -> list[bytes]:
 
 def dissected(messages: Iterable[tuple[int, Layer | bytes]], *, secrets: bool = False) -> list[Frame]:
     """The frames of ``messages``, as trees want them."""
-    dissector = Dissector(style=Style(Raw, secrets))
+    dissector = Dissector(Demand(style=Style(Raw, secrets)))
     frames = list(dissector.frames(craft.batches(packets(messages))))
     return frames[len(HANDSHAKE) :]
 

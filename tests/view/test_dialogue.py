@@ -6,6 +6,7 @@ import io
 
 from tests.net import craft
 from tests.view.frames import CLIENT, SERVER, dissected, packets
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
@@ -28,7 +29,7 @@ class Sink(io.StringIO):
 
 def shown(*messages: tuple[int, Layer | bytes], options: TreeOptions = theme.DEFAULT, color: bool = False) -> list[str]:
     bodies, sink = Messages(), Sink()
-    frames = Dissector(messages=bodies).frames(craft.batches(packets(messages)))
+    frames = Dissector(Demand(messages=bodies)).frames(craft.batches(packets(messages)))
     Dialogue(sink, options, color=color, messages=bodies).show(frames, lambda: craft.START_NS)
     return sink.getvalue().splitlines()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wiredecode.cli import options
+from wiredecode.cli.groups import with_groups
 
 EXAMPLES = """\b
 Examples:
@@ -42,8 +42,12 @@ class LevelChoice(StrEnum):
     packets = "packets"
 
 
+@with_groups
 def export(
     files: options.Files,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
     out: Annotated[
         str, typer.Option("-o", "--output", metavar="OUT", help="File or, partitioned, folder. - is standard output.")
     ],
@@ -76,7 +80,6 @@ def export(
     ] = None,
     count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None,
     display_filter: options.DisplayFilter = None,
-    decode_as: options.DecodeAsOption = None,
     bytes_: Annotated[
         options.BytesChoice | None,
         typer.Option("--bytes", help="How bytes are shown. [default: hex; parquet and arrow hold them as they are]"),
@@ -89,17 +92,8 @@ def export(
         typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
     ] = IdsChoice.capture,
     show_secrets: options.ShowSecrets = False,
-    from_: options.From = None,
-    to: options.To = None,
-    hole_timeout: options.HoleSeconds = None,
-    max_buffer: options.MaxBuffer = None,
-    limit: options.LimitOption = None,
     jobs: options.NoJobs = None,
-    summary_json: Annotated[
-        Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
-    ] = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    summary_json: options.SummaryJson = None,
 ) -> int:
     """Write captures as ndjson, json, csv, parquet or arrow, by the ending of OUT or --format.
 
@@ -119,18 +113,18 @@ def export(
         overwrite=overwrite,
         row_group=row_group,
         count=count,
-        start=options.moment(from_, "--from"),
-        end=options.moment(to, "--to"),
+        start=span.start,
+        end=span.end,
         display=options.display_filter(display_filter, secrets=show_secrets),
-        decode_as=options.decode_as(decode_as),
-        limits=options.limits(hole_timeout, max_buffer, limit),
+        decode_as=decoding.ports,
+        limits=decoding.limits,
         bytes=bytes_ and bytes_.value,
         ranges=ranges,
         stable_ids=ids is IdsChoice.stable,
         show_secrets=show_secrets,
         summary_json=summary_json,
-        quiet=quiet,
-        verbose=verbose,
+        quiet=verbosity.quiet,
+        verbose=verbosity.verbose,
     )
     return run(job)
 

@@ -229,10 +229,12 @@ class Records(Export):
     """Frames as records, byte for byte as ``pcap --json`` writes them."""
 
     def prepare(self) -> Session:
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.export.columns import UnknownColumn, check, record_columns
         from wiredecode.fields.layer import Style
         from wiredecode.frames.record import BYTES
+        from wiredecode.net import Network
 
         job = self.job
         try:
@@ -244,8 +246,8 @@ class Records(Export):
             if job.stable_ids:
                 check_stable(job.display)
             style = job.display.style(style) or style
-        how = {"decode_as": job.decode_as, "limits": job.limits, "style": style, "stable_ids": job.stable_ids}
-        session = job.session(Dissector(**how, select=job.display), Output())  # type: ignore[arg-type]
+        demand = Demand(style=style, select=job.display, decode_as=job.decode_as, stable_ids=job.stable_ids)
+        session = job.session(Dissector(demand, Network(job.limits)), Output())
         self.open()
         session.output = Output(binary=self.packed)
         return session

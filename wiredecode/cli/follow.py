@@ -7,13 +7,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from wiredecode.cli import options
+from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, complain, say, wants_color
 from wiredecode.cli.pcap import record_lines
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.view.follow import Piece, Seen, Survey, Wanted
+    from wiredecode.net import Network
+    from wiredecode.view.follow import ConnectionFilter, Payload, Piece, Seen, Survey
     from wiredecode.view.theme import TreeOptions
 
 EXAMPLES = """\b
@@ -44,147 +46,127 @@ class SideChoice(StrEnum):
     server = "server"
 
 
-def follow(
-    files: options.Files,
+@group
+class FollowOptions:
+    """Which connection, and what is shown of it."""
+
+    files: options.Files
     number: Annotated[
         int | None,
         typer.Option("-n", "--connection", min=1, metavar="N", help="The connection with this number, at once."),
-    ] = None,
+    ] = None
     address: Annotated[
         str | None,
         typer.Option("--address", metavar="ADDRESS", help="Of one end: 10.0.0.7, 10.0.0.0/8, ::1 or 10.0.0.7:4222."),
-    ] = None,
+    ] = None
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65535, metavar="PORT", help="TCP port of one end.")
-    ] = None,
-    display_filter: options.FollowFilter = None,
-    hexdump: Annotated[bool, typer.Option("--hex", help="A hex dump of every message.")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="The payload as it is, with passwords, without holes.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")] = False,
+    ] = None
+    display_filter: options.FollowFilter = None
+    hexdump: Annotated[bool, typer.Option("--hex", help="A hex dump of every message.")] = False
+    raw: Annotated[bool, typer.Option("--raw", help="The payload as it is, with passwords, without holes.")] = False
+    json: options.Json = False
     messages: Annotated[
         bool, typer.Option("--messages", help="Only the bodies of published and delivered messages, a line each.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--full", help="All bodies and all bytes, however many.")] = False,
-    side: Annotated[SideChoice | None, typer.Option("--side", help="Only what this side sent.")] = None,
-    time: options.Time = None,
-    utc: options.Utc = False,
-    count: options.Count = None,
-    from_: options.From = None,
-    to: options.To = None,
-    decode_as: options.DecodeAsOption = None,
-    bytes_: options.Bytes = options.BytesChoice.hex,
-    ranges: options.RecordRanges = False,
-    show_secrets: options.ShowSecrets = False,
-    color: options.Color = options.ColorChoice.auto,
-    hole_timeout: options.HoleSeconds = None,
-    max_buffer: options.MaxBuffer = None,
-    limit: options.LimitOption = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-) -> int:
+    ] = False
+    full: Annotated[bool, typer.Option("--full", help="All bodies and all bytes, however many.")] = False
+    side: Annotated[SideChoice | None, typer.Option("--side", help="Only what this side sent.")] = None
+    time: options.Time = None
+    utc: options.Utc = False
+    count: options.Count = None
+    bytes_: options.Bytes = options.BytesChoice.hex
+    ranges: options.RecordRanges = False
+    show_secrets: options.ShowSecrets = False
+    color: options.Color = options.ColorChoice.auto
+    decoding: options.Decoding
+    span: options.Span
+    verbosity: options.Verbosity
+
+    @cached_property
+    def form(self) -> str:
+        """What the output is: ``text``, or as the option is called. The choices exclude each other."""
+        given = {"hex": self.hexdump, "raw": self.raw, "json": self.json, "messages": self.messages}
+        chosen = [name for name, on in given.items() if on]
+        if len(chosen) > 1:
+            raise options.UsageError(f"{' and '.join(f'--{name}' for name in chosen)} exclude each other")
+        return chosen[0] if chosen else "text"
+
+    @cached_property
+    def connections(self) -> ConnectionFilter:
+        from wiredecode.view.follow import ConnectionFilter
+
+        try:
+            return ConnectionFilter(self.number, self.address, self.port)
+        except ValueError:
+            message = f"{self.address!r} is no address such as 10.0.0.7, 10.0.0.0/8 or 10.0.0.7:4222"
+            raise typer.BadParameter(message, param_hint="--address") from None
+
+    @cached_property
+    def display(self) -> Filter | None:
+        return options.display_filter(self.display_filter, secrets=self.show_secrets)
+
+    @cached_property
+    def tree_options(self) -> TreeOptions:
+        from wiredecode.view.theme import TreeOptions
+
+        times = options.times(self.time, utc=self.utc, records=self.form not in ("text", "hex"))
+        return TreeOptions(
+            self.bytes_.value, full=self.full, secrets=self.show_secrets, hexdump=self.hexdump, times=times
+        )
+
+    def check(self) -> None:
+        """Refuse what cannot be done, before anything is read."""
+        if self.full and self.form not in ("text", "hex"):
+            raise options.UsageError(f"--full goes with the dialogue and --hex, not with --{self.form}")
+        if self.ranges and self.form != "json":
+            raise options.UsageError("--ranges goes with --json")
+        if self.form == "raw" and self.count is not None:
+            raise options.UsageError("-c counts frames, and --raw has none; --from and --to bound it")
+        if self.form == "raw" and sys.stdout.isatty():
+            raise options.UsageError("raw bytes are not for terminals; name a file or a pipe, or take --hex")
+        _ = self.tree_options, self.connections, self.display, self.decoding.arguments, self.span.start, self.span.end
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """Arguments of the session that shows the connection."""
+        return {"count": self.count, "start": self.span.start, "end": self.span.end, **vars(self.verbosity)}
+
+
+@with_groups
+def follow(settings: FollowOptions) -> int:
     """Show one connection as a dialogue: both sides in order, answers below their requests.
 
     Without -n it is the connection that fits the address, port and filter; where several do, they are listed. A
     filter that fits one frame chooses the connection. Totals go to standard error.
     """
-    shape = _shape(hexdump=hexdump, raw=raw, json=json, messages=messages)
-    _combine(shape, full=full, ranges=ranges, count=count)
-    from wiredecode.view.theme import TreeOptions
+    settings.check()
+    from wiredecode.view.follow import ConnectionFilter
 
-    times = options.times(time, utc=utc, records=shape not in ("text", "hex"))
-    job = Job(
-        files=files,
-        shape=shape,
-        wanted=_wanted(number, address, port),
-        display=options.display_filter(display_filter, secrets=show_secrets),
-        side=side and side.value,
-        tree_options=TreeOptions(bytes_.value, full=full, secrets=show_secrets, hexdump=hexdump, times=times),
-        ranges=ranges,
-        color=wants_color(color.value, sys.stdout),
-        reading={
-            "decode_as": options.decode_as(decode_as),
-            "limits": options.limits(hole_timeout, max_buffer, limit),
-        },
-        session={
-            "count": count,
-            "start": options.moment(from_, "--from"),
-            "end": options.moment(to, "--to"),
-            "quiet": quiet,
-            "verbose": verbose,
-        },
+    number = settings.number
+    direct = (
+        settings.connections == ConnectionFilter(number)
+        and settings.display is None
+        and not (settings.form == "raw" and settings.side)
     )
-    return job.run()
+    if number is not None and direct:
+        return Following(settings, number, settings.files).run()
+    with ExitStack() as opened:
+        source: list[str | BinaryIO] = [*settings.files]
+        if "-" in settings.files and sys.stdin is not None and not sys.stdin.isatty():
+            source = [opened.enter_context(_spooled()) if name == "-" else name for name in settings.files]
+        return _choose(settings, source)
 
 
-def _shape(**given: bool) -> str:
-    """What the output is; the choices exclude each other."""
-    chosen = [name for name, on in given.items() if on]
-    if len(chosen) > 1:
-        names = ["--hex" if name == "hexdump" else f"--{name}" for name in chosen]
-        raise options.UsageError(f"{' and '.join(names)} exclude each other")
-    return {"hexdump": "hex"}.get(chosen[0], chosen[0]) if chosen else "text"
-
-
-def _combine(shape: str, *, full: bool, ranges: bool, count: int | None) -> None:
-    if full and shape not in ("text", "hex"):
-        raise options.UsageError(f"--full goes with the dialogue and --hex, not with --{shape}")
-    if ranges and shape != "json":
-        raise options.UsageError("--ranges goes with --json")
-    if shape == "raw" and count is not None:
-        raise options.UsageError("-c counts frames, and --raw has none; --from and --to bound it")
-    if shape == "raw" and sys.stdout.isatty():
-        raise options.UsageError("raw bytes are not for terminals; name a file or a pipe, or take --hex")
-
-
-def _wanted(number: int | None, address: str | None, port: int | None) -> Wanted:
-    from wiredecode.view.follow import Wanted
-
-    try:
-        return Wanted(number, address, port)
-    except ValueError:
-        message = f"{address!r} is no address such as 10.0.0.7, 10.0.0.0/8 or 10.0.0.7:4222"
-        raise typer.BadParameter(message, param_hint="--address") from None
-
-
-@dataclass
-class Job:
-    """What the command line asked for."""
-
-    files: list[str]
-    shape: str
-    wanted: Wanted
-    display: Filter | None
-    side: str | None
-    tree_options: TreeOptions
-    ranges: bool
-    color: bool
-    reading: dict[str, Any]
-    session: dict[str, Any]
-
-    def run(self) -> int:
-        """Find the connection, then follow it; return the exit code."""
-        from wiredecode.view.follow import Wanted
-
-        number = self.wanted.number
-        direct = self.wanted == Wanted(number) and self.display is None and not (self.shape == "raw" and self.side)
-        if number is not None and direct:
-            return Following(self, number, self.files).run()
-        with ExitStack() as opened:
-            source: list[str | BinaryIO] = [*self.files]
-            if "-" in self.files and sys.stdin is not None and not sys.stdin.isatty():
-                source = [opened.enter_context(_spooled()) if name == "-" else name for name in self.files]
-            return self._choose(source)
-
-    def _choose(self, source: list[str | BinaryIO]) -> int:
-        """Find the connection in a first pass, show it in a second one."""
-        choice = Choice(self, source)
-        code = choice.run()
-        if choice.chosen is None:
-            return code
-        for each in source:
-            if not isinstance(each, str):
-                each.seek(0)
-        return Following(self, choice.chosen.connection.number, source, choice.chosen).run()
+def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> int:
+    """Find the connection in a first pass, show it in a second one."""
+    choice = Choice(settings, source)
+    code = choice.run()
+    if choice.chosen is None:
+        return code
+    for each in source:
+        if not isinstance(each, str):
+            each.seek(0)
+    return Following(settings, choice.chosen.connection.number, source, choice.chosen).run()
 
 
 def _spooled() -> BinaryIO:
@@ -196,44 +178,47 @@ def _spooled() -> BinaryIO:
 
 
 class Choice:
-    """The first look at the capture: which connection is meant."""
+    """The first pass over the capture: which connection is meant."""
 
-    def __init__(self, job: Job, source: list[Any]) -> None:
+    def __init__(self, settings: FollowOptions, source: list[Any]) -> None:
         from wiredecode.capture import open_capture
         from wiredecode.cli.session import Session
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
         from wiredecode.view.follow import Survey
 
-        self.job, display = job, job.display
-        dissector = Dissector(
-            **job.reading,
+        self.settings, display = settings, settings.display
+        demand = Demand(
             style=None if display is None else display.style(None),
             link_responses=display is not None and display.needs_responses,
+            decode_as=settings.decoding.ports,
         )
-        self.survey: Survey = Survey(dissector, display)
-        told = {"quiet": job.session["quiet"], "verbose": job.session["verbose"]}
-        self.session: Session = Session(open_capture(source), dissector, Output(sys.stdout), **told)
+        self.survey: Survey = Survey(display)
+        dissector = Dissector(demand, Network(settings.decoding.limits), on_end=self.survey.end)
+        output = Output(sys.stdout)
+        self.session: Session = Session(open_capture(source), dissector, output, **vars(settings.verbosity))
         self.chosen: Seen | None = None
 
     def run(self) -> int:
         """List the connections, unless one is chosen; return the exit code."""
         self.found = 0
-        code = self.session.work(self._look)
+        code = self.session.work(self._survey)
         if self.chosen is not None or code:
             return code
-        if not self.found and not (self.job.wanted.is_all and self.job.display is None):
+        if not self.found and not (self.settings.connections.is_all and self.settings.display is None):
             self._complain()
             return 2
-        if self.found and not self.job.session["quiet"]:
+        if self.found and not self.settings.verbosity.quiet:
             say(f"{'hint':<10}-n NUMBER follows one of them; --address, --port and -Y choose, too")
         return 0
 
-    def _look(self) -> None:
+    def _survey(self) -> None:
         from wiredecode.capture import CaptureError
 
         session, failure = self.session, None
         frames = session.frames()
-        clock = self.job.display.clock if self.job.display is not None else None
+        clock = self.settings.display.clock if self.settings.display is not None else None
         try:
             for frame in frames:
                 if clock is not None:
@@ -241,12 +226,16 @@ class Choice:
                 self.survey.see(frame)
         except CaptureError as error:
             failure = error
-        rows = [row for _, row in sorted(self.survey.seen.items()) if row.fits and self.job.wanted.fits(row.connection)]
+        rows = [
+            row
+            for _, row in sorted(self.survey.seen.items())
+            if row.fits and self.settings.connections.fits(row.connection)
+        ]
         spoken = [row for row in rows if row.frames] or [row for row in rows if row.size]
         self.found = len(rows)
         if len(spoken) == 1:
             self.chosen = spoken[0]
-            session.quiet = True  # the second look tells all
+            session.quiet = True  # the second pass tells all
             return
         self._list(rows)
         if failure is not None:
@@ -276,41 +265,57 @@ class Choice:
 
 
 class Following:
-    """The look at one connection that shows it."""
+    """The pass that shows one connection."""
 
-    def __init__(self, job: Job, number: int, source: list[Any], seen: Seen | None = None) -> None:
+    def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Seen | None = None) -> None:
         from wiredecode.capture import open_capture
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Session
         from wiredecode.frames.message import Messages
 
-        self.job, self.number, self.seen = job, number, seen
-        wants_bodies = job.shape in ("text", "messages")
-        self.messages = Messages(secrets=job.tree_options.secrets) if wants_bodies else None
-        self.shown = 0
+        self.settings, self.number, self.seen = settings, number, seen
+        wants_bodies = settings.form in ("text", "messages")
+        self.messages = Messages(secrets=settings.show_secrets) if wants_bodies else None
+        self.shown = self.holes = 0
         display = self._only()
-        kind = PipeSession if seen is None and is_pipe(job.files) else Session
+        kind = PipeSession if seen is None and is_pipe(settings.files) else Session
         packets = source if kind is PipeSession else open_capture(source)
         output, decoder = Output(sys.stdout), self._dissector(display)
-        self.session: Session = kind(packets, decoder, output, display=display, **job.session)
+        self.session: Session = kind(packets, decoder, output, display=display, **settings.session)
 
     def _only(self) -> Filter:
         from wiredecode.filter import compile_filter
 
-        other = {"client": "server", "server": "client"}.get(self.job.side or "")
-        side = "" if other is None or self.job.shape == "raw" else f' && !(frame.sender == "{other}")'
+        other = {"client": "server", "server": "client"}.get(self.settings.side or "")
+        side = "" if other is None or self.settings.form == "raw" else f' && !(frame.sender == "{other}")'
         return compile_filter(f"tcp.stream == {self.number}{side}")
 
     def _dissector(self, only: Filter) -> Dissector:
         from wiredecode.cli.pcap import show_bytes
+        from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.fields.layer import Style
+        from wiredecode.net import Network
 
-        shape, style = self.job.shape, None
+        shape, style = self.settings.form, None
         if shape == "json":
-            style = Style(show_bytes(True, self.job.tree_options.bytes), self.job.tree_options.secrets, text=True)
+            style = Style(show_bytes(True, self.settings.bytes_.value), self.settings.show_secrets, text=True)
         linked = shape not in ("raw", "messages")
-        return Dissector(**self.job.reading, style=style, link_responses=linked, messages=self.messages, select=only)
+        how = {"link_responses": linked, "messages": self.messages, "select": only}
+        decoding = self.settings.decoding
+        network = Network(decoding.limits)
+        demand = Demand(style=style, decode_as=decoding.ports, **how)  # type: ignore[arg-type]
+        payload = self._payload(network) if shape == "raw" else None
+        return Dissector(demand, network, on_events=None if payload is None else payload.events)
+
+    def _payload(self, network: Network) -> Payload:
+        from wiredecode.view.follow import Payload
+
+        side = None
+        if self.settings.side is not None and self.seen is not None:
+            client = self.seen.client_side
+            side = client if self.settings.side == "client" else 1 - client
+        return Payload(network, self.number, side, self._piece)
 
     def run(self) -> int:
         show: dict[str, Callable[[Iterable[Frame]], None]] = {
@@ -320,7 +325,7 @@ class Following:
             "json": self._records,
             "messages": self._bodies,
         }
-        code = self.session.run(show[self.job.shape])
+        code = self.session.run(show[self.settings.form])
         if self.shown or code:
             return code
         totals = self.session.totals
@@ -328,19 +333,21 @@ class Following:
             how = f"the last one is {totals.connections}" if totals.connections else "there are none"
             complain(f"there is no connection {self.number}; {how}")
             return 2
-        if not self.job.session["quiet"]:
+        if not self.settings.verbosity.quiet:
             complain(self._nothing())
         return 0
 
     def _nothing(self) -> str:
         """Why there is nothing to show."""
-        what = {"raw": "no payload", "messages": "no published or delivered messages"}.get(self.job.shape, "no frames")
+        what = {"raw": "no payload", "messages": "no published or delivered messages"}.get(
+            self.settings.form, "no frames"
+        )
         text = f"connection {self.number} has {what}"
-        if self.job.side or self.session.start or self.session.end:
+        if self.settings.side or self.session.start or self.session.end:
             return f"{text} that fit"
         if self.seen is not None and self.seen.other:
             text += f": it looks like {self.seen.other}, which is not decoded"
-        return f"{text}; --raw writes its bytes" if self.job.shape in ("text", "hex", "json") else text
+        return f"{text}; --raw writes its bytes" if self.settings.form in ("text", "hex", "json") else text
 
     def _counted(self, frames: Iterable[Frame]) -> Iterable[Frame]:
         for frame in frames:
@@ -352,15 +359,15 @@ class Following:
 
         dialogue = Dialogue(
             self.session.output,
-            self.job.tree_options,
-            color=self.job.color,
+            self.settings.tree_options,
+            color=wants_color(self.settings.color.value, sys.stdout),
             terminal=sys.stdout.isatty(),
             messages=self.messages,
         )
         dialogue.show(self._counted(frames), lambda: self.session.first_ns)
 
     def _records(self, frames: Iterable[Frame]) -> None:
-        record_lines(self.session, self.job.ranges, self.job.tree_options.bytes)(self._counted(frames))
+        record_lines(self.session, self.settings.ranges, self.settings.bytes_.value)(self._counted(frames))
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.frames.message import FrameMessages
@@ -369,24 +376,19 @@ class Following:
         from wiredecode.view.theme import SIDE
 
         assert self.messages is not None
-        show, write = BYTES[self.job.tree_options.bytes], self.session.output.text
+        show, write = BYTES[self.settings.bytes_.value], self.session.output.text
         for frame in frames:
             for part in self.messages.take():
                 for body in part.bodies if isinstance(part, FrameMessages) and part.frame is frame else ():
-                    line = painted(body_line(body, show), SIDE.get(frame.sender or "", ""), color=self.job.color)
+                    line = painted(
+                        body_line(body, show),
+                        SIDE.get(frame.sender or "", ""),
+                        color=wants_color(self.settings.color.value, sys.stdout),
+                    )
                     write(f"{line}\n")
                     self.shown += 1
 
     def _raw(self, frames: Iterable[Frame]) -> None:
-        from wiredecode.view.follow import Payload
-
-        assert self.session.dissector is not None
-        side = None
-        if self.job.side is not None and self.seen is not None:
-            client = self.seen.client_side
-            side = client if self.job.side == "client" else 1 - client
-        self.holes = 0
-        Payload(self.session.dissector, self.number, side, self._piece)
         for _ in frames:  # reading them feeds the payload
             pass
         if self.holes > MAX_HOLES:

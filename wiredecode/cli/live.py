@@ -104,10 +104,6 @@ class SniffSession(LiveSession):
 
     capture: Sniffer
 
-    def decoded(self, dissector: Dissector) -> Iterator[Frame]:
-        dissector.lookahead_ns = PATIENCE_NS
-        return super().decoded(dissector)
-
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
         def until_the_end() -> None:
             try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiredecode.cli.completion import complete_decode_as, complete_limit
+from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
@@ -76,6 +79,10 @@ Time = Annotated[
     ),
 ]
 Utc = Annotated[bool, typer.Option("--utc", help="Date and time in UTC, not in the local time zone.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")]
+SummaryJson = Annotated[
+    Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
 
@@ -154,6 +161,55 @@ LimitOption = Annotated[
 ]
 
 
+@group
+class Decoding:
+    """How captures are decoded."""
+
+    decode_as: DecodeAsOption = None
+    hole_timeout: HoleSeconds = None
+    max_buffer: MaxBuffer = None
+    limit: LimitOption = None
+
+    @cached_property
+    def ports(self) -> dict[int, DecodeAs]:
+        """What is spoken on which port."""
+        return _ports(self.decode_as)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The limits of reassembly."""
+        return _limits(self.hole_timeout, self.max_buffer, self.limit)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The same as arguments of ``Dissector`` and ``TableReader``."""
+        return {"decode_as": self.ports, "limits": self.limits}
+
+
+@group
+class Span:
+    """The time that frames are shown of."""
+
+    from_: From = None
+    to: To = None
+
+    @cached_property
+    def start(self) -> Moment | None:
+        return _moment(self.from_, "--from")
+
+    @cached_property
+    def end(self) -> Moment | None:
+        return _moment(self.to, "--to")
+
+
+@group
+class Verbosity:
+    """What goes to standard error."""
+
+    quiet: Quiet = False
+    verbose: Verbose = False
+
+
 @dataclass(frozen=True)
 class Moment:
     """A point in time: nanoseconds since the epoch, or since the first packet."""
@@ -177,7 +233,7 @@ def times(choice: TimeChoice | None, *, utc: bool, records: bool) -> Times:
     return Times("absolute" if utc else choice.value if choice else "relative", utc=utc)
 
 
-def moment(text: str | None, option: str) -> Moment | None:
+def _moment(text: str | None, option: str) -> Moment | None:
     """Read a ``--from`` or ``--to``."""
     if text is None:
         return None
@@ -202,7 +258,7 @@ def _rfc3339(text: str, option: str) -> int:
     return (when - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
 
 
-def decode_as(choices: list[str] | None) -> dict[int, DecodeAs]:
+def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
     """Read every ``-d``: port to protocol."""
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
@@ -239,7 +295,7 @@ def display_filter(text: str | None, *, secrets: bool = False) -> Filter | None:
         raise typer.Exit(2) from None
 
 
-def limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None = None) -> Limits:
+def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
     from dataclasses import asdict, replace
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.export import LevelChoice, names
+from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.help import Command
+
+if TYPE_CHECKING:
+    from wiredecode.spark.decode import Plan
 
 EXAMPLES = """\b
 Examples:
@@ -22,11 +26,28 @@ Examples:
 """
 
 
-Master = Annotated[
-    str,
-    typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077, k8s://..., yarn."),
-]
-Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")]
+@group
+class Cluster:
+    """Where Spark runs."""
+
+    master: Annotated[
+        str,
+        typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077, k8s://..., yarn."),
+    ] = "local[*]"
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")
+    ] = None
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """Every ``--conf``."""
+        found = {}
+        for text in self.conf or ():
+            name, equals, value = text.partition("=")
+            if not equals or not name.startswith("spark."):
+                raise typer.BadParameter(f"{text!r} is not as in spark.executor.memory=4g", param_hint="--conf")
+            found[name] = value
+        return found
 
 
 class SparkCommand(Command):
@@ -41,7 +62,10 @@ class SparkCommand(Command):
         return super().make_context(info_name, args, parent=parent, **extra)
 
 
-def spark(
+@group
+class SparkOptions:
+    """What ``wiredecode spark`` is asked for."""
+
     inputs: Annotated[
         list[str],
         typer.Argument(
@@ -49,20 +73,20 @@ def spark(
             show_default=False,
             help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or as Spark reaches them.",
         ),
-    ],
+    ]
     out: Annotated[
         str,
         typer.Option(
             "-o", "--output", metavar="OUT", help="Folder of the tables; those of an earlier run are replaced."
         ),
-    ],
-    level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames,
+    ]
+    level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames
     columns: Annotated[
         str | None,
         typer.Option(
             "--columns", metavar="A,B,...", help="Only these, and those that folders and findings are made of."
         ),
-    ] = None,
+    ] = None
     source: Annotated[
         str,
         typer.Option(
@@ -71,11 +95,10 @@ def spark(
             help="How files of several capture points are told apart: folder (by its name), or a regular expression "
             "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
         ),
-    ] = "none",
-    master: Master = "local[*]",
+    ] = "none"
     partitions: Annotated[
         int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode. [default: by size]")
-    ] = None,
+    ] = None
     split_bytes: Annotated[
         int | None,
         typer.Option(
@@ -84,10 +107,10 @@ def spark(
             metavar="BYTES",
             help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
         ),
-    ] = None,
+    ] = None
     hadoop: Annotated[
         bool, typer.Option("--hadoop", help="Read through Spark's file systems: each file whole, at most 2 GB.")
-    ] = False,
+    ] = False
     stream: Annotated[
         str | None,
         typer.Option(
@@ -96,62 +119,57 @@ def spark(
             help="Go on as files come, until Ctrl-C. CHECKPOINT is a folder that knows how far it is: the same command "
             "goes on from there. OUT then has a folder of rows per micro-batch.",
         ),
-    ] = None,
-    conf: Conf = None,
+    ] = None
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="End at the first file that cannot be read; nothing is written.")
-    ] = False,
-    display_filter: options.DisplayFilter = None,
-    decode_as: options.DecodeAsOption = None,
-    show_secrets: options.ShowSecrets = False,
-    hole_timeout: options.HoleSeconds = None,
-    max_buffer: options.MaxBuffer = None,
-    limit: options.LimitOption = None,
-    summary_json: Annotated[
-        Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
-    ] = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-) -> int:
+    ] = False
+    display_filter: options.DisplayFilter = None
+    show_secrets: options.ShowSecrets = False
+    cluster: Cluster
+    decoding: options.Decoding
+    verbosity: options.Verbosity
+    summary_json: options.SummaryJson = None
+
+    def check(self) -> None:
+        """Refuse what cannot be read, before Spark is looked for."""
+        options.display_filter(self.display_filter, secrets=self.show_secrets)
+        names(self.columns, "--columns")
+        _ = self.cluster.settings, self.decoding.arguments
+
+    def plan(self) -> Plan:
+        """What the tasks are told. Raises ``ValueError``."""
+        from dataclasses import asdict
+
+        from wiredecode.spark.decode import Plan
+        from wiredecode.spark.output import KEPT
+
+        level, columns = self.level.value, names(self.columns, "--columns")
+        if columns is not None:
+            columns = list(dict.fromkeys([*KEPT[level], *columns]))
+        spoken = {
+            port: said.protocol.name + (f"/{said.dialect}" if said.dialect else "")
+            for port, said in self.decoding.ports.items()
+        }
+        return Plan(
+            level,
+            columns=columns,
+            filter=self.display_filter,
+            decode_as=spoken,
+            limits=asdict(self.decoding.limits),
+            show_secrets=self.show_secrets,
+            fail_fast=self.fail_fast,
+        )
+
+
+@with_groups
+def spark(settings: SparkOptions) -> int:
     """Write captures of any size as partitioned Parquet, on Spark: this machine by default, or a cluster.
 
     Files of one capture point are one capture, in whatever order they are named. OUT holds the tables frames (or
     messages or packets), findings, totals and problems, and _SUCCESS when they are complete; another run replaces
     them. Files that cannot be read do not stop the others: they are decoded as far as possible, and the exit code is 2.
     """
-    from wiredecode.cli.sparking import Job, run
+    from wiredecode.cli.spark_job import run
 
-    options.display_filter(display_filter, secrets=show_secrets)  # a wrong one is explained
-    job = Job(
-        inputs=inputs,
-        out=out,
-        level=level.value,
-        columns=names(columns, "--columns"),
-        source=source,
-        master=master,
-        partitions=partitions,
-        split_bytes=split_bytes,
-        hadoop=hadoop,
-        stream=stream,
-        conf=settings(conf),
-        fail_fast=fail_fast,
-        filter=display_filter,
-        decode_as=options.decode_as(decode_as),
-        show_secrets=show_secrets,
-        limits=options.limits(hole_timeout, max_buffer, limit),
-        summary_json=summary_json,
-        quiet=quiet,
-        verbose=verbose,
-    )
-    return run(job)
-
-
-def settings(conf: list[str] | None) -> dict[str, str]:
-    """Read every ``--conf``."""
-    found = {}
-    for text in conf or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name.startswith("spark."):
-            raise typer.BadParameter(f"{text!r} is not as in spark.executor.memory=4g", param_hint="--conf")
-        found[name] = value
-    return found
+    settings.check()
+    return run(settings)

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from wiredecode.cli import options
-from wiredecode.cli.spark import Conf, Master, settings
-from wiredecode.cli.stats import Csv, Interval, Json, Table
+from wiredecode.cli.groups import with_groups
+from wiredecode.cli.spark import Cluster
+from wiredecode.cli.stats import StatsOptions
 
 EXAMPLES = """\b
 Examples:
@@ -18,6 +19,7 @@ Examples:
 """
 
 
+@with_groups
 def stats(
     folders: Annotated[
         list[str],
@@ -27,13 +29,8 @@ def stats(
             help="What wiredecode spark wrote; one with frames, one with messages.",
         ),
     ],
-    table: Table = None,
-    interval: Interval = "1h",
-    json: Json = False,
-    csv: Csv = False,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    color: options.Color = options.ColorChoice.auto,
+    form: StatsOptions,
+    cluster: Cluster,
     verbose: options.Verbose = False,
 ) -> int:
     """Count what is in the tables of a folder, on Spark: the tables of wiredecode stats, by source.
@@ -50,12 +47,12 @@ def stats(
 
     return run(
         folders,
-        master=master,
-        settings=settings(conf),
-        tables=table,
-        interval=interval,
-        json=json,
-        csv=csv,
-        color=color.value,
+        master=cluster.master,
+        settings=cluster.settings,
+        tables=form.table,
+        interval=form.interval,
+        json=form.json,
+        csv=form.csv,
+        color=form.color.value,
         verbose=verbose,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiredecode.cli import options
+from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import Output, complain, wants_color
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile
@@ -43,9 +44,11 @@ class SqlFormat(StrEnum):
     parquet = "parquet"
 
 
+@with_groups
 def sql(
     files: options.Files,
     query: Annotated[str, typer.Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
+    decoding: options.Decoding,
     format_: Annotated[
         SqlFormat | None, typer.Option("--format", help="[default: table on a terminal, else ndjson, or as OUT ends]")
     ] = None,
@@ -53,11 +56,7 @@ def sql(
         str, typer.Option("-o", "--output", metavar="OUT", help="Write a file; - is standard output.")
     ] = "-",
     bytes_: options.Bytes = options.BytesChoice.hex,
-    decode_as: options.DecodeAsOption = None,
     show_secrets: options.ShowSecrets = False,
-    hole_timeout: options.HoleSeconds = None,
-    max_buffer: options.MaxBuffer = None,
-    limit: options.LimitOption = None,
     color: options.Color = options.ColorChoice.auto,
     verbose: options.Verbose = False,
 ) -> int:
@@ -68,11 +67,7 @@ def sql(
     import gc
 
     gc.enable()
-    reading = {
-        "decode_as": options.decode_as(decode_as),
-        "limits": options.limits(hole_timeout, max_buffer, limit),
-        "show_secrets": show_secrets,
-    }
+    reading = {**decoding.arguments, "show_secrets": show_secrets}
     from wiredecode.tables import require_pyarrow
 
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, complain, wants_color
 from wiredecode.frames.escape import escape
 
@@ -40,42 +41,39 @@ def complete_table(incomplete: str) -> list[str]:
     return [name for name in TABLES if name.startswith(incomplete)]
 
 
-Table = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--table",
-        metavar="NAME",
-        autocompletion=complete_table,
-        help=f"Only this table: {', '.join(TABLES)}. Repeatable.",
-    ),
-]
-Interval = Annotated[str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ...")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")]
-Csv = Annotated[bool, typer.Option("--csv", help="One table as CSV.")]
+@group
+class StatsOptions:
+    """Which tables, and in what form."""
+
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            autocompletion=complete_table,
+            help=f"Only this table: {', '.join(TABLES)}. Repeatable.",
+        ),
+    ] = None
+    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ...")] = "1h"
+    json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
+    csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
+    color: options.Color = options.ColorChoice.auto
 
 
+@with_groups
 def stats(
     files: options.Files,
-    table: Table = None,
-    interval: Interval = "1h",
+    form: StatsOptions,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
     display_filter: options.DisplayFilter = None,
-    decode_as: options.DecodeAsOption = None,
-    json: Json = False,
-    csv: Csv = False,
-    from_: options.From = None,
-    to: options.To = None,
-    hole_timeout: options.HoleSeconds = None,
-    max_buffer: options.MaxBuffer = None,
-    limit: options.LimitOption = None,
-    color: options.Color = options.ColorChoice.auto,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
 ) -> int:
     """Count what is in captures: frames, latency percentiles, publish to confirm, throughput, findings, connections.
 
     With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
     """
-    from wiredecode.cli.counting import Reading
+    from wiredecode.cli.stats_reader import StatsReader
     from wiredecode.tables import bound_memory, require_pyarrow
 
     try:
@@ -84,28 +82,20 @@ def stats(
         from wiredecode.stats.store import CannotCount, Store, require_duckdb
 
         require_duckdb()
-        statistics, length = asked(table, interval, json=json, csv=csv)
+        statistics, length = asked(form.table, form.interval, json=form.json, csv=form.csv)
     except (ImportError, ValueError) as error:
         raise options.UsageError(str(error)) from None
-    reading = Reading(
-        files,
-        options.moment(from_, "--from"),
-        options.moment(to, "--to"),
-        lambda: options.display_filter(display_filter),
-        {"decode_as": options.decode_as(decode_as), "limits": options.limits(hole_timeout, max_buffer, limit)},
-        quiet=quiet,
-        verbose=verbose,
-    )
+    reader = StatsReader(files, span, lambda: options.display_filter(display_filter), decoding, verbosity)
     try:
-        with reading, Store(statistics, length) as store:
-            code = reading.run(store)
-            if code == INTERRUPTED or (code and not reading.packets):
+        with reader, Store(statistics, length) as store:
+            code = reader.run(store)
+            if code == INTERRUPTED or (code and not reader.packets):
                 return code
             found = [(statistic, store.table(statistic)) for statistic in statistics]
     except CannotCount as error:
         complain(f"cannot count: {escape(str(error))}")
         return 2
-    show(found, json=json, csv=csv, color=wants_color(color.value, sys.stdout))
+    show(found, json=form.json, csv=form.csv, color=wants_color(form.color.value, sys.stdout))
     return code
 
 

@@ -63,6 +63,14 @@ class Candidates:
             self._orders[ports] = order
         return order
 
+    def of_capture(self, decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
+        """What the user said, with the protocols that connections of this capture share."""
+        own = {one.known.name: one for one in self.all}
+        return {
+            port: DecodeAs(own[said.protocol.name].protocol, said.dialect) if said.protocol.name in own else said
+            for port, said in decode_as.items()
+        }
+
 
 class Candidate:
     """A protocol in one dissection: imported, and given its memory, when it is first held against bytes."""
@@ -79,7 +87,7 @@ class Candidate:
 
 
 @dataclass
-class Run:
+class Prefix:
     """The contiguous bytes of one direction that are being looked at.
 
     ``possible`` are the protocols that are left, with the stream offset from which each wants to look again.
@@ -107,7 +115,7 @@ class Identified:
 
 
 @dataclass(slots=True)
-class Piece:
+class PacketBytes:
     """What one packet brought to one direction: bytes, or a hole (no bytes)."""
 
     side: int
@@ -116,7 +124,7 @@ class Piece:
     data: bytes | None
 
 
-def pieces(events: Iterable[Event]) -> Iterator[Piece]:
+def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
     """The events packet by packet, in capture order: a decision must not depend on how the capture was cut."""
     sides: tuple[list[Event], list[Event]] = ([], [])
     for event in events:
@@ -124,15 +132,15 @@ def pieces(events: Iterable[Event]) -> Iterator[Piece]:
     return heapq.merge(*(_one_side(side) for side in sides), key=lambda piece: piece.ready)
 
 
-def _one_side(events: list[Event]) -> Iterator[Piece]:
+def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
     for event in events:
         side = event.direction.side
         if isinstance(event, Gap):
-            yield Piece(side, event.ready, event.offset, None)
+            yield PacketBytes(side, event.ready, event.offset, None)
         elif isinstance(event, Chunk):
             start = event.offset
             for stop, ready in zip(event.ends, event.ready, strict=True):
-                yield Piece(side, int(ready), start, event.data[start - event.offset : stop - event.offset])
+                yield PacketBytes(side, int(ready), start, event.data[start - event.offset : stop - event.offset])
                 start = int(stop)
 
 
@@ -146,7 +154,7 @@ class Identifier:
     waiting: list[Event] = field(default_factory=list)
     size: int = 0
     last_ready: int = 0
-    runs: list[Run | None] = field(default_factory=lambda: [None, None])
+    prefixes: list[Prefix | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
 
     def forced(self) -> Identified | None:
@@ -160,7 +168,7 @@ class Identifier:
     def events(self, events: list[Event]) -> Identified | None:
         """Take the next events of both directions; return the protocol once it is known."""
         self.waiting.extend(events)
-        for piece in pieces(events):
+        for piece in by_packet(events):
             known = self._piece(piece)
             if known is not None:
                 known.ready = piece.ready
@@ -177,8 +185,8 @@ class Identifier:
     @property
     def hopeless(self) -> bool:
         """Whether nothing that may still come can tell."""
-        rejected = [run is not None and not run.possible for run in self.runs]
-        waiting = [run is not None and bool(run.possible) for run in self.runs]
+        rejected = [prefix is not None and not prefix.possible for prefix in self.prefixes]
+        waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
         return self.size > IDENTIFY_BYTES or (any(rejected) and not any(waiting))
 
     def by_port(self) -> Identified | None:
@@ -186,7 +194,9 @@ class Identifier:
         if self.foreign() != "unknown":
             return None
         for one in self.candidates:
-            undecided = any(run is not None and not run.started and one in run.possible for run in self.runs)
+            undecided = any(
+                prefix is not None and not prefix.started and one in prefix.possible for prefix in self.prefixes
+            )
             if undecided and one.has_port(self.connection):
                 return Identified(one.protocol, None, self.last_ready)
         return None
@@ -196,41 +206,43 @@ class Identifier:
         names = [foreign_name(data) for data in self.first_bytes if data]
         return next((name for name in names if name != "unknown"), "unknown")
 
-    def _piece(self, piece: Piece) -> Identified | None:
+    def _piece(self, piece: PacketBytes) -> Identified | None:
         self.last_ready = piece.ready
         if piece.data is None:
             return self._interrupt(piece.side)
-        run = self.runs[piece.side]
-        if run is None:
+        prefix = self.prefixes[piece.side]
+        if prefix is None:
             started = piece.offset == 0 and self.connection.directions[piece.side].started
-            run = self.runs[piece.side] = Run(started, piece.offset, dict.fromkeys(self.candidates, piece.offset))
+            prefix = self.prefixes[piece.side] = Prefix(
+                started, piece.offset, dict.fromkeys(self.candidates, piece.offset)
+            )
         if len(self.first_bytes[piece.side]) < 16:
             self.first_bytes[piece.side] += piece.data[:16]
         hopeless = self.hopeless
         self.size += len(piece.data)
-        if hopeless or not run.possible:
+        if hopeless or not prefix.possible:
             return None
-        run.data += piece.data
-        return self._judge(piece.side, run, final=False)
+        prefix.data += piece.data
+        return self._judge(piece.side, prefix, final=False)
 
     def _interrupt(self, side: int) -> Identified | None:
-        """The run of one side ends at a hole or at the end: decide on what there is."""
-        run, self.runs[side] = self.runs[side], None
-        return None if run is None else self._judge(side, run, final=True)
+        """The prefix of one side ends at a hole or at the end: decide on what there is."""
+        prefix, self.prefixes[side] = self.prefixes[side], None
+        return None if prefix is None else self._judge(side, prefix, final=True)
 
-    def _judge(self, side: int, run: Run, final: bool) -> Identified | None:
-        for one, start in list(run.possible.items()):
-            data = run.data[start - run.offset :]
+    def _judge(self, side: int, prefix: Prefix, final: bool) -> Identified | None:
+        for one, start in list(prefix.possible.items()):
+            data = prefix.data[start - prefix.offset :]
             port = one.has_port(self.connection)
-            verdict = one.protocol.recognise(data, started=run.started, final=final, port=port)
+            verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
             if isinstance(verdict, Verdict):
                 return Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
             if isinstance(verdict, Undecided):
-                run.possible[one] = start + verdict.position
+                prefix.possible[one] = start + verdict.position
             else:
-                del run.possible[one]
-        end = run.offset + len(run.data)
-        keep = min(run.possible.values(), default=end)
-        run.data = run.data[keep - run.offset :]
-        run.offset = keep
+                del prefix.possible[one]
+        end = prefix.offset + len(prefix.data)
+        keep = min(prefix.possible.values(), default=end)
+        prefix.data = prefix.data[keep - prefix.offset :]
+        prefix.offset = keep
         return None

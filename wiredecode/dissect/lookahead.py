@@ -22,38 +22,40 @@ class Lookahead:
     Nothing is kept of frames that are no requests, so whole runs of them can be passed at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_ns: int = LOOKAHEAD_NS) -> None:
+        self._most_ns = most_ns
+        """How long, in capture time, a request waits."""
         self.seen = self._bytes = 0
         """Frames so far, and their bytes."""
         self._open: deque[tuple[Frame, int, int]] = deque()
         """Requests in order, and how many frames and bytes came before each."""
-        self._asked: dict[int, Frame] = {}
+        self._requests: dict[int, Frame] = {}
 
     @property
     def waiting(self) -> int:
         """Frames from the oldest request that is held back to the newest frame."""
         return self.seen - self._open[0][1] if self._open else 0
 
-    def add(self, frame: Frame, most_ns: int = LOOKAHEAD_NS) -> None:
-        """The next frame; if it answers a request that still waits, that is told."""
+    def add(self, frame: Frame) -> None:
+        """The next frame; if it answers a request that still waits, that one learns it."""
         if frame.request is not None:
-            request = self._asked.pop(frame.request, None)
+            request = self._requests.pop(frame.request, None)
             if request is not None:
                 request.response = frame.id
         if frame.expects_response:
-            self._asked[frame.id] = frame
+            self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
         self.seen += 1
         self._bytes += frame.length
         while self._open:
             head, frames, size = self._open[0]
             if head.response is None and (
-                frame.time_ns - head.time_ns <= most_ns
+                frame.time_ns - head.time_ns <= self._most_ns
                 and self.seen - frames <= LOOKAHEAD_FRAMES
                 and self._bytes - size <= LOOKAHEAD_BYTES
             ):
                 break
-            self._let_go()
+            self._release_first()
 
     def skip(self, times_ns: Int64s, lengths: Int64s) -> None:
         """The next frames, none of which is a request or a response: their times and lengths."""
@@ -61,21 +63,21 @@ class Lookahead:
         while self._open and first < len(times_ns):
             head, frames, size = self._open[0]
             if head.response is None:
-                late = times_ns[first:] - head.time_ns > LOOKAHEAD_NS
+                late = times_ns[first:] - head.time_ns > self._most_ns
                 ends = self._bytes - size + lengths.cumsum()[first:]
                 late |= ends > LOOKAHEAD_BYTES
                 late[max(LOOKAHEAD_FRAMES + frames - self.seen - first, 0) :] = True
                 if not late.any():
                     break
                 first += int(late.argmax())
-            self._let_go()
+            self._release_first()
         self.seen += len(times_ns)
         self._bytes += int(lengths.sum())
 
     def tick(self, time_ns: int, most_ns: int) -> None:
         """No frame came up to ``time_ns``."""
         while self._open and time_ns - self._open[0][0].time_ns > most_ns:
-            self._let_go()
+            self._release_first()
 
-    def _let_go(self) -> None:
-        self._asked.pop(self._open.popleft()[0].id, None)
+    def _release_first(self) -> None:
+        self._requests.pop(self._open.popleft()[0].id, None)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.dissect.streams import Passed
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.framer import Skipped
 from wiredecode.frames.run import Run
 
 Int64s = npt.NDArray[np.int64]
@@ -17,7 +19,7 @@ STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
 
 
-def ready_columns(items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
+def ready_columns(items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
     """``ready`` and ``Connection.first`` of each frame."""
     if not items:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -26,22 +28,22 @@ def ready_columns(items: list[Frame | Run | Passed]) -> tuple[Int64s, Int64s]:
         if isinstance(item, Frame):
             ready.append(item.ready)
         else:
-            ready += item.ready if isinstance(item, Passed) else item.ready.tolist()
+            ready += item.ready if isinstance(item, Skipped) else item.ready.tolist()
     sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
     first = np.fromiter((item.connection.first for item in items), np.int64, len(items))
     return np.array(ready, np.int64), np.repeat(first, sizes)
 
 
-def steps(pending: list[Frame | Run | Passed], watermark: int | None) -> list[int]:
+def steps(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
     """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
     sizes = [
         np.array([item.length], np.int64) if isinstance(item, Frame) else item.stops - item.starts
         for item in pending
-        if not isinstance(item, Passed)
+        if not isinstance(item, Skipped)
     ]
     if sum(int(size.sum()) for size in sizes) < 2 * STEP_BYTES:
         return []
-    ready, _ = ready_columns([item for item in pending if not isinstance(item, Passed)])
+    ready, _ = ready_columns([item for item in pending if not isinstance(item, Skipped)])
     order = np.argsort(ready, kind="stable")
     sums = np.cumsum(np.concatenate(sizes)[order])
     marks = ready[order][np.searchsorted(sums, np.arange(STEP_BYTES, int(sums[-1]), STEP_BYTES))]
@@ -57,14 +59,45 @@ def capture_order(ready: Int64s, first: Int64s) -> Int64s:
     )
 
 
-class Release:
-    """Takes what is ready out of ``pending``; numbers go on after ``number``.
+class FrameOrder:
+    """Takes the frames that are ready out of ``pending``, where there is nothing else; numbers go on after ``number``.
 
-    Frames are in the order of the packets that made them ready; those of one packet by connection, and within that as
-    they stand in ``pending``.
+    Iterating gives each frame and its number. Frames are in the order of the packets that made them ready; those of one
+    packet by connection, and within that as they stand in ``pending``.
     """
 
-    def __init__(self, pending: list[Frame | Run | Passed], watermark: int | None, number: int) -> None:
+    def __init__(self, pending: list[Any], watermark: int | None, number: int) -> None:
+        pending.sort(key=attrgetter("connection.first"))  # so it does not matter where they waited
+        pending.sort(key=attrgetter("ready"))
+        count = len(pending)
+        if watermark is not None:
+            while count and pending[count - 1].ready >= watermark:
+                count -= 1
+        self._ready = pending[:count]
+        del pending[:count]
+        self._ready.reverse()
+        self.last = number
+        """The number of the last frame."""
+
+    def __iter__(self) -> Iterator[tuple[Frame | Run, int]]:
+        ready = self._ready
+        while ready:
+            self.last += 1
+            yield ready.pop(), self.last  # a frame that was handed on is not kept until the last one is
+
+    def insert(self) -> None:
+        """One more frame comes right after the one that was given last."""
+        self.last += 1
+
+    def refuse(self, run: Run) -> None:
+        """The frames of the run that was given last must be decoded one by one."""
+        raise NotImplementedError
+
+
+class Order(FrameOrder):
+    """The same where there are runs, too: these are given before the next frame of their connection."""
+
+    def __init__(self, pending: list[Frame | Run | Skipped], watermark: int | None, number: int) -> None:
         ready, first = ready_columns(pending)
         order = capture_order(ready, first)
         ranks = np.empty(len(order), np.int64)
@@ -72,13 +105,17 @@ class Release:
         self.count = len(ready) if watermark is None else int(np.count_nonzero(ready < watermark))
         self._first = number + 1
         self._inserted: list[int] = []
-        self._rows: list[tuple[int, Frame]] = []
+        self.rank = 0
+        """Of the frame that was given last."""
+        self._refused: list[Frame] = []
+        self.frames: list[tuple[int, Frame]] = []
+        """Frames that come one by one, in order, each with its rank among all that are ready."""
         self._runs: dict[int, list[tuple[Run, Int64s]]] = {}
         """Runs and the ranks of their frames, by connection."""
         pending[:] = self._sort(pending, ranks)
-        self._rows.sort(key=lambda row: row[0])
+        self.frames.sort(key=itemgetter(0))
 
-    def _sort(self, pending: list[Frame | Run | Passed], ranks: Int64s) -> Iterator[Frame | Run | Passed]:
+    def _sort(self, pending: list[Frame | Run | Skipped], ranks: Int64s) -> Iterator[Frame | Run | Skipped]:
         """Sort out what is ready; yield the rest."""
         position = 0
         for item in pending:
@@ -86,13 +123,13 @@ class Release:
                 rank = int(ranks[position])
                 position += 1
                 if rank < self.count:
-                    self._rows.append((rank, item))
+                    self.frames.append((rank, item))
                 else:
                     yield item
                 continue
             own = ranks[position : position + len(item)]
             position += len(item)
-            if isinstance(item, Passed):
+            if isinstance(item, Skipped):
                 item.ready = [ready for ready, rank in zip(item.ready, own.tolist(), strict=True) if rank >= self.count]
                 if item.ready:
                     yield item
@@ -104,30 +141,39 @@ class Release:
             if count < len(item):
                 yield item.part(count, len(item))
 
-    def rows(self) -> Iterator[tuple[Frame, int]]:
-        """The frames that come one by one, in order, each with its rank among all that are ready."""
-        for rank, frame in self._rows:
-            yield frame, rank
+    def __iter__(self) -> Iterator[tuple[Frame | Run, int]]:
+        for rank, frame in self.frames:
+            self.rank = rank
+            for run in self.runs_before(frame.connection.number, rank):
+                yield from self._decoded(run)
+            yield frame, self.number(rank)
+        for connection in [*self._runs]:
+            for run in self.runs_before(connection, self.count):
+                yield from self._decoded(run)
+
+    def _decoded(self, run: Run) -> Iterator[tuple[Frame | Run, int]]:
+        yield run, 0
+        refused, self._refused = self._refused, []
+        for frame in refused:
+            yield frame, frame.number
+
+    def refuse(self, run: Run) -> None:
+        self._refused = run.frames()
 
     def number(self, rank: int) -> int:
-        """The number of a row, when all before it have been decoded."""
+        """The number of a frame, when all before it have been decoded."""
         return self._first + rank + len(self._inserted)
 
-    def insert(self, rank: int) -> None:
-        """One more frame comes right after the one of that rank."""
-        self._inserted.append(rank)
+    def insert(self) -> None:
+        self._inserted.append(self.rank)
 
     @property
-    def last(self) -> int:
+    def last(self) -> int:  # type: ignore[override]
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
 
-    def connections(self) -> list[int]:
-        """Those with runs that did not come out yet."""
-        return [*self._runs]
-
     def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
-        """The runs of a connection up to one of its rows: what is decoded before it."""
+        """The runs of a connection up to one of its frames: what is decoded before that."""
         waiting = self._runs.pop(connection, ())
         for run, ranks in waiting:
             count = int(np.searchsorted(ranks, rank))
@@ -136,11 +182,6 @@ class Release:
             if count < len(run):
                 rest = run.part(count, len(run)), ranks[count:]
                 self._runs.setdefault(connection, []).append(rest)
-
-    def runs(self) -> Iterator[Run]:
-        """All that are left."""
-        for connection in list(self._runs):
-            yield from self.runs_before(connection, self.count)
 
     def _numbered(self, run: Run, ranks: Int64s) -> Run:
         run.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)

@@ -5,7 +5,8 @@ whose ``fields_desc`` is made of them. Three readers stand on the same declarati
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
 * the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python;
-* **columns** (:mod:`wiredecode.tables.columns`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many frames of one type at a time.
+* **columns** (:mod:`wiredecode.fields.columns.reader`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many
+  frames of one type at a time.
 
 Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
 :class:`Short`; nothing outside this package ever sees that exception.
@@ -41,13 +42,7 @@ from wiredecode.fields.numbers import UInt64 as UInt64
 from wiredecode.fields.numbers import Varint as Varint
 from wiredecode.fields.numbers import rfc3339_ms as rfc3339_ms
 from wiredecode.fields.numbers import rfc3339_ns as rfc3339_ns
-from wiredecode.fields.presence import Absent as Absent
-from wiredecode.fields.presence import Is as Is
-from wiredecode.fields.presence import Left as Left
-from wiredecode.fields.presence import More as More
-from wiredecode.fields.presence import Peek as Peek
-from wiredecode.fields.presence import Spans as Spans
-from wiredecode.fields.presence import Test as Test
+from wiredecode.fields.presence import When as When
 from wiredecode.fields.sized import Binary as Binary
 from wiredecode.fields.sized import Inner as Inner
 from wiredecode.fields.sized import Rest as Rest

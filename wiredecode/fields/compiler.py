@@ -28,9 +28,7 @@ from typing import Any
 from wiredecode.fields import (
     Array,
     Binary,
-    Is,
     Kind,
-    Left,
     Number,
     Optional,
     Short,
@@ -41,6 +39,8 @@ from wiredecode.fields import (
 )
 from wiredecode.fields import redacted as hide
 from wiredecode.fields.layer import Layer, Range, Style
+from wiredecode.fields.textlines import token_line
+from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
 
 class Cut(Exception):
@@ -114,6 +114,8 @@ class Scope:
     pending: list[tuple[str, str]] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     presences: dict[str, str] = field(default_factory=dict)
+    reaches: dict[str, str] = field(default_factory=dict)
+    """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
     line: Any = None
     """The line of text being read, see :mod:`wiredecode.fields.textfields`."""
 
@@ -123,13 +125,18 @@ class Scope:
         names: set[str] = set()
         for kind in self.layer.fields_desc:
             inner = plain(kind)
-            if isinstance(kind, Optional) and isinstance(kind.when, Is | Left):
-                names.add(kind.when.field)
+            if isinstance(kind, Optional):
+                names |= kind.when.fields
             if isinstance(inner, Array):
                 names.update(name for name in (inner.count, inner.size) if isinstance(name, str))
             if isinstance(inner, Sized) and isinstance(inner.length, str):
                 names.add(inner.length)
         return names
+
+    @cached_property
+    def measured(self) -> set[str]:
+        """Lengths of which conditions ask what is left."""
+        return {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.measured}
 
 
 class Emitter:
@@ -194,9 +201,31 @@ class Emitter:
         self.flush()
         return self.scopes[-1].variables[name]
 
-    def presence(self, name: str) -> str:
-        """The variable that tells whether an earlier optional field is there."""
-        return self.scopes[-1].presences[name]
+    def presence(self, name: str) -> str | None:
+        """The variable that tells whether an earlier optional field is there; None: it always is."""
+        return self.scopes[-1].presences.get(name)
+
+    def reach(self, name: str) -> str:
+        """The variable of where the bytes end that an earlier length counts."""
+        return self.scopes[-1].reaches[name]
+
+    def tokens(self) -> str:
+        """The number of tokens left on a line of text."""
+        line = token_line(self)
+        if line is None:
+            return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
+        return f"({line.left(self)})"
+
+    def token(self) -> str:
+        """The next of them."""
+        line = token_line(self)
+        if line is None:
+            return f"{self.constant(next_token)}(b, p, e, {self._blanks()})"
+        index = line.variable(self)
+        return f"({line.tokens}[{index}] if {index} < {line.count} else b'')"
+
+    def _blanks(self) -> str:
+        return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))
 
     def require(self, stop: str, name: str, needed: str) -> None:
         """Check that the bytes up to ``stop`` are in the frame."""
@@ -307,6 +336,10 @@ class Emitter:
             self.line(f"{start} = p")
         value = kind.emit(self)
         scope.variables[kind.name] = value
+        if kind.name in scope.measured:
+            self.flush()
+            reach = scope.reaches[kind.name] = self.variable("reach")
+            self.line(f"{reach} = p + {value}")
         if not self.stepping:
             self.store(kind, value)
         if self.careful:
@@ -318,7 +351,7 @@ class Emitter:
         self.flush_dict()
         scope = self.scopes[-1]
         there = scope.presences[kind.name] = self.variable("has_" + kind.name)
-        self.line(f"{there} = {kind.when.emit(self)}")
+        self.line(f"{there} = {kind.when.code(self)}")
         before = len(self.lines)
         with self.block(f"if {there}:"):
             self._field(kind.kind)

@@ -10,7 +10,7 @@ from scapy.fields import Field
 
 from wiredecode.fields.kind import Kind, Short
 from wiredecode.fields.numbers import Number, UInt32
-from wiredecode.fields.presence import Test
+from wiredecode.fields.presence import When
 
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter
@@ -119,7 +119,7 @@ class Array(Kind):
 class Optional(Kind):
     """A field that is there only when ``when`` holds."""
 
-    def __init__(self, kind: Kind, when: Test) -> None:
+    def __init__(self, kind: Kind, when: When) -> None:
         super().__init__(kind.name, kind.doc, unit=kind.unit, secret=kind.secret)
         self.kind, self.when = kind, when
         self.holds_packets, self.islist = kind.holds_packets, kind.islist

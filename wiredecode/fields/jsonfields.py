@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
 from wiredecode.fields.layer import Layer, Range, Style
 from wiredecode.fields.tails import TailLayer
-from wiredecode.fields.textlines import line_stop
+from wiredecode.fields.tokens import line_stop
 
 MAX_DEPTH = 64
 """Nesting of arrays and objects that is followed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.packet import Packet
@@ -18,7 +19,18 @@ Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
 
 
-RESERVED = frozenset(dir(Packet)) | {"problem", "ranges", "start", "stop", "present", "remade", "row", "values"}
+RESERVED = frozenset(dir(Packet)) | {
+    "problem",
+    "ranges",
+    "start",
+    "stop",
+    "present",
+    "remade",
+    "row",
+    "values",
+    "added",
+    "verbatim",
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,14 @@ class Style:
     show: Callable[[bytes], str] = bytes.hex
     secrets: bool = False
     text: bool = False
+
+
+class Added(Enum):
+    """What the state of a connection adds to a record, besides ``frame.generated``."""
+
+    ANYTHING = "fields anywhere"
+    IN_ELEMENTS = "fields of the elements of arrays"
+    NOTHING = "nothing: the record can be had later, from the frame alone"
 
 
 class Layer(Packet):
@@ -46,6 +66,11 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
+    added: ClassVar[Added] = Added.ANYTHING
+    by_record: ClassVar[tuple[str, ...]] = ()
+    """Fields of which the record says more or less than the bytes, although nothing is added."""
+    verbatim: ClassVar[tuple[str, ...]] = ()
+    """Fields whose values stand in the frame as they are compared: what the frame does not hold, they do not."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -66,6 +91,11 @@ class Layer(Packet):
         for kind in cls.fields_desc:
             if kind.name in RESERVED:
                 raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
+        before: set[str] = set()
+        for kind in cls.in_order:
+            if isinstance(kind, Optional) and (unknown := kind.when.names() - before):
+                raise TypeError(f"{cls.__name__}.{kind.name}: no field {min(unknown)} before it, for {kind.when}")
+            before.add(kind.name)
 
     @classmethod
     def minimum(cls) -> int:
@@ -170,6 +200,10 @@ class Layer(Packet):
             if kind.name in fields:
                 record.update(present_field(plain(kind), fields[kind.name], style, record))
         return record
+
+    @classmethod
+    def complete_record(cls, record: dict[str, Any]) -> None:
+        """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
 
 
 def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import Kind, Short, Unfit, printable, text
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.textlines import TextLayer, begin_line, line_stop, token_line, token_pattern
+from wiredecode.fields.textlines import TextLayer, begin_line, token_line
+from wiredecode.fields.tokens import line_stop, token_pattern
 
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter

@@ -1,16 +1,15 @@
-"""Lines of tokens: what separates tokens, how many are left, and how the compiled decoder splits a line once.
+"""Lines of tokens: what separates tokens, and how the compiled decoder splits a line once.
 
 The kinds that stand on such lines are in :mod:`wiredecode.fields.textfields`.
 """
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import Kind, Optional, Test, plain
+from wiredecode.fields import Kind, Optional, plain
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.tokens import BLANKS
 
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter
@@ -23,33 +22,11 @@ class TextLayer(Layer):
     """Base of text messages. ``blanks`` are the bytes that separate tokens."""
 
     __slots__ = ("spelling",)
-    blanks: ClassVar[bytes] = b" \t\r"
+    blanks: ClassVar[bytes] = BLANKS
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.spelling: dict[str, tuple[bytes, bytes, bytes]] = {}
         super().__init__(*args, **kw)
-
-
-@cache
-def token_pattern(blanks: bytes) -> re.Pattern[bytes]:
-    """Blanks, then a token as the group; a CR that is no blank is a byte of the token unless the line ends there."""
-    stray = rb"" if b"\r" in blanks else rb"|\r(?!\n|\Z)"
-    characters = re.escape(blanks) + rb"\r\n"
-    return re.compile(rb"[%s]*((?:[^%s]%s)*)" % (re.escape(blanks), characters, stray))
-
-
-def line_stop(data: bytes, position: int, end: int) -> int:
-    """Where the line at ``position`` ends: at its LF, or where the frame ends."""
-    stop = data.find(b"\n", position, end)
-    return end if stop < 0 else stop
-
-
-def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
-    """How many tokens follow on the line."""
-    stop, count, match = line_stop(data, position, end), 0, token_pattern(blanks).match
-    while (found := match(data, position, stop)) and found[1]:
-        position, count = found.end(), count + 1
-    return count
 
 
 # How the compiled decoder reads a line of tokens.
@@ -125,65 +102,3 @@ def begin_line(em: Emitter, name: str, word: bytes) -> bool:
 def on_line(kind: Kind) -> str:
     """What a kind is to a line: ``token``, ``end``, or nothing of these."""
     return getattr(kind, "on_line", "")
-
-
-# Presence.
-
-
-class TokensLeft(Test):
-    """One of the given numbers of tokens is left on the line."""
-
-    def __init__(self, *counts: int) -> None:
-        self.counts = counts
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        return tokens_left(data, position, end, getattr(layer, "blanks", TextLayer.blanks)) in self.counts
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        if line is not None:
-            count = line.left(em)
-            return f"{count} == {self.counts[0]}" if len(self.counts) == 1 else f"{count} in {self.counts!r}"
-        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
-
-
-class NextToken(Test):
-    """The next token is one of the given ones."""
-
-    def __init__(self, *tokens: bytes) -> None:
-        self.tokens = tokens
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        blanks = getattr(layer, "blanks", TextLayer.blanks)
-        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
-        return found is not None and found[1] in self.tokens
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        if line is not None:
-            index = line.variable(em)
-            return f"{index} < {line.count} and {line.tokens}[{index}] in {self.tokens!r}"
-        return f"{em.constant(self.holds)}(b, p, e, {em.constant(em.scopes[-1].layer)})"
-
-
-class MoreOnLine(Test):
-    """Something other than blanks is left on the line."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        return bool(data[position : line_stop(data, position, end)].strip(b" \t\r"))
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.constant(self.holds)}(b, p, e, None)"
-
-
-class Present(Test):
-    """An earlier optional field is there."""
-
-    def __init__(self, field: str) -> None:
-        self.field = field
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return self.field in layer.fields
-
-    def emit(self, em: Emitter) -> str:
-        return em.presence(self.field)

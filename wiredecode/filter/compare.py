@@ -32,8 +32,6 @@ SAME |= {"===": (operators.eq, True), "!==": (operators.ne, False)}
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ORDERED = (Type.NUMBER, Type.STRING, Type.BYTES, Type.TIME, Type.DURATION, Type.ADDRESS, Type.ENUM, Type.ANY)
 HOLDING = (Type.STRING, Type.BYTES, Type.PROTOCOL, Type.ENUM, Type.ANY)
-PLAIN_TEXT = ("nats.subject",)
-"""Texts that stand in plain frames as they are shown."""
 NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
 One = Callable[[Any], bool]
@@ -66,11 +64,11 @@ class Comparisons:
             return self._fields(operator, left, right, every, node)
         fits, get = self._one(operator, left, right)
         wanted = None
-        if operator in ("contains", "==", "===") and left.field is not None:
-            if left.field.verbatim:
+        if operator in ("contains", "==", "===") and left.field is not None and left.field.verbatim:
+            if left.field.type is Type.BYTES:
                 wanted = self._value(right, left)
                 get = _holding(get, wanted)
-            elif left.field.name in PLAIN_TEXT:
+            else:
                 wanted = right.text.encode("utf-8", "surrogateescape")
         test = self._test(left, get, fits, every, self._column(operator, left, right))
         return replace(test, wanted=wanted) if isinstance(test, Atom) else test

@@ -8,10 +8,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import attrgetter
 from typing import Any
 
+from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols import registry
+from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
 
 Address = IPv4Address | IPv6Address
@@ -30,8 +32,6 @@ TYPES = {
     "uuid": Type.STRING,
 }
 """By the word of the catalogue; whatever holds ``int`` is a number, all else can be anything."""
-AMQP_PLACES = ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
-"""Below which of RabbitMQ's fields AMQP messages stand."""
 MAPS = ("map", "any", "generated", "struct")
 """Types of the catalogue below which there may be names that no declaration knows."""
 
@@ -175,8 +175,8 @@ class Names:
             return Field(name, type_, Level.HEADER, _listed(one), one=one)
         if prefix == "amqp":
             return self._amqp(name, rest)
-        before, amqp, after = rest.partition(".amqp.")
-        if prefix == "rabbitmq_stream" and amqp and before in AMQP_PLACES:
+        before, amqp, after = name.partition(".amqp.")
+        if amqp and any(before in protocol.amqp_in for protocol in speaking(prefix)):
             inner = self._amqp(f"amqp.{after}", after)
             return inner and self._record_field(name, inner.type)
         parent = name.rpartition(".")[0]
@@ -192,17 +192,18 @@ class Names:
         type_, names = merged(entries)
         secret = any(entry.secret for entry in entries)
         single = name.count(".") == 1 and not any(entry.type[:5] in ("gener", "array", "struc") for entry in entries)
-        get, level = field_reader(name, type_, self.records, single=single)
+        layer = layer_of(name)
+        get, level = field_reader(name, type_, self.records, layer, single=single)
         codes = None
         if type_ is Type.ENUM:
-            codes = field_reader(f"{name}_code", Type.NUMBER, self.records, single=single)[0]
+            codes = field_reader(f"{name}_code", Type.NUMBER, self.records, layer, single=single)[0]
         complete = level is Level.RECORD
         column = f"layers.{name}"
-        verbatim = type_ is Type.BYTES and name.startswith("rabbitmq_stream.") and ".sub_batch." not in name
+        verbatim = name.partition(".")[2] in layer.verbatim
         return Field(name, type_, level, get, codes, names, secret, complete, verbatim=verbatim, column=column)
 
     def _record_field(self, name: str, type_: Type) -> Field:
-        get, level = field_reader(name, type_, self.records)
+        get, level = field_reader(name, type_, self.records, layer_of(name))
         return Field(name, type_, level, get, complete=level is Level.RECORD)
 
     def _amqp(self, name: str, rest: str) -> Field | None:
@@ -256,16 +257,31 @@ def prefixes() -> tuple[str, ...]:
 
 
 @cache
+def speaking(prefix: str) -> tuple[Protocol, ...]:
+    """The protocols that may have fields that begin with a word: the one of that name, else all."""
+    speaks = registry.by_name(prefix)
+    return (speaks,) if speaks is not None else registry.protocols()
+
+
+@cache
+def layers_named(prefix: str) -> tuple[type[Layer], ...]:
+    """The layers whose fields begin with a word."""
+    return tuple(layer for each in speaking(prefix) for layer in each.layers() if layer.filter_name == prefix)
+
+
+def layer_of(name: str) -> type[Layer]:
+    """One of the layers that a field can be of; what holds for one holds for all."""
+    return next(iter(layers_named(name.partition(".")[0])), Layer)
+
+
+@cache
 def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
     """The catalogue of the fields that begin with a word; that word alone stands for the protocol."""
     found: dict[str, list[FieldEntry]] = {}
     if prefix == "amqp":
         entries: Iterable[FieldEntry] = amqp_entries()
     else:
-        speaks = registry.by_name(prefix)
-        spoken = (speaks,) if speaks is not None else registry.protocols()
-        layers = (layer for each in spoken for layer in each.layers() if layer.filter_name == prefix)
-        entries = [*catalogue(layers), *generated_entries(spoken)]
+        entries = [*catalogue(layers_named(prefix)), *generated_entries(speaking(prefix))]
     for entry in entries:
         if entry.name.partition(".")[0] == prefix:
             found.setdefault(entry.name, []).append(entry)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain, redacted
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.filter.model import Level, Type, Values
 from wiredecode.frames.frame import Frame
 
@@ -17,12 +17,6 @@ KEEP: Callable[[bytes], Any] = bytes
 """Shows bytes as what they are."""
 RAW = Style(show=KEEP)
 """Records for filters: bytes stay bytes, secrets stay hidden."""
-DIRECT = frozenset({"rabbitmq_stream", "proxy", "nats"})
-"""Layers whose record follows from their declaration and ``frame.generated`` alone, so that it can be had later."""
-SIMPLE = frozenset({"tank", "pravega"})
-"""Layers of which this holds for single values at the top; what their arrays hold is completed by other frames."""
-COMPLETED = ("nats.headers",)
-"""Fields of the former whose record says more or less than the bytes: secrets among them are hidden."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Reader = Callable[[Frame], Values]
 
@@ -54,17 +48,17 @@ def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
         values = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
         record = frame.layer.present(values, style)
     record.update(frame.generated)
-    if "chunk" in record and frame.layer.filter_name == "rabbitmq_stream":
-        from wiredecode.protocols.rabbitmq_stream.chunk import number_offsets
-
-        number_offsets(record["chunk"])
+    frame.layer.complete_record(record)
     return {frame.layer.filter_name: record}
 
 
-def field_reader(path: str, type_: Type, records: Records, *, single: bool = False) -> tuple[Reader, Level]:
+def field_reader(
+    path: str, type_: Type, records: Records, declared: type[Layer], *, single: bool = False
+) -> tuple[Reader, Level]:
     """How to read a field: ``layer.name.name``; and how much must be known for it.
 
-    ``single``: it is declared, at the top of its layer, with one value, and nothing else tells it.
+    ``declared``: a layer of that name. ``single``: the field is declared, at the top of its layer, with one value, and
+    nothing else tells it.
     """
     layer, *steps = path.split(".")
     convert = CONVERT.get(type_)
@@ -73,7 +67,8 @@ def field_reader(path: str, type_: Type, records: Records, *, single: bool = Fal
         found = gather((frame.layers or {}).get(layer), steps, 0)
         return convert(found) if convert is not None else found
 
-    if (layer not in DIRECT and not (single and layer in SIMPLE)) or path.startswith(COMPLETED):
+    later = declared.added is Added.NOTHING or (single and declared.added is Added.IN_ELEMENTS)
+    if not later or steps[0] in declared.by_record:
         return complete, Level.RECORD
 
     def from_record(frame: Frame) -> Values:

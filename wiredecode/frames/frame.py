@@ -61,7 +61,9 @@ class Inner:
     """A layer inside a frame: another protocol that the frame carries."""
 
     layer: type[Layer]
+    """Declaration of its fields."""
     data: bytes
+    """Its bytes, decompressed and put together."""
     start: int | None
     """Where it starts in the frame; None when it had to be decompressed or put together first."""
     values: Mapping[str, Any] | None = None
@@ -73,12 +75,15 @@ class Frame:
     """One protocol message of one direction of one connection."""
 
     connection: Connection
+    """The TCP connection that carried it."""
     side: int
     """The endpoint that sent it: index into ``connection.endpoints``."""
     buffer: bytes
+    """Bytes of its stream, shared with its neighbours; :attr:`data` are its own."""
     start: int
+    """Where it begins in ``buffer``."""
     stop: int
-    """The frame's bytes are ``buffer[start:stop]``: up to the first hole, if it has one."""
+    """Where it ends in ``buffer``, or where its first hole is."""
     offset: int
     """Stream offset of its first byte, in its direction."""
     length: int
@@ -94,33 +99,45 @@ class Frame:
     first_ns: int
     """Time of the packet that carried its first byte."""
     status: str = OK
+    """``ok``, ``partial`` (bytes of it are missing), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     findings: Sequence[Finding] = ()
+    """What was noticed about it."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
     """Of frames that ended inside another one: the how manieth."""
     protocol: str = ""
+    """Filter name of its protocol."""
     dialect: str | None = None
+    """Dialect of the protocol, where there are several."""
     sender: str | None = None
+    """``client`` or ``server``, once that is known."""
     type: str | None = None
+    """Name of its message type."""
     code: int | None = None
+    """Number of that type on the wire."""
     request: int | None = None
+    """Id of the frame that it answers."""
     response: int | None = None
+    """Id of the frame that answers it."""
     latency_ns: int | None = None
+    """Time since the request that it answers."""
     expects_response: bool = False
+    """Whether another frame is to answer it."""
     layer: builtins.type[Layer] | None = None
+    """Declaration of its fields: its outermost layer."""
     values: Mapping[str, Any] = NOTHING
-    """The values read so far: of bulk arrays only the count."""
+    """Values of the fields of ``layer`` that were read so far: of bulk arrays only the count."""
     generated: Mapping[str, Any] = NOTHING
     """What other frames tell about this one, such as the stream of its publisher; fields of its layer."""
     inner: Sequence[Inner] = ()
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
-    """The record of its layers, if records were asked for."""
+    """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
+    layers_text: str | None = None
+    """In place of ``layers``: the same as JSON text, without ``generated`` and the two closing braces after it."""
     recorder: Callable[[Frame, Style], None] | None = None
     """Makes ``layers`` where that was left to the table of frames, which reads most frames as columns instead."""
-    text: str | None = None
-    """Instead of it: the same as JSON text, without the generated fields and the two closing braces after them."""
 
     @property
     def id(self) -> int:

@@ -56,7 +56,7 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
         "type": frame.type,
         "code": frame.code,
         "status": frame.status,
-        "layers": frame.layers if frame.text is None else layers_of(frame),
+        "layers": frame.layers if frame.layers_text is None else layers_of(frame),
         "request": frame.request,
         "response": frame.response,
         "latency_ns": frame.latency_ns,
@@ -68,14 +68,14 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
 
 
 def generated_text(frame: Frame) -> str:
-    """The generated fields as further keys of ``frame.text``."""
+    """The generated fields as further keys of ``frame.layers_text``."""
     return f",{orjson.dumps(frame.generated).decode()[1:-1]}" if frame.generated else ""
 
 
 def layers_of(frame: Frame) -> dict[str, Any]:
     """The record of the layers, also of a frame whose text was remembered."""
-    if frame.text is not None:
-        layers: dict[str, Any] = orjson.loads(f"{frame.text}{generated_text(frame)}}}}}")
+    if frame.layers_text is not None:
+        layers: dict[str, Any] = orjson.loads(f"{frame.layers_text}{generated_text(frame)}}}}}")
         return layers
     return frame.layers or {}
 
@@ -119,7 +119,7 @@ class RecordLines:
 
     def line(self, frame: Frame) -> bytes:
         """One line of NDJSON."""
-        text, request, latency = frame.text, frame.request, frame.latency_ns
+        text, request, latency = frame.layers_text, frame.request, frame.latency_ns
         if text is None:
             return dumps(record(frame, ranges=self.ranges), self.show)
         if frame.time_ns != self._time_ns:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.frames.frame import OK, Finding, Frame
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import frame_ids
 from wiredecode.net.types import Connection
 
@@ -36,29 +36,6 @@ class Cut:
     starts: Int64s
     kinds: UInt8s
     parts: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class RunFacts:
-    """What one-line summaries tell of some frames of a run, all of the same layers."""
-
-    layers: list[tuple[type[Layer], dict[str, list[Any]]]]
-    """Outermost first, with the values of ``layer.facts`` that the frames have; a count for an array."""
-    rows: Int64s
-    """Which frames: their index in the run."""
-    generated: list[Mapping[str, Any]]
-    """What other frames tell about each."""
-    links: list[Link] | None = None
-    """The same of copies and answers; filled in by :meth:`Bulk.settle`."""
-
-
-@dataclass(slots=True, eq=False)
-class Link:
-    """What earlier frames of any connection tell about a frame of a run."""
-
-    copy_of: int | None = None
-    latency_ns: int | None = None
-    finding: Finding | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -109,13 +86,9 @@ class Run:
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
-    facts: list[RunFacts] = field(default_factory=list)
-    """For summaries, where they were asked for: every frame is in one of them."""
     layers: list[RunLayer] = field(default_factory=list)
-    """The same for tables of frames."""
+    """For tables of frames, where they were asked for: every frame is in one of them."""
     dialect: str | None = None
-    linked: bool = False
-    """Requests and responses may be among them: frames of all connections are decoded in order, and tell links."""
 
     @property
     def ids(self) -> Int64s:
@@ -164,7 +137,7 @@ class Run:
                 yield (protocol, self.types[kind], OK), count
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> Run:
-        """The frames of a mask, before facts and layers are told."""
+        """The frames of a mask, before layers are told."""
         return replace(
             self,
             **{name: getattr(self, name)[mask] for name in (*PIECES, "starts", "stops", "kinds", "numbers")},
@@ -199,8 +172,6 @@ class Bulk(ABC):
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
-    with_facts: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`facts` knows, where ``Protocol.facts_pay``: no others come in runs for summaries."""
     with_layers: ClassVar[tuple[int, ...]] = ()
     """Kinds that :meth:`layers` knows: no others come in runs for the table of frames."""
     with_links: ClassVar[tuple[int, ...]] = ()
@@ -221,20 +192,9 @@ class Bulk(ABC):
         """Decode a run as the :class:`Conversation` of its connection would its frames, one after another.
 
         True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in
-        ``out``. Without ``out`` none of them is a request or a response either, unless ``run.linked``. False: nothing
-        was done, they must be decoded one by one.
+        ``out``. Without ``out`` none of them is a request or a response either. False: nothing was done, they must be
+        decoded one by one.
         """
-
-    def facts(self, conversation: Any, run: Run) -> list[RunFacts]:
-        """What summaries tell of a run that was just taken; see :attr:`with_facts`."""
-        return []
-
-    def settle(self, conversation: Any) -> Sequence[Finding]:
-        """Fill in the links of all linked runs that were taken, once what comes before their last frame is decoded.
-
-        Returns the findings among them.
-        """
-        return ()
 
     def layers(self, conversation: Any, run: Run) -> list[RunLayer]:
         """How frames of a run that was just taken are read as columns; see :attr:`with_layers`."""

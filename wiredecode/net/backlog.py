@@ -105,7 +105,7 @@ class Backlog:
             at += 1
         return overlaps
 
-    def take(self, offset: int) -> Buffered | None:
+    def pop(self, offset: int) -> Buffered | None:
         """Remove and return the segment that starts at ``offset``, if there is one."""
         first = self.first
         if first is None or first.start != offset:

@@ -23,17 +23,17 @@ FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB
 
 
 class Buckets:
-    """``count`` buckets. ``together``: ports whose connections have one bucket, and what names it."""
+    """``count`` buckets. ``sessions``: ports whose connections have one bucket, and what names it."""
 
-    def __init__(self, count: int, together: Mapping[int, str]) -> None:
+    def __init__(self, count: int, sessions: Mapping[int, str]) -> None:
         self.count = count
-        self._together = {port: crc32(name.encode()) % count for port, name in together.items()}
+        self._session_buckets = {port: crc32(name.encode()) % count for port, name in sessions.items()}
 
     def of(self, segments: Segments) -> Int32s:
         """The bucket of each segment."""
         found = (pairs(segments) % np.uint64(self.count)).astype(np.int32)
         ports = segments.ports
-        for port, bucket in self._together.items():
+        for port, bucket in self._session_buckets.items():
             found[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = bucket
         return found
 

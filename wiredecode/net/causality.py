@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.net.backlog import Arrival, Origin
-from wiredecode.net.reassembly import Stream
+from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, FIN, RST
 from wiredecode.net.serial import MASK, advance, distance
 from wiredecode.net.types import Connection, Event
@@ -51,7 +51,7 @@ class Delayed:
         return (self.wanted, self.order) < (other.wanted, other.order)
 
 
-def take(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
+def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
     """Put any segment into its stream."""
     stream = tracked.streams[side]
     seq, _, flags, data, length = segment
@@ -70,7 +70,7 @@ def take(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: lis
 def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
     """Take a segment, or let it wait; segments of both sides must come in packet order.
 
-    Its stream, and the other one if `Tracked.waiting`, may have something to `Stream.flush` afterwards.
+    Its stream, and the other one if `Tracked.waiting`, may have something to `Reassembler.flush` afterwards.
     """
     if segment.flags & (FIN | RST):
         tracked.note_end(side, segment.flags)
@@ -89,12 +89,12 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
             waiting = tracked.waiting = Waiting(tracked)
         waiting.delay(wanted, side, segment, origin, out)
         return
-    take(tracked, side, segment, origin, out)
+    deliver(tracked, side, segment, origin, out)
     if waiting is not None and waiting.delayed:
         waiting.release(origin, out)
 
 
-def _wanted(other: Stream, segment: Segment) -> int:
+def _wanted(other: Reassembler, segment: Segment) -> int:
     """The position in the ``other`` stream that a segment waits for; 0 when it does not wait.
 
     A reset never waits for its own sake: its acknowledgment number need not mean anything.
@@ -122,7 +122,7 @@ class Waiting:
         self._misses = 0
 
     @property
-    def streams(self) -> tuple[Stream, Stream]:
+    def streams(self) -> tuple[Reassembler, Reassembler]:
         """Both directions."""
         return self._tracked.streams
 
@@ -181,7 +181,7 @@ class Waiting:
         while self.delayed:
             first = self.oldest()
             assert first is not None
-            chosen: Stream | None = None
+            chosen: Reassembler | None = None
             for stream in self.streams:
                 hole = stream.oldest()
                 if hole is not None and hole.origin.clock < first.origin.clock:
@@ -227,4 +227,4 @@ class Waiting:
             del self._tracked.registry[self]
         stream.unhold(len(delayed.segment.data))
         other.flush(out)  # what is ready with the same packet comes after what it acknowledges
-        take(self._tracked, delayed.side, delayed.segment, other.follow(delayed.origin, cause), out)
+        deliver(self._tracked, delayed.side, delayed.segment, other.follow(delayed.origin, cause), out)

@@ -9,22 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
+from wiredecode.net.analysis import Analyser
 from wiredecode.net.causality import Waiting
+from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.limits import Limits
-from wiredecode.net.reassembly import Stream
+from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, IPV6_FLOW, RST
 from wiredecode.net.serial import advance, distance
 from wiredecode.net.types import Connection, Event
-
-FlowKey = tuple[int, int, int, int, int]
-"""One direction of a 4-tuple: halves of source and destination address, ports, as in `segments.Segments`."""
-
-
-def reverse(key: FlowKey) -> FlowKey:
-    """The flow of the other direction."""
-    source_high, source_low, target_high, target_low, ports = key
-    swapped = (ports & 0xFFFF) << 16 | (ports >> 16) & 0xFFFF | ports & IPV6_FLOW
-    return target_high, target_low, source_high, source_low, swapped
 
 
 def endpoint(high: int, low: int, port: int, ipv6: bool) -> str:
@@ -47,7 +39,11 @@ class Tracked:
     __slots__ = ("connection", "ends", "key", "last", "registry", "streams", "waiting", "waits")
 
     def __init__(
-        self, connection: Connection, streams: tuple[Stream, Stream], key: FlowKey, registry: dict[Waiting, None]
+        self,
+        connection: Connection,
+        streams: tuple[Reassembler, Reassembler],
+        key: FlowKey,
+        registry: dict[Waiting, None],
     ) -> None:
         self.connection = connection
         self.streams = streams
@@ -75,15 +71,16 @@ class Tracked:
 class Connections:
     """The connections of a capture, least recently seen first; at most `Limits.connections` of them."""
 
-    def __init__(self, limits: Limits, limits_hit: Counter[str]) -> None:
+    def __init__(self, limits: Limits, limits_hit: Counter[str], analyser: Analyser | None = None) -> None:
         self._limits = limits
+        self._analyser = analyser
         self._limits_hit = limits_hit
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
         self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
         self._clock = self._number = np.empty(0, np.int64)  # of the packets that are looked at
         self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
-        self.holed: dict[Stream, None] = {}
+        self.holed: dict[Reassembler, None] = {}
         """Streams in which something waits, for a hole to be filled or for the other direction."""
         self.waiting: dict[Waiting, None] = {}
         """Where segments wait for the other direction."""
@@ -129,8 +126,10 @@ class Connections:
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
+        if self._analyser is not None:
+            self._analyser.open(connection, key)
         first, second = (
-            Stream(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
+            Reassembler(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
         )
         tracked = Tracked(connection, (first, second), key, self.waiting)
         tracked.last = clock
@@ -221,6 +220,8 @@ class Connections:
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
         tracked.connection.ended = number
+        if self._analyser is not None:
+            self._analyser.close(tracked.connection, tracked.key)
         self.forgotten.append(tracked.connection)
 
 

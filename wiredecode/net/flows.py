@@ -8,10 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.net.connections import FlowKey
-from wiredecode.net.segments import FIN, RST, Segments
+from wiredecode.net.segments import FIN, IPV6_FLOW, RST, Segments
 
 Mask = npt.NDArray[np.bool_]
+FlowKey = tuple[int, int, int, int, int]
+"""One direction of a 4-tuple: halves of source and destination address, ports, as in `segments.Segments`."""
+
+
+def reverse(key: FlowKey) -> FlowKey:
+    """The flow of the other direction."""
+    source_high, source_low, target_high, target_low, ports = key
+    swapped = (ports & 0xFFFF) << 16 | (ports >> 16) & 0xFFFF | ports & IPV6_FLOW
+    return target_high, target_low, source_high, source_low, swapped
 
 
 @dataclass(slots=True)

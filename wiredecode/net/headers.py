@@ -154,6 +154,8 @@ class HeaderReader:
             time_ns=time_ns,
             ready=number,
             ready_ns=time_ns,
+            window=octets.u16(tcp + 14),
+            header=tcp,
         )
 
     def _one_by_one(

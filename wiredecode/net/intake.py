@@ -9,14 +9,14 @@ import numpy as np
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Segment, arrive, take
-from wiredecode.net.connections import Connections, FlowKey, Tracked, reverse
-from wiredecode.net.early import NO_WAIT, UNKNOWN, early_flows
-from wiredecode.net.flows import group_by_flow
-from wiredecode.net.reassembly import Stream
+from wiredecode.net.causality import Segment, arrive, deliver
+from wiredecode.net.connections import Connections, Tracked
+from wiredecode.net.flows import FlowKey, group_by_flow, reverse
+from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import COLUMNS, FIN, RST, SYN, Row, Segments
 from wiredecode.net.serial import MASK
 from wiredecode.net.types import Event
+from wiredecode.net.unseen import NO_WAIT, UNKNOWN, flows_with_unseen
 
 RUN_PAYS_FROM = 8
 """Segments in order from which on taking them as columns is faster than one by one (measured)."""
@@ -34,7 +34,7 @@ def take_rows(
     out: list[Event],
 ) -> None:
     """Segments one by one, in packet order."""
-    streams: dict[Stream, None] = {}
+    streams: dict[Reassembler, None] = {}
     for (
         place,
         *address,
@@ -49,6 +49,8 @@ def take_rows(
         time_ns,
         ready,
         ready_ns,
+        _window,
+        _header,
     ) in rows:
         high, low, other_high, other_low = address
         key = high, low, other_high, other_low, ports
@@ -188,7 +190,7 @@ class ColumnIntake:
                 if tracked.waiting is not None and tracked.waiting.delayed:
                     ordered.add(flow)
         columns = self._seq_column, self._segments.ack[self._rows], self._length, self._flags
-        ordered.update(early_flows(self._flows, *columns, expected, others, opposite, holed))
+        ordered.update(flows_with_unseen(self._flows, *columns, expected, others, opposite, holed))
         ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
         return ordered
 
@@ -261,7 +263,7 @@ class ColumnIntake:
             place = stop
         stream.flush(self._out)
 
-    def _take_run(self, stream: Stream, place: int, stop: int) -> None:
+    def _take_run(self, stream: Reassembler, place: int, stop: int) -> None:
         """Plain segments that follow each other; the first may not follow the stream."""
         while place < stop:
             if stop - place >= RUN_PAYS_FROM and stream.in_order(self._seq[place]):
@@ -287,7 +289,7 @@ class ColumnIntake:
             tracked.streams[side].fin(self._seq[place], self._origin(place), self._out)
             return
         segment = Segment(self._seq[place], 0, flags, self._segments.payload(row), length)
-        take(tracked, side, segment, self._origin(place), self._out)
+        deliver(tracked, side, segment, self._origin(place), self._out)
 
     def _origin(self, place: int) -> Origin:
         if self._origins is None:

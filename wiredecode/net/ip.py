@@ -194,7 +194,8 @@ class IpReader:
         self.tcp_packets += 1
         captured = max(len(data) - begin, 0)
         header = data[at : at + 20]
-        self._row(packet, header, header[13], 0, packet.offset + begin, captured, packet.wire - begin, packet)
+        place = packet.offset + begin
+        self._row(packet, header, header[13], 0, place, captured, packet.wire - begin, packet, packet.offset + at)
         return None
 
     def _row(
@@ -207,6 +208,7 @@ class IpReader:
         captured: int,
         length: int,
         carrier: Packet | Piece,
+        header_at: int = -1,
     ) -> None:
         """Append a row; ``ahead`` is added to the sequence number, ``carrier`` has the bytes."""
         self.rows.append(
@@ -227,5 +229,7 @@ class IpReader:
                 carrier.time_ns,
                 packet.number,
                 packet.time_ns,
+                int.from_bytes(header[14:16]),
+                header_at,
             )
         )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.net.analysis import Analyser
 from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
@@ -21,7 +22,8 @@ from wiredecode.net.connections import Connections
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, take_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
-from wiredecode.net.reassembly import Stream
+from wiredecode.net.reassembly import Reassembler
+from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
 
 COLUMNS_PAY_FROM = 40
@@ -38,11 +40,11 @@ class Network:
     several directions by ``ready``, and hold back what is ready at or after `watermark`: the result is in
     capture order, and the same however the capture was cut into batches.
 
-    ``bucket``: only its connections; packets without TCP are counted all the same, but limits that they reach only by
-    the first bucket.
+    ``analyse``: every connection gets its `Connection.health`. ``bucket``: only its connections; packets without TCP
+    are counted all the same, but limits that they reach only by the first bucket.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, bucket: Bucket | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT, bucket: Bucket | None = None, *, analyse: bool = False) -> None:
         self.limits = limits
         self.packets = 0
         """Packets read."""
@@ -54,7 +56,8 @@ class Network:
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
-        self._connections = Connections(limits, self.limits_hit)
+        self._analyser = Analyser() if analyse else None
+        self._connections = Connections(limits, self.limits_hit, self._analyser)
         self._last = 0
 
     @property
@@ -70,7 +73,7 @@ class Network:
     @property
     def watermark(self) -> int:
         """Every event to come has ``ready`` at or after this packet number."""
-        holders: list[Stream | Waiting] = [*self._connections.holed, *self._connections.waiting]
+        holders: list[Reassembler | Waiting] = [*self._connections.holed, *self._connections.waiting]
         oldest = (each.oldest() for each in holders)
         return min((arrival.origin.ready for arrival in oldest if arrival is not None), default=self._last + 1)
 
@@ -89,15 +92,11 @@ class Network:
         whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):
             self._connections.begin(clock, part.number)
-            if self._bucket is not None:
-                segments = self._bucket.keep(self._headers.read(part, clock))
-                if len(segments):
-                    ColumnIntake(segments, clock, self._connections, out).process()
-            elif len(part) < COLUMNS_PAY_FROM:
+            if len(part) < COLUMNS_PAY_FROM and self._bucket is None and self._analyser is None:
                 rows, extra = self._headers.read_rows(part, clock)
                 take_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
-            elif len(segments := self._headers.read(part, clock)):
-                ColumnIntake(segments, clock, self._connections, out).process()
+            else:
+                self._take(self._headers.read(part, clock), clock, out)
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
@@ -106,6 +105,14 @@ class Network:
             if self._last % CLOSED_CHECK_PACKETS == 0:
                 self._connections.bound_closed(self._last, out)
         return out
+
+    def _take(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
+        if self._bucket is not None:
+            segments = self._bucket.keep(segments)
+        if len(segments):
+            ColumnIntake(segments, clock, self._connections, out).process()
+        if self._analyser is not None:
+            self._analyser.take(segments)
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over."""
@@ -119,6 +126,8 @@ class Network:
         """End of the capture: every hole is given up, what waits comes out, and all connections are forgotten."""
         out: list[Event] = []
         self._connections.finish(self._last, out)
+        if self._analyser is not None:
+            self._analyser.finish()
         self._headers.finish()
         return out
 
@@ -154,11 +163,11 @@ class Network:
         if total <= limit:
             return
         waiting = {each.connection: each for each in connections.waiting}
-        queue: list[tuple[int, int, int, Stream | Waiting]] = []
+        queue: list[tuple[int, int, int, Reassembler | Waiting]] = []
 
-        def enqueue(each: Stream | Waiting) -> None:
+        def enqueue(each: Reassembler | Waiting) -> None:
             if (oldest := each.oldest()) is not None:
-                kind = each.direction.side if isinstance(each, Stream) else 2
+                kind = each.direction.side if isinstance(each, Reassembler) else 2
                 heapq.heappush(queue, (oldest.origin.ready, each.connection.number, kind, each))
 
         for stream in connections.holed:

@@ -30,7 +30,7 @@ class Hole:
     noted: bool = False
 
 
-class Stream:
+class Reassembler:
     """Reassembly of one direction. Events are appended to the list given to each call, in stream order.
 
     ``holed`` is shared by all streams: those in which something waits.
@@ -62,7 +62,7 @@ class Stream:
     )
 
     def __init__(
-        self, direction: Direction, limits: Limits, holed: dict[Stream, None], limits_hit: Counter[str]
+        self, direction: Direction, limits: Limits, holed: dict[Reassembler, None], limits_hit: Counter[str]
     ) -> None:
         self.direction = direction
         self.isn: int | None = None
@@ -316,7 +316,7 @@ class Stream:
         backlog = self._backlog
         if backlog is None:
             return
-        while (piece := backlog.take(self.offset)) is not None:
+        while (piece := backlog.pop(self.offset)) is not None:
             self._deliver(piece.data, piece.end, piece.origin, out)
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
             self._backlog = None

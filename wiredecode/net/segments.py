@@ -49,6 +49,10 @@ class Segments:
     ready: Int64s
     ready_ns: Int64s
     """Packet that made them available: the same, but for fragments the one that completed the datagram."""
+    window: Int64s
+    """Window as it stands in the header, not scaled."""
+    header: Int64s
+    """Where the TCP header starts in ``buffer``; -1 in a datagram of fragments."""
     extra: list[bytes] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -77,6 +81,8 @@ COLUMNS = (
     "time_ns",
     "ready",
     "ready_ns",
+    "window",
+    "header",
 )
 """The columns of `Segments` in order."""
 

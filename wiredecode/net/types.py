@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.net.health import ConnectionHealth
+
 Int64s = npt.NDArray[np.int64]
 
 
@@ -19,6 +21,7 @@ class Connection:
     endpoints: tuple[str, str]
     """``address:port`` (IPv6 in brackets); index 0 sent the first packet that was seen."""
     ports: tuple[int, int]
+    """TCP ports of the endpoints."""
     initiator: int | None = None
     """Which endpoint opened it (0 or 1), known from a SYN or SYN/ACK; None when neither was seen."""
     closed: str | None = None
@@ -33,7 +36,10 @@ class Connection:
     """Time of that packet."""
     label: int | None = None
     """Its stable id, where such are wanted."""
+    health: ConnectionHealth | None = None
+    """What TCP analysis found, where it is wanted."""
     directions: tuple[Direction, Direction] = field(init=False)
+    """What each endpoint sends."""
 
     def __post_init__(self) -> None:
         self.directions = (Direction(self, 0), Direction(self, 1))
@@ -79,13 +85,21 @@ class Chunk:
     """
 
     direction: Direction
+    """The stream that it is part of."""
     offset: int
+    """Stream offset of its first byte."""
     data: bytes
+    """The bytes."""
     ends: Int64s
+    """Stream offset at which each piece ends (exclusive)."""
     packet: Int64s
+    """Number of the packet that carried each piece."""
     time_ns: Int64s
+    """Time of that packet."""
     ready: Int64s
+    """Number of the packet that made each piece available in order."""
     ready_ns: Int64s
+    """Time of that packet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,13 +107,17 @@ class Gap:
     """``length`` bytes at stream ``offset`` that will never come: not captured, or cut."""
 
     direction: Direction
+    """The stream that lacks them."""
     offset: int
+    """Stream offset of the first of them."""
     length: int
+    """How many."""
     reason: str
     """``"not captured"`` or ``"cut by snapshot length"``."""
     ready: int
     """Packet number from which on the hole is known to be final; orders the gap between chunks."""
     ready_ns: int
+    """Time of that packet."""
 
 
 @dataclass(slots=True, eq=False)

@@ -102,8 +102,6 @@ class Protocol(ABC):
     """How frames tell their length, where they do; other protocols have a :meth:`split` of their own."""
     header_bytes: ClassVar[int] = 1
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
-    facts_pay: ClassVar[bool] = False
-    """Whether summaries of large captures are faster by way of runs: frames are small and alike."""
     generated: ClassVar[Mapping[str, Generated]] = {}
     """Fields that no layer declares, because other frames tell them or they are worked out, by their full names."""
     column_types: ClassVar[Mapping[str, str]] = {}
@@ -111,6 +109,8 @@ class Protocol(ABC):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
+    amqp_in: ClassVar[tuple[str, ...]] = ()
+    """Fields, by their full names, below which AMQP 1.0 messages stand."""
     confirms: ClassVar[Confirms | None] = None
     """How it confirms published messages, where it numbers them."""
 
@@ -204,13 +204,6 @@ class Conversation(ABC):
 
     def skip_run(self, run: Run) -> bool:
         """The same of all frames of a run, in place of :meth:`Bulk.take`."""
-        return False
-
-    def disturbs(self, frame: Frame) -> bool:
-        """Whether what a frame that comes one by one tells may change how runs of other connections are taken.
-
-        Asked before anything of the frame, and of those before it, was decoded.
-        """
         return False
 
     def messages(self, frame: Frame, out: Messages) -> None:

@@ -65,7 +65,7 @@ class Plan:
                 if self._style is not style:
                     self._set_style(style)
                 if self._known is not None and (known := self._known.get(buffer[start:stop])) is not None:
-                    frame.values, frame.text = known
+                    frame.values, frame.layers_text = known
                     self._said_again += 1
                     return
                 reached = self._read_record(frame, style)

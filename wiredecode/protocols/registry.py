@@ -64,7 +64,7 @@ def by_name(name: str) -> Protocol | None:
     return next((entry.load() for entry in known() if entry.name == name), None)
 
 
-def together(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
+def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
     ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}
     return ports | {port: said.protocol.name for port, said in decode_as.items() if said.protocol.has_session}

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from wiredecode.api import decoding, reassembly
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.dissect.dissector import Dissector
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.net import Limits, Network
@@ -72,7 +71,7 @@ class Plan:
     @property
     def dealt(self) -> Buckets:
         """Connections that know of each other are in one bucket."""
-        return Buckets(self.buckets, registry.together(self.decoding))
+        return Buckets(self.buckets, registry.session_ports(self.decoding))
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -80,23 +79,16 @@ class Plan:
 
     def reader(self, packets: Iterable[PacketBatch], bucket: int, *, bulk: bool = True) -> TableReader:
         """Reads the packets of a bucket as the table; ``bulk``: plain frames many at a time."""
-
-        def dissector(**options: object) -> Dissector:
-            made = Dissector(**options)  # type: ignore[arg-type]
-            made.network = Network(self.reassembly, Bucket(self.dealt, bucket))
-            return made
-
         return TableReader(
             packets,
             self.level,
             columns=asked(self.columns),
             decode_as=self.decoding,
-            limits=self.reassembly,
             show_secrets=self.show_secrets,
             display=self.display(),
             bulk=bulk,
             stable_ids=True,
-            dissector=dissector,
+            network=Network(self.reassembly, Bucket(self.dealt, bucket)),
         )
 
     def row_schema(self) -> pa.Schema:
@@ -135,8 +127,8 @@ def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
 
 def ended(reader: TableReader, source: str, bucket: int, plan: Plan) -> pa.RecordBatch:
     """The report on a bucket that has been read to its end."""
-    known = registry.together(plan.decoding)
-    apart = sorted(key for key in reader.dissector.sessions if key[1] not in known)
+    known = registry.session_ports(plan.decoding)
+    apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in known)
     text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
     return said(text, plan.row_schema())
 

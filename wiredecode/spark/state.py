@@ -55,13 +55,9 @@ class BucketState:
 
     def dumps(self) -> bytes:
         """The state as bytes, compressed; of what the plan tells there is only a digest."""
-        dissector = self.reader.dissector
-        told = dissector.style, dissector.select
-        dissector.style = dissector.select = None  # made of the plan again
-        try:
-            data = pickle.dumps((self.packets, dissector, self.reader.held), pickle.HIGHEST_PROTOCOL)
-        finally:
-            dissector.style, dissector.select = told
+        reader = self.reader
+        kept = self.packets, reader.dissector, reader.held, reader.messages
+        data = pickle.dumps(kept, pickle.HIGHEST_PROTOCOL)
         packed: bytes = pa.compress(data, CODEC, asbytes=True)
         return b"%s\n%d\n%s" % (mark(self.plan), len(data), packed)
 
@@ -75,10 +71,10 @@ class BucketState:
             raise OtherState(BEGIN_ANEW.format(other))
         state = cls(plan, source, bucket)
         try:
-            state.packets, dissector, held = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
+            state.packets, *kept = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
         except (AttributeError, ImportError, TypeError) as error:  # a class that is not there, or has changed
             raise OtherState(BEGIN_ANEW.format(f"another wiredecode ({error})")) from None
-        state.reader.take_up(dissector, held)
+        state.reader.take_up(*kept)
         return state
 
 

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from wiredecode.fields.columns.reader import COMPLETE, Columns, reader
+from wiredecode.fields.columns.rows import Bools, Int64s
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.run import Run, RunLayer
-from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2
 from wiredecode.protocols.reading import Plan
-from wiredecode.tables.columns import Columns, reader
-from wiredecode.tables.columns_rows import Bools, Int64s
 from wiredecode.tables.schema import OTHER
 
 
@@ -155,7 +153,9 @@ class RunFrames:
         frame = run.part(row, row + 1).frames()[0]
         Plan(layer, None).read(frame, style)
         assert frame.layers is not None
-        frame.layers[layer.filter_name].update(generated)
+        made = frame.layers[layer.filter_name]
+        made.update(generated)
+        layer.complete_record(made)
         layers: dict[str, Any] = frame.layers
         return layers
 
@@ -242,8 +242,8 @@ def shown(
 ) -> tuple[Part, Bools]:
     """The members that the table has of a layer, and what other frames tell."""
     fields, plain = columns.fields, columns.plain
-    if layer in WITH_OFFSETS:
-        fields["chunk"] = with_offsets(fields["chunk"])
+    if layer in COMPLETE:
+        COMPLETE[layer](fields)
     for name in {name: None for told in wanted.generated for name in told}:
         fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
     names = {field.name for field in kind}
@@ -264,24 +264,6 @@ def holds(kind: pa.DataType, found: pa.DataType) -> bool:
     return all(
         kind.get_field_index(field.name) >= 0 and holds(kind.field(field.name).type, field.type) for field in found
     )
-
-
-WITH_OFFSETS = (Deliver, DeliverV2)
-
-
-def with_offsets(chunk: pa.StructArray) -> pa.StructArray:
-    """Give every message of a chunk its offset, where all entries are simple."""
-    entries, first = chunk.field("entries"), np.asarray(chunk.field("chunk_id"), np.uint64)
-    counts = np.asarray(pc.fill_null(pc.list_value_length(entries), 0), np.int64)
-    before = np.cumsum(counts) - counts
-    offsets = np.repeat(first - before.astype(np.uint64), counts) + np.arange(int(counts.sum()), dtype=np.uint64)
-    items = pc.list_flatten(entries)
-    names = [each.name for each in items.type]
-    whole = pa.StructArray.from_arrays([*items.flatten(), pa.array(offsets)], [*names, "offset"])
-    places = pa.array(np.concatenate((before, [int(counts.sum())])).astype(np.int32))
-    lists = pa.ListArray.from_arrays(places, whole, mask=entries.is_null())
-    members = dict(zip([each.name for each in chunk.type], chunk.flatten(), strict=True))
-    return pa.StructArray.from_arrays([*{**members, "entries": lists}.values()], [*members])
 
 
 def parts_of(kind: pa.StructType, rows: Int64s, members: Mapping[str, pa.Array]) -> dict[str, Part]:

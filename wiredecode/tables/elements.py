@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from wiredecode.fields.columns.kinds import Scope, SizedColumn
+from wiredecode.fields.columns.reader import Structure, reader
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, Source
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.message import Column, FrameElements, Slices
-from wiredecode.tables.columns import Structure, structure_of
-from wiredecode.tables.columns_kinds import Look, Scope, SizedColumn
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, Source
 
 Form = tuple[type[Layer], tuple[tuple[str, str], ...], bool]
 """What parts must have in common to be read together."""
@@ -35,21 +34,13 @@ class Elements:
     """Parts in which something is out of the ordinary: none of their messages is in the columns."""
 
 
-@cache
-def structure(element: type[Layer]) -> Structure | None:
-    """How elements are read."""
-    from wiredecode.tables import columns_protocols as columns_protocols  # adds the kinds of the protocols
-
-    return structure_of(element, Look(Style(), True))
-
-
 def read(parts: list[FrameElements]) -> Elements:
     """Read the messages of parts of the same form."""
-    how = structure(parts[0].element)
-    if how is None:
+    reads = reader(parts[0].element, Style())
+    if reads is None:
         return Elements([], np.empty(0, np.int64), np.empty(0, np.int64), {}, parts)
     elements, rows = joined(parts)
-    columns = columns_of(elements, how, {field: column for column, field in parts[0].columns.items()})
+    columns = columns_of(elements, reads.structure, {field: column for column, field in parts[0].columns.items()})
     if elements.good.all():
         return Elements(parts, rows, places(rows), columns, [])
     whole = np.ones(len(parts), np.bool_)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,11 +11,13 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.reader import Capture
+from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages, RunMessages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
+from wiredecode.net import Limits, Network
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
 from wiredecode.tables.messages import MessageTable, encoded_schema
 from wiredecode.tables.packets import PacketTable
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
-    from wiredecode.net.limits import Limits
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
@@ -73,8 +75,6 @@ class TableReader:
     whether plain frames are read many at a time, if all are wanted; by default where the capture is large. ``display``:
     only rows of frames that it matches; columns that it needs may be in ``schema`` too.
 
-    ``frames``, which may also be set later, are those frames of ``dissector`` that somebody selected; by default all.
-
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
     :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end. Raises
@@ -94,12 +94,11 @@ class TableReader:
         bytes_choice: str = RAW,
         show_secrets: bool = False,
         protocol: str | None = None,
-        frames: Iterable[Frame] | None = None,
         encoded: bool = False,
         bulk: bool | None = None,
         display: Filter | None = None,
         stable_ids: bool = False,
-        dissector: Callable[..., Dissector] = Dissector,
+        network: Network | None = None,
     ) -> None:
         self.capture, self.level = capture, level
         self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
@@ -117,23 +116,25 @@ class TableReader:
                 display.check_stable()
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
-        self.frames = frames
         self.held: dict[Frame, list[Any]] = {}
         """Messages of frames that match, or may, and wait for their response."""
-        self._messages = Messages(elements=True) if level == MESSAGES else None
+        self.messages = Messages(elements=True) if level == MESSAGES else None
+        """What the dissector collects, until it makes a batch."""
         self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
         responses = level == FRAMES and "response" in self.schema.names
-        self.dissector = dissector(
-            decode_as=decode_as,
-            limits=limits,
+        one_by_one = not self._bulk or self._select is not None
+        demand = Demand(
             style=style if self._select is None else self._select.style(style),
             link_responses=responses or (self._select is not None and self._select.needs_responses),
-            messages=self._messages,
+            messages=self.messages,
+            runs=None if one_by_one else {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}.get(level),
+            select=self._select,
             stable_ids=stable_ids,
-            **({} if self._select is None else {"select": self._select}),
+            decode_as=decode_as or {},
         )
+        self.dissector = Dissector(demand, network or Network(limits or Limits()))
         """At level ``packets`` it has nothing to do."""
 
     @property
@@ -142,32 +143,31 @@ class TableReader:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if self._where is None:
-            if self._select is not None:
-                self.frames = self._selected(self._select, self.dissector.frames(self.capture))
             return self._batches()
         return (kept for batch in self._batches() if len(kept := self._where.apply(batch)))
 
     def push(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """The rows of the next frames of ``dissector``, where somebody else drives it. Needs ``bulk`` to be false."""
-        selected = self._select is not None
-        if self._select is not None:
-            frames = self._selected(self._select, frames)
-        collect: FrameBatches | MessageBatches = FrameBatches(self.schema, self.bytes_choice)
-        if self._messages is not None:
-            collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected, self._encoded)
-        for frame in frames:
+        collect = self._collect()
+        for frame in frames if self._select is None else self._selected(self._select, frames):
             if collect.add(frame):
                 yield from collect.take()
         yield from collect.take()
 
-    def take_up(self, dissector: Dissector, held: dict[Frame, list[Any]]) -> None:
+    def take_up(self, dissector: Dissector, held: dict[Frame, list[Any]], messages: Messages | None) -> None:
         """Go on where another reader of the same table stopped to :meth:`push`."""
-        dissector.style, dissector.select = self.dissector.style, self._select
-        self.dissector, self._messages, self.held = dissector, dissector.messages, held
+        dissector.resume(replace(self.dissector.demand, messages=messages))
+        self.dissector, self.messages, self.held = dissector, messages, held
+
+    def _collect(self) -> FrameBatches | MessageBatches:
+        if self.messages is None:
+            return FrameBatches(self.schema, self.bytes_choice)
+        selected = self._select is not None
+        return MessageBatches(self.messages, self.schema, self.bytes_choice, selected, self._encoded)
 
     def _selected(self, display: Filter, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The frames that match. Messages of others are dropped; those of frames that wait for a response wait too."""
-        messages, waiting = self._messages, self.held
+        messages, waiting = self.messages, self.held
         for frame in frames:
             if messages is not None:
                 for part in messages.take():
@@ -177,24 +177,17 @@ class TableReader:
                 yield frame
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        collect: FrameBatches | MessageBatches
         if self._packets is not None:
             yield from self._packet_batches(self._packets)
             return
-        if self._messages is not None:
-            selected = self.frames is not None
-            collect = MessageBatches(self._messages, self.schema, self.bytes_choice, selected, self._encoded)
-            if not selected and self._bulk:
-                yield from self._message_batches(collect)
-                return
-        elif self._bulk and self.frames is None:
-            yield from self._mixed_batches()
+        collect = self._collect()
+        if self.dissector.demand.runs is not None:
+            yield from self._message_batches(collect) if self.messages is not None else self._mixed_batches()
             return
-        else:
-            collect = FrameBatches(self.schema, self.bytes_choice)
         error: CaptureError | None = None
+        frames = self.dissector.frames(self.capture)
         try:
-            for frame in self.dissector.frames(self.capture) if self.frames is None else self.frames:
+            for frame in frames if self._select is None else self._selected(self._select, frames):
                 if collect.add(frame):
                     yield from collect.take()
         except CaptureError as raised:
@@ -203,13 +196,12 @@ class TableReader:
         if error is not None:
             raise error
 
-    def _message_batches(self, collect: MessageBatches) -> Iterator[pa.RecordBatch]:
+    def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
-        self.dissector.runs = True
         error: CaptureError | None = None
         try:
             for _ in self.dissector.mixed(self.capture):
-                if collect.gather():
+                if isinstance(collect, MessageBatches) and collect.gather():
                     yield from collect.take()
         except CaptureError as raised:
             error = raised
@@ -222,9 +214,8 @@ class TableReader:
         from wiredecode.tables.mixed import MixedBatches
 
         dissector = self.dissector
-        dissector.runs = dissector.columns = True
         table = FrameTable(self.schema, self.bytes_choice, show_secrets=self._show_secrets)
-        collect = MixedBatches(table, linking=dissector.link_responses)
+        collect = MixedBatches(table, linking=dissector.demand.link_responses)
         error: CaptureError | None = None
         try:
             for items in dissector.mixed(self.capture):

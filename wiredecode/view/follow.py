@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 
 if TYPE_CHECKING:
-    from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
+    from wiredecode.net import Network
 
 
 @dataclass(slots=True)
@@ -52,12 +52,11 @@ def client_side(connection: Connection) -> int:
 
 
 class Survey:
-    """The connections of a capture, by number; ``dissector`` has to be run, with its frames given to :meth:`see`."""
+    """The connections of a capture, by number: given its frames by :meth:`see`, and their ends by :meth:`end`."""
 
-    def __init__(self, dissector: Dissector, display: Filter | None = None) -> None:
+    def __init__(self, display: Filter | None = None) -> None:
         self.seen: dict[int, Seen] = {}
         self._display = display
-        dissector.on_end = self._end
 
     def see(self, frame: Frame) -> None:
         row = self._row(frame.connection)
@@ -72,7 +71,7 @@ class Survey:
         if not row.fits:
             row.fits = self._display is None or self._display.matches(frame)
 
-    def _end(self, connection: Connection, other: str | None) -> None:
+    def end(self, connection: Connection, other: str | None) -> None:
         row = self._row(connection)
         row.other = other
         row.fits = row.fits or self._display is None
@@ -85,7 +84,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ConnectionFilter:
     """Which connections are meant: those that all of this is true of."""
 
     number: int | None = None
@@ -101,7 +100,7 @@ class Wanted:
 
     @property
     def is_all(self) -> bool:
-        return self == Wanted()
+        return self == ConnectionFilter()
 
     def fits(self, connection: Connection) -> bool:
         if self.number is not None and connection.number != self.number:
@@ -143,20 +142,19 @@ Piece = tuple[int, int, bytes | Hole]
 
 
 class Payload:
-    """The payload of one connection in the order in which it was complete, as ``dissector`` is run.
+    """The payload of one connection in the order in which it was complete; give it all :meth:`events` of ``network``.
 
     ``side``: only of this endpoint. ``out`` is called with each piece.
     """
 
-    def __init__(self, dissector: Dissector, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
+    def __init__(self, network: Network, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
         self.found = False
         """Whether the connection sent something."""
-        self._number, self._side, self._network = number, side, dissector.network
+        self._number, self._side, self._network = number, side, network
         self._waiting: list[Piece] = []
         self._out = out
-        dissector.on_events = self._events
 
-    def _events(self, events: list[Event]) -> None:
+    def events(self, events: list[Event]) -> None:
         for event in events:
             direction = event.direction
             if direction.connection.number != self._number:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain
 from wiredecode.fields.layer import Layer
@@ -17,7 +13,7 @@ from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.view.times import USUAL, Times
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Link, Run
+    pass
 
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""
@@ -67,57 +63,6 @@ class SummaryLines:
             text += self._remarks(frame)
         return text + "\n"
 
-    def mixed(self, items: list[Frame | Run], first_ns: int) -> list[str]:
-        """The lines of frames and runs, in the order of their numbers, as :meth:`line` would make them."""
-        lines: list[tuple[int, str]] = []
-        runs: list[Run] = []
-        steps: list[tuple[int, list[int]]] = []
-        """From which number on the address columns are how wide."""
-        told = {} if self.times is None else self.times.columns(_times(items), first_ns)
-        for number, item in sorted(((first_number(item), item) for item in items), key=itemgetter(0)):
-            if isinstance(item, Frame):
-                lines.append((number, self.line(item, first_ns, told.get(number))))
-            else:
-                self._way(item)
-                runs.append(item)
-            if not steps or steps[-1][1] is not self._widths:
-                steps.append((number, self._widths))
-        for run in runs:
-            low = 0
-            for (_, widths), (beyond, _) in zip(steps, [*steps[1:], (int(run.numbers[-1]) + 1, [])], strict=True):
-                high = int(np.searchsorted(run.numbers, beyond))
-                if high > low:
-                    lines += self._run(run, range(low, high), way_text(run, widths), told or first_ns)
-                    low = high
-        lines.sort()
-        return [line for _, line in lines]
-
-    def _run(self, run: Run, wanted: range, way: str, since: int | dict[int, str]) -> Iterator[tuple[int, str]]:
-        """The lines of a part of a run; ``since``: when the capture began, or the times as text by number."""
-        numbers, kinds = run.numbers.tolist(), run.kinds.tolist()
-        if isinstance(since, int):
-            head, times = "%7d %11.6f%s%s%s", ((run.time_ns - since) / 1e9).tolist()
-        else:
-            head, times = "%7d %s%s%s%s", [since[number] for number in numbers]
-        protocols = run.protocols or (run.protocol,) * len(run.types)
-        heads = [f"{way}{protocol}  {kind:<24}" for protocol, kind in zip(protocols, run.types, strict=True)]
-        for facts in run.facts:
-            parts = [self._facts_of(layer).column(columns) for layer, columns in facts.layers if columns]
-            texts = parts[0] if len(parts) == 1 else map("".join, zip(*parts, strict=True))
-            links = facts.links or repeat(None, len(facts.rows))
-            before, about = None, ""
-            for row, text, generated, link in zip(facts.rows.tolist(), texts, facts.generated, links, strict=True):
-                if row in wanted:
-                    if generated is not before:
-                        before, about = generated, self._told(generated)
-                    if link is None:
-                        line = head % (numbers[row], times[row], heads[kinds[row]], text, about)
-                    else:
-                        line = head % (numbers[row], times[row], heads[kinds[row]], text, about + linked(link))
-                        if link.finding is not None:
-                            line += self._findings([link.finding])
-                    yield numbers[row], (line.rstrip() if line[-1] == " " else line) + "\n"
-
     def facts(self, frame: Frame) -> str:
         """Key facts as `` name=value``, what other frames tell included; escaped."""
         text = self._of(frame.layer, frame.values) if frame.layer is not None else ""
@@ -146,7 +91,7 @@ class SummaryLines:
         except (KeyError, TypeError):
             return facts.careful(values)
 
-    def _way(self, frame: Frame | Run) -> str:
+    def _way(self, frame: Frame) -> str:
         """What the frames of one direction have in common: connection and addresses."""
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()
@@ -177,31 +122,12 @@ class SummaryLines:
         return f"{COLORS[severity]}{text}{RESET}" if self.color else text
 
 
-def linked(link: Link) -> str:
-    """What earlier frames tell about one, as in :meth:`SummaryLines.line`."""
-    text = "" if link.copy_of is None else f" copy_of={link.copy_of}"
-    return text if link.latency_ns is None else f"{text}  ({link.latency_ns / 1e6:.3f} ms)"
-
-
-def _times(items: list[Frame | Run]) -> Iterator[tuple[int, int]]:
-    """Number and time of every frame."""
-    for item in items:
-        if isinstance(item, Frame):
-            yield item.number, item.time_ns
-        else:
-            yield from zip(item.numbers.tolist(), item.time_ns.tolist(), strict=True)
-
-
-def first_number(item: Frame | Run) -> int:
-    return item.number if isinstance(item, Frame) else int(item.numbers[0])
-
-
-def left_end(frame: Frame | Run) -> int:
+def left_end(frame: Frame) -> int:
     """Which endpoint stands on the left: the client, where it is known."""
     return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
 
 
-def way_text(frame: Frame | Run, widths: list[int]) -> str:
+def way_text(frame: Frame, widths: list[int]) -> str:
     left, ends = left_end(frame), frame.connection.endpoints
     arrow = "→" if frame.side == left else "←"
     number = f"#{frame.connection.number}"
@@ -254,32 +180,6 @@ class Facts:
             if value is not ...:
                 text += f" {name}={show(value)}"
         return text
-
-    def column(self, columns: Mapping[str, list[Any]]) -> Iterator[str]:
-        """The same for many frames; ``columns`` have their values by dotted path, absent fields are left out."""
-        plan = [(name, columns[".".join(path)], show) for name, path, show in self._plan if ".".join(path) in columns]
-        form = "".join(f" {name}=%s" for name, _, _ in plan)
-        return map(form.__mod__, zip(*(as_shown(show, values) for _, values, show in plan), strict=True))
-
-
-def as_shown(show: Callable[[Any], str], values: list[Any]) -> Iterable[Any]:
-    """What ``%s`` makes the same texts of as ``show`` does, for values of one type."""
-    if show is str or are_words(values):
-        return values
-    if show is _any and values[0].__class__ is int:
-        return values
-    if show is _any and values[0].__class__ is bytes:
-        return [f"{len(value)} bytes" for value in values]
-    return map(show, values)
-
-
-def are_words(values: list[Any]) -> bool:
-    """Whether values are all texts that :func:`fact` shows as they are."""
-    if values[0].__class__ is not str:
-        return False
-    lengths = [*map(len, values)]
-    whole = "".join(values)
-    return min(lengths) > 0 and max(lengths) <= FACT_CHARACTERS and " " not in whole and whole.isprintable()
 
 
 def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:

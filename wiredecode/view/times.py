@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -50,10 +49,6 @@ class Times:
         if self.form == "delta" and not text.startswith("-"):
             text = f"+{text}"
         return f"{text} s" if self.form in ("relative", "delta") else text
-
-    def columns(self, times: Iterable[tuple[int, int]], first_ns: int) -> dict[int, str]:
-        """:meth:`column` for pairs of a number and a time; the order is that of the numbers."""
-        return {number: self.column(time_ns, first_ns) for number, time_ns in sorted(times)}
 
 
 USUAL = Times()

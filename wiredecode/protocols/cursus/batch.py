@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import (
-    Absent,
     Array,
     Binary,
     Boolean,
@@ -15,12 +14,12 @@ from wiredecode.fields import (
     Int64,
     Kind,
     Optional,
-    Test,
     Text,
     UInt8,
     UInt16,
     UInt32,
     UInt64,
+    When,
     compiler,
 )
 from wiredecode.fields.layer import Layer
@@ -52,15 +51,10 @@ WITHOUT = {"offset": ("nokey", "first"), "key": ("nokey", "first")}
 """... and the dialects that do not have all of them."""
 
 
-class PayloadTells(Test):
+def payload_tells(data: bytes, position: int, end: int) -> bool:
     """Whether the payload that comes next holds a token."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
-        stop = min(end, position + 4 + int.from_bytes(data[position : position + 4], "big"))
-        return data.find(TOKEN, position, stop) >= 0
-
-    def emit(self, em: Any) -> str:
-        return f"{em.constant(self.holds)}(b, p, e, None)"
+    stop = min(end, position + 4 + int.from_bytes(data[position : position + 4], "big"))
+    return data.find(TOKEN, position, stop) >= 0
 
 
 def payload(guarded: bool) -> list[Any]:
@@ -69,7 +63,10 @@ def payload(guarded: bool) -> list[Any]:
     if not guarded:
         return [plain]
     hidden = Binary("secret_data", "the message, which holds a token", length=UInt32, secret=True)
-    return [Optional(hidden, PayloadTells()), Optional(plain, Absent("secret_data"))]
+    return [
+        Optional(hidden, When("payload_tells()", payload_tells=payload_tells)),
+        Optional(plain, When("not has(secret_data)")),
+    ]
 
 
 def header(dialect: str) -> list[Any]:

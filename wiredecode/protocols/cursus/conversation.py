@@ -25,9 +25,8 @@ from wiredecode.protocols.cursus.layers import (
 )
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, Hints, read
+from wiredecode.protocols.shared.pairing import Outstanding, Request
 
-MAX_OUTSTANDING = 10_000
-"""Commands remembered per connection until their reply comes; beyond it the oldest is forgotten."""
 MAX_EARLY = 16
 """Replies that were captured before their commands and wait for them, and how much later those may come."""
 EARLY_NS = 10_000_000
@@ -45,11 +44,9 @@ ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
 
 
 @dataclass(slots=True)
-class Request:
-    """A command that waits for its reply."""
+class CommandRequest(Request):
+    """A command that waits for its reply; the key is its frame, replies come in order."""
 
-    frame: int
-    time_ns: int
     type: str
     topic: Any = None
     partition: Any = None
@@ -67,8 +64,8 @@ class CursusConversation(Conversation):
         self.client = connection.initiator
         self.whole = connection.initiator is not None
         self.forced, self.dialect = dialect, dialect
-        self.outstanding: deque[Request] = deque()
-        self.stream: Request | None = None
+        self.outstanding: Outstanding[int, CommandRequest] = Outstanding()
+        self.stream: CommandRequest | None = None
         """The STREAM that the broker accepted: from then on it answers nothing else."""
         self.early: deque[tuple[Frame, dict[str, Any]]] = deque()
         self.asked = False
@@ -76,7 +73,7 @@ class CursusConversation(Conversation):
         """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
         self.named: dict[str, Any] = {}
         """What the frame just decoded said."""
-        self.answered: Request | None = None
+        self.answered: CommandRequest | None = None
         """What it answers."""
         self.uncertain = not self.whole
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
@@ -158,12 +155,8 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        request = Request(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
-        self.outstanding.append(request)
-        frame.expects_response = True
-        if len(self.outstanding) > MAX_OUTSTANDING:
-            self.outstanding.popleft()
-            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} commands wait for a reply")
+        request = CommandRequest(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
+        self.outstanding.add(frame, frame.id, request)
         self.asked = True
         while self.early and self.outstanding:
             early, said = self.early.popleft()
@@ -177,9 +170,9 @@ class CursusConversation(Conversation):
         if self.stream is not None:
             frame.request = self.stream.frame
             return
-        while len(self.outstanding) > 1 and self.outstanding[0].silent and frame.type != "ERROR":
-            self.outstanding.popleft()
-        request = self.outstanding[0] if self.outstanding else None
+        while len(self.outstanding) > 1 and next(iter(self.outstanding)).silent and frame.type != "ERROR":
+            self.outstanding.pop_oldest()
+        request = next(iter(self.outstanding), None)
         if request is None:
             self._wait(frame, named)
             return
@@ -199,7 +192,7 @@ class CursusConversation(Conversation):
             request.count = count if isinstance(count, int) else -1
         elif request.type != "CONSUME" or frame.type != "Text":  # in 2025-11 each message came as a frame of text
             self._check_second(frame, request)
-            self.outstanding.popleft()
+            self.outstanding.pop_oldest()
         self.uncertain = self.uncertain and bool(self.outstanding)
 
     def _wait(self, frame: Frame, named: dict[str, Any]) -> None:
@@ -208,7 +201,7 @@ class CursusConversation(Conversation):
             self.early.append((frame, named))
             frame.expects_response = True  # held back until it is known what it answers
 
-    def _tell_request(self, frame: Frame, request: Request, named: dict[str, Any]) -> None:
+    def _tell_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
         told: dict[str, Any] = {"in_reply_to": request.type}
         if frame.type in ("AckResponse", "OK", "JsonError", "ERROR"):
             told.update(topic=request.topic, partition=request.partition)
@@ -221,7 +214,7 @@ class CursusConversation(Conversation):
             message = f"an empty frame answers {request.type}: only streams have them"
             frame.find("warning", "protocol", "empty-reply", message, "length")
 
-    def _check_second(self, frame: Frame, request: Request) -> None:
+    def _check_second(self, frame: Frame, request: CommandRequest) -> None:
         """The second reply to READ_STREAM is a batch with the number of messages that the first announced."""
         if request.count is None:
             return

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Kind, Test, Text, UInt64, printable, text
+from wiredecode.fields import Array, Kind, Text, UInt64, When, printable, text
 
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter
@@ -95,31 +95,19 @@ class SecretStretch(Stretch):
         return f'{expression}.decode("utf-8", "backslashreplace")'
 
 
-class Next(Test):
+def comes(pattern: bytes) -> When:
     """The next bytes match a pattern; look-behind sees what was read before."""
-
-    def __init__(self, pattern: bytes) -> None:
-        self.match = re.compile(pattern, re.DOTALL).match
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return self.match(data, position, end) is not None
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.constant(self.match)}(b, p, e) is not None"
+    return When(f"matches({pattern!r})")
 
 
-class Tells(Test):
+def tells(pattern: bytes | Reach) -> When:
     """Whether what comes next, as far as ``pattern``, holds a token, or follows the name of one."""
+    reach = reach_of(pattern)
 
-    def __init__(self, pattern: bytes | Reach) -> None:
-        self.reach = reach_of(pattern)
+    def token(data: bytes, position: int, end: int) -> bool:
+        return data.find(TOKEN, max(0, position - len(TOKEN)), reach(data, position, end)) >= 0
 
-    def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
-        start = max(0, position - len(TOKEN))
-        return data.find(TOKEN, start, self.reach(data, position, end)) >= 0
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.constant(self.holds)}(b, p, e, None)"
+    return When("token_next()", token_next=token)
 
 
 MAX_PIECES = 65_536

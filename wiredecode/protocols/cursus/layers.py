@@ -15,9 +15,9 @@ import struct
 from functools import cache
 from typing import Any, ClassVar
 
-from wiredecode.fields import Absent, Kind, Optional, Rest, Struct, Text, UInt32
+from wiredecode.fields import Kind, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.cursus.kinds import Next, Pieces, Reach, SecretStretch, Stretch, Tells
+from wiredecode.protocols.cursus.kinds import Pieces, Reach, SecretStretch, Stretch, comes, tells
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 
 BLANKS = rb"[ \t\r\n\v\f]+"
@@ -77,14 +77,14 @@ def _body_of(layer: type[Layer], filter_name: str) -> type[Body]:
 
 
 def blanks(name: str, doc: str = "white space") -> Kind:
-    return Optional(Stretch(name, BLANKS, doc), Next(BLANKS))
+    return Optional(Stretch(name, BLANKS, doc), comes(BLANKS))
 
 
 def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "secret") -> list[Any]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [
-        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), Tells(pattern)),
-        Optional(Stretch(name, pattern, doc), Absent(secret)),
+        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), tells(pattern)),
+        Optional(Stretch(name, pattern, doc), When(f"not has({secret})")),
     ]
 
 
@@ -93,8 +93,8 @@ def piece(pattern: bytes) -> list[Any]:
     has_key = rb"[^=\s]*="
     return [
         blanks("gap"),
-        Optional(Stretch("key", rb"[^=\s]*", "name of the parameter"), Next(has_key)),
-        Optional(Stretch("equals", b"="), Next(b"=")),
+        Optional(Stretch("key", rb"[^=\s]*", "name of the parameter"), comes(has_key)),
+        Optional(Stretch("equals", b"="), comes(b"=")),
         *value(pattern, "value of the parameter"),
     ]
 
@@ -141,9 +141,9 @@ def command_fields(*arguments: Kind) -> list[Any]:
         length(),
         Optional(
             Text("envelope_topic", "topic of the envelope; brokers ignore it for commands"),
-            Next(b"(?!" + RAW_COMMAND + b")"),
+            comes(b"(?!" + RAW_COMMAND + b")"),
         ),
-        Optional(Stretch("pad", rb"[\0 \t\r\n]+", "bytes that the broker skips"), Next(rb"[\0 \t\r\n]")),
+        Optional(Stretch("pad", rb"[\0 \t\r\n]+", "bytes that the broker skips"), comes(rb"[\0 \t\r\n]")),
         Stretch("command_name", rb"[A-Za-z0-9_]+", "the command, in any case"),
         *arguments,
         blanks("end", "white space at the end"),
@@ -174,7 +174,7 @@ def key_values(tail: type[Layer], tag: bytes) -> list[Any]:
     return command_fields(
         Pieces("arguments", Argument, before(tag), "parameters in the order of the wire"),
         blanks("gap"),
-        Optional(Struct("tail", tail, "what takes the rest of the text"), Next(tag)),
+        Optional(Struct("tail", tail, "what takes the rest of the text"), comes(tag)),
     )
 
 
@@ -208,8 +208,8 @@ class DiscoveryCommand(Message):
     fields_desc = [
         length(),
         Text("envelope_topic", "topic of the envelope: cluster", default="cluster"),
-        Optional(Stretch("auth", rb"AUTH ", "a token follows"), Next(rb"AUTH ")),
-        Optional(SecretStretch("token", WORD, "token of the cluster"), Next(rb"(?<=AUTH )")),
+        Optional(Stretch("auth", rb"AUTH ", "a token follows"), comes(rb"AUTH ")),
+        Optional(SecretStretch("token", WORD, "token of the cluster"), comes(rb"(?<=AUTH )")),
         blanks("gap"),
         Stretch("command_name", WORD, "the command"),
         blanks("json_gap"),
@@ -322,8 +322,8 @@ class Unknown(Message):
 
     fields_desc = [
         length(),
-        Optional(Rest("secret_data", "the body, which holds a token", secret=True), Tells(REST)),
-        Optional(Rest("data", "the body"), Absent("secret_data")),
+        Optional(Rest("secret_data", "the body, which holds a token", secret=True), tells(REST)),
+        Optional(Rest("data", "the body"), When("not has(secret_data)")),
     ]
 
 

@@ -17,20 +17,20 @@ import crc32c
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.fields.protobuf.wire import write_varint
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Finding, Frame
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names, raft
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
 from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
-from wiredecode.protocols.liftbridge.links import Hop, Key, Sent, Waiting, make_hop
+from wiredecode.protocols.liftbridge.links import Hop, Key, make_hop
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.originals import Originals
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Asked, Piece, RaftStreams
 from wiredecode.protocols.nats.memory import plain_subject
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Int64s, Link, Run
+    from wiredecode.frames.run import Int64s, Run
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
@@ -76,10 +76,6 @@ class Memory:
     originals: Originals = field(default_factory=lambda: Originals(MAX_EXCHANGES))
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
-    waiting: Waiting = field(default_factory=Waiting)
-    """Messages and acks of runs that were not yet compared with what came before them."""
-    found: list[Finding] = field(default_factory=list)
-    """Of them."""
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
     meanings: dict[str, Meaning] = field(default_factory=dict)
 
@@ -126,47 +122,18 @@ class Memory:
         if len(self.exchanges) > MAX_EXCHANGES:
             self._forget(frame)
 
-    def _forget(self, told: Frame | Link | None) -> None:
+    def _forget(self, frame: Frame | None = None) -> None:
         self.exchanges.popitem(last=False)
         if self.forgets:
             return
         self.forgets = True
         message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
-        if isinstance(told, Frame):
-            told.find("note", "limit", "outstanding", message)
-        elif told is not None:
-            told.finding = Finding("note", "limit", "outstanding", message)
-            self.found.append(told.finding)
+        if frame is not None:
+            frame.find("note", "limit", "outstanding", message)
 
     def has_room(self, count: int) -> bool:
         """Whether so many requests can come without a remark."""
         return self.forgets or len(self.exchanges) + count <= MAX_EXCHANGES
-
-    def settle(self, number: int | None = None) -> list[Finding]:
-        """Take over what linked runs hold before the frame of that number, or all.
-
-        Returns what was found since it was last asked for all.
-        """
-        waiting = self.waiting
-        if waiting.runs and (number is None or waiting.first < number):
-            self._settle(waiting.take(number))
-        if number is not None:
-            return []
-        found, self.found = self.found, []
-        return found
-
-    def _settle(self, sent: list[Sent]) -> None:
-        for asks, key, copy_key, hop, of_client, link in sent:
-            if key is None:
-                pass
-            elif asks:
-                self._remember(key, hop, link)
-            elif hops := self.exchanges.get(key):
-                link.latency_ns = hop.time_ns - own_hop(hops, hop.connection, hop.side).time_ns
-            if of_client:
-                self.originals.add(copy_key, hop.frame)
-            else:
-                link.copy_of = self.originals.get(copy_key)
 
     def ask_for_acks(self, run: Run, rows: Int64s, keys: Iterable[bytes]) -> None:
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
@@ -175,12 +142,12 @@ class Memory:
         for key, hop in zip(keys, map(make_hop, columns), strict=True):
             self._remember(key, hop)
 
-    def _remember(self, key: bytes, hop: Hop, link: Link | None = None) -> None:
+    def _remember(self, key: bytes, hop: Hop) -> None:
         hops = self.exchanges.get(key)
         if hops is None:
             self.exchanges[key] = [hop]
             if len(self.exchanges) > MAX_EXCHANGES:
-                self._forget(link)
+                self._forget()
         elif len(hops) < MAX_HOPS:
             hops.append(hop)
 
@@ -265,11 +232,9 @@ def attach(
     reply = frame.values.get("reply", reply)
     if payload[:4] == names.MAGIC:
         state = memory_of(memory)
-        state.settle(frame.number)
         _envelope(frame, subject, payload, payload_start, style, state, reply)
     elif subject is not None and (RAFT_MARK in subject or subject in memory_of(memory).raft.dials):
         state = memory_of(memory)
-        state.settle(frame.number)
         _raft(frame, subject, payload, payload_start, style, state, reply)
 
 

@@ -20,8 +20,6 @@ KEY, VALUE, STREAM, PARTITION, TIMESTAMP, INBOX, CORRELATION = 0, 2, 4, 6, 7, 8,
 PARTS = 12
 """Columns of what :func:`published` finds: start and stop of key, value and stream; partition, timestamp; start and
 stop of the subject for the ack, if one is wanted, and of the correlation id."""
-FIELDS = 13
-"""Of messages and acks, with field 0, which there is not."""
 NO_ACK = 2
 MAX_ID = 500
 """Longest subject for acks and longest correlation id that are plain."""
@@ -230,31 +228,6 @@ def is_ack(b: UInt8s, p: int, stop: int) -> bool:
             if tag & 7 != 2 or p > stop or not ascii_only(b, at, p):
                 return False
     return p == stop
-
-
-@kernel
-def find_fields(b: UInt8s, starts: Int64s, stops: Int64s, found: Int64Rows) -> None:
-    """Find the fields of plain messages and acks.
-
-    Of field k of the envelope ``b[starts[i] : stops[i]]``, columns 2 k and 2 k + 1 of ``found[i]`` get start and stop
-    of its bytes; or, where it is a number, its value and where it ends; -1 in the second: it is left out.
-    """
-    for i in range(len(starts)):
-        for column in range(2 * FIELDS):
-            found[i, column] = -1
-        p, stop = starts[i] + b[starts[i] + 5], stops[i]
-        while 0 <= p < stop:
-            tag, number = int(b[p]), int(b[p]) >> 3
-            if number == 1 and is_minus_one(b, p + 1, stop):
-                p += 11
-                continue
-            value, p = varint(b, p + 1, stop)
-            if tag & 7 == 0:
-                found[i, 2 * number] = value
-            else:
-                found[i, 2 * number] = p
-                p += value
-            found[i, 2 * number + 1] = p
 
 
 @kernel

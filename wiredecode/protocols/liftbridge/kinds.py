@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Binary, Test, UInt32, take
+from wiredecode.fields import Binary, UInt32, take
 
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter
@@ -20,26 +20,6 @@ class Hex32(UInt32):
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return f"0x{x:08x}"
-
-
-class HasChecksum(Test):
-    """The flag is set, and the header is long enough."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return bool(layer.fields["flags"] & CRC_FLAG) and layer.fields["header_length"] >= LONG_HEADER
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.reference('flags')} & {CRC_FLAG} and {em.reference('header_length')} >= {LONG_HEADER}"
-
-
-class HasExtension(Test):
-    """The header is longer than its known fields."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return extension(layer.fields["header_length"], "crc" in layer.fields) > 0
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.constant(extension)}({em.reference('header_length')}, {em.presence('crc')}) > 0"
 
 
 def extension(header_length: int, checksum: bool) -> int:

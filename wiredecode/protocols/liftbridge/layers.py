@@ -19,16 +19,7 @@ from typing import Any, ClassVar
 
 import crc32c
 
-from wiredecode.fields import (
-    Flags,
-    Int64,
-    Kind,
-    More,
-    Optional,
-    Rest,
-    UInt8,
-    UInt64,
-)
+from wiredecode.fields import Flags, Int64, Kind, Optional, Rest, UInt8, UInt64, When
 from wiredecode.fields.protobuf import Bool, Bytes, Embedded, Enum, Message, Repeated, String, TimestampNs, message
 from wiredecode.fields.protobuf import Int32 as PbInt32
 from wiredecode.fields.protobuf import Int64 as PbInt64
@@ -40,8 +31,6 @@ from wiredecode.protocols.liftbridge.kinds import (
     LONG_HEADER,
     SHORT_HEADER,
     Extension,
-    HasChecksum,
-    HasExtension,
     Hex32,
 )
 from wiredecode.protocols.liftbridge.operations import partition, stream
@@ -64,8 +53,13 @@ def header(message_type: int) -> list[Any]:
         UInt8("header_length", "where the payload starts", unit="bytes", default=SHORT_HEADER),
         Flags("flags", "what the header holds", names=names.FLAGS),
         UInt8("message_type", "what the payload is", names=names.MESSAGE_TYPES, default=message_type),
-        Optional(Hex32("crc", "CRC-32C of the payload"), HasChecksum()),
-        Optional(Extension("extension", "further bytes of the header"), HasExtension()),
+        Optional(
+            Hex32("crc", "CRC-32C of the payload"), When(f"flags & {CRC_FLAG} and header_length >= {LONG_HEADER}")
+        ),
+        Optional(
+            Extension("extension", "further bytes of the header"),
+            When(f"header_length > {LONG_HEADER} or header_length > {SHORT_HEADER} and not has(crc)"),
+        ),
     ]
 
 
@@ -147,7 +141,7 @@ class ReplicationResponse(Envelope):
         UInt64("leader_epoch", "epoch of the leader"),
         Int64("high_watermark", "newest committed offset; -1: none"),
         Entries("entries", "messages of the log"),
-        Optional(Rest("surplus", "bytes too few for an entry: followers ignore them"), More()),
+        Optional(Rest("surplus", "bytes too few for an entry: followers ignore them"), When("left")),
     ]
     facts = ("leader_epoch", "high_watermark", "entries")
 

@@ -22,7 +22,6 @@ from wiredecode.fields import (
     Int8,
     Int32,
     Int64,
-    More,
     Optional,
     Rest,
     Short,
@@ -31,6 +30,7 @@ from wiredecode.fields import (
     UInt16,
     UInt32,
     UInt64,
+    When,
     compiler,
     take,
 )
@@ -72,7 +72,7 @@ class Entry(Layer):
         Binary("key", "key; null: none", length=Int32, null=-1, default=None),
         Binary("value", "value; null: none", length=Int32, null=-1, default=None),
         Array("headers", MessageHeader, "headers; the server adds subject and reply", count=UInt16),
-        Optional(Rest("surplus", "bytes after the last header"), More()),
+        Optional(Rest("surplus", "bytes after the last header"), When("left")),
     ]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.fields.kernel import COMPILED, Scratch, view
+from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices, Valid
-from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunFacts, RunLayer, UInt8s
+from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunLayer, UInt8s
 from wiredecode.protocols.liftbridge.kernels import (
     CORRELATION,
     INBOX,
@@ -42,11 +43,9 @@ from wiredecode.protocols.nats.kernels import (
     SID,
     SUBJECT,
 )
+from wiredecode.protocols.nats.layers import Msg, Pub
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from wiredecode.frames.frame import Finding
     from wiredecode.protocols.liftbridge.conversation import Memory
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
 
@@ -63,7 +62,6 @@ PRIVATE = (b"_", b"$SYS")
 class NatsBulk(Bulk):
     """Messages without a reply subject: all others are requests, or belong to them."""
 
-    with_facts = tuple(kind + OPERATIONS * envelope for kind in (PUB, MSG) for envelope in range(ACK + 1))
     with_layers = (PUB, MSG)
     with_links = tuple(range(OPERATIONS * ASKING + 1, OPERATIONS * (ACK + 1) + 1))
     types = ("", "PUB", "HPUB", "MSG", "HMSG", *["Publish"] * 2 * OPERATIONS, *["Ack"] * OPERATIONS)
@@ -75,17 +73,7 @@ class NatsBulk(Bulk):
     def take(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
         return take(conversation, run, out)
 
-    def facts(self, conversation: NatsConversation, run: Run) -> list[RunFacts]:
-        from wiredecode.protocols.nats.lines import facts
-
-        return facts(conversation, run)
-
-    def settle(self, conversation: NatsConversation) -> Sequence[Finding]:
-        return liftbridge_memory(conversation).settle()
-
     def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:
-        from wiredecode.protocols.nats.lines import run_layers
-
         return run_layers(conversation, run)
 
 
@@ -144,9 +132,7 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
     codes, subjects = distinct(run.buffer, at[:, SUBJECT], at[:, SUBJECT + 1])
     if not are_plain(conversation, state, codes, subjects, envelopes):
         return False
-    if not run.linked and not state.has_room(asking):
-        return False
-    if out is None and not run.linked and envelopes.max() >= ASKING:
+    if not state.has_room(asking) or (out is None and envelopes.max() >= ASKING):
         return False
     if published:
         most = conversation.max_payload or MAX_BODY_BYTES
@@ -161,9 +147,7 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
     conversation.client, run.dialect = client, conversation.link
     run.sender = conversation.sender(run)
     said.reached = int(run.base + run.stops[-1])
-    if run.linked and envelopes.any():
-        link_envelopes(state, run, codes, subjects, envelopes)
-    elif published and run.side == client and envelopes.any():
+    if published and run.side == client and envelopes.any():
         remember(state, run, codes, subjects, envelopes > 0)
     if out is not None:
         found, heads = parts_of_messages(run, envelopes)
@@ -171,16 +155,6 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
             state.ask_for_acks(run, *wanted_acks(run.buffer, found))
         add_rows(run, codes, subjects, envelopes, found, heads, PUBLISH if published else DELIVER, out)
     return True
-
-
-def link_envelopes(state: Memory, run: Run, codes: Int64s, subjects: list[str], envelopes: UInt8s) -> None:
-    """Tie messages and acks to those of other runs, in due course."""
-    from wiredecode.protocols.liftbridge.lines import link
-
-    rows = np.flatnonzero(envelopes)
-    named = [subjects[code] for code in codes[rows].tolist()]
-    bodies, told = np.ascontiguousarray(run.parts[AT][rows, BODY]), envelopes[rows]
-    link(state, run, rows, bodies, named, (told == ASKING).tolist(), (told == ACK).tolist())
 
 
 def liftbridge_memory(conversation: NatsConversation) -> Memory:
@@ -248,6 +222,25 @@ def remember(state: Memory, run: Run, codes: Int64s, subjects: list[str], wrappe
     told = np.empty(len(starts), np.int64)
     checksums(view(run.buffer), starts, stops, told)
     state.originals.add_run(subjects, codes[wrapped], stops - starts, told, run.ids[wrapped])
+
+
+# Columns.
+
+
+def run_layers(conversation: NatsConversation, run: Run) -> list[RunLayer]:
+    """See :meth:`Bulk.layers`."""
+    told = []
+    for kind, layer in ((PUB, Pub), (MSG, Msg)):
+        rows = np.flatnonzero(run.kinds == kind)
+        codes, generated = np.zeros(len(rows), np.int64), [NOTHING]
+        if kind == MSG and len(rows):
+            at = run.parts[AT][rows]
+            codes, sids = distinct(run.buffer, at[:, SID], at[:, SID + 1])
+            known = [conversation.subscriptions.get(sid) for sid in sids]
+            generated = [NOTHING if each is None else each.told for each in known]
+        if len(rows):
+            told.append(RunLayer(layer, rows, codes, generated))
+    return told
 
 
 # Rows.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wiredecode.dissect.streams import Stream
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
+from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Direction
 from wiredecode.protocols.nats import cutting, s2, transport
 
@@ -41,7 +41,7 @@ class Carried:
         self.found: list[Frame] = []
         self.carriers: dict[int, set[int]] = {}
         """Packets of the chunks whose bytes wait for more, by the last of them."""
-        self.stream = Stream(direction, protocol, self.found, in_step)
+        self.framer = Framer(direction, protocol, self.found, in_step)
 
     def feed(self, frame: Frame, data: bytes) -> list[Frame]:
         """What the plain bytes of a chunk complete."""
@@ -49,7 +49,7 @@ class Carried:
         for start in range(0, len(data), SLICE_BYTES):
             part = data[start : start + SLICE_BYTES]
             columns = (self.offset + len(part), frame.packets[-1], frame.first_ns, frame.ready, frame.time_ns)
-            self.stream.chunk(Chunk(self.direction, self.offset, part, *(np.array([value]) for value in columns)))
+            self.framer.chunk(Chunk(self.direction, self.offset, part, *(np.array([value]) for value in columns)))
             self.offset += len(part)
             if len(self.found) > MAX_OPERATIONS:
                 message = f"more than {MAX_OPERATIONS} operations inside: the rest is not decoded"
@@ -60,12 +60,12 @@ class Carried:
 
     def lose(self, frame: Frame) -> list[Frame]:
         """Plain bytes before or of this chunk are not known: what waits for them, and the search goes on behind."""
-        self.stream.end("chunks before were lost", frame.ready)
+        self.framer.end("chunks before were lost", frame.ready)
         self._again()
         return self._take(frame)
 
     def _again(self) -> None:
-        self.stream = Stream(self.direction, self.protocol, self.found, False)
+        self.framer = Framer(self.direction, self.protocol, self.found, False)
 
     def _take(self, frame: Frame) -> list[Frame]:
         taken, skipped, why = [], 0, ""
@@ -85,7 +85,7 @@ class Carried:
         self.found.clear()
         if skipped:
             frame.find("warning", "undecoded", "no-frame", f"{skipped} bytes inside belong to no operation{why}")
-        if not self.stream.have and self.stream.span is None:
+        if not self.framer.have and self.framer.span is None:
             self.carriers.clear()
         return taken
 

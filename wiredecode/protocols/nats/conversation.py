@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import NOTHING, OK, Frame
+from wiredecode.frames.frame import NOTHING, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport
@@ -34,14 +33,6 @@ MAX_ENDED = 1_024
 """Of these, ended ones that late messages may still name."""
 MAX_WAITING = 1_024
 """PINGs and, on verbose connections, operations that wait for their answer."""
-
-QUIET = re.compile(
-    rb"(?:PING|PONG|\+OK|-ERR|INFO|SUB|UNSUB)[ \r]|CONNECT (?![^\n]*LIFT\.)"
-    rb"|(?:PUB [!-~]+|MSG [!-~]+ [!-~]+)(?: _(?!GR_\.)[!-~]*)? \d+\r"
-    rb"|(?:HPUB [!-~]+|HMSG [!-~]+ [!-~]+)(?: _(?!GR_\.)[!-~]*)? \d+ \d+\r"
-)
-"""Operations that tell nothing to other connections, but for what they carry."""
-RAFT = b".raft."
 
 Attach = Callable[[Frame, str | None, bytes, int, Style | None, Any], None]
 
@@ -109,8 +100,7 @@ class NatsConversation(Conversation):
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
         self.carried = CarriedStreams(protocol)
-        self.connected = self.tls_told = self.wrapped = False
-        """``wrapped``: a unit of a transport came."""
+        self.connected = self.tls_told = False
 
     # Reading.
 
@@ -147,15 +137,6 @@ class NatsConversation(Conversation):
             start = frame.length - 2 - values["size"] + values.get("header_size", 0)
             if start < frame.stop - frame.start:
                 attach_inner()(frame, subject, frame.data[start:], start, style, self.memory.inner)
-
-    def disturbs(self, frame: Frame) -> bool:
-        """Requests with reply subjects that plain messages may have, names of Liftbridge servers, and transports."""
-        buffer, start = frame.buffer, frame.start
-        if frame.status != OK or self.wrapped or transport.layer_at(buffer, start) is not None:
-            self.wrapped = self.wrapped or frame.status == OK
-            return True
-        quiet = QUIET.match(buffer, start, frame.stop)
-        return quiet is None or RAFT in quiet[0]
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages

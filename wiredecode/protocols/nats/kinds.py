@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Binary, Test, Unfit, take
+from wiredecode.fields import Array, Binary, Unfit, When, take
 from wiredecode.fields.textfields import Decimal, Piece, Until
-from wiredecode.fields.textlines import TextLayer, tokens_left
+from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats.names import is_secret_header
 
 if TYPE_CHECKING:
@@ -28,49 +28,16 @@ def block_end(position: int, layer: Layer) -> int:
     return int(position + layer.fields[COUNT])
 
 
-class ReplyNext(Test):
-    """A reply subject comes next: after the mark ``+``, or without a mark when ``left`` fields are left."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        mark = layer.fields.get("marker")
-        if mark is not None:
-            return bool(mark == "+")
-        return tokens_left(data, position, end, TextLayer.blanks) == self.left
-
-    def emit(self, em: Emitter) -> str:
-        mark, there = em.scopes[-1].variables["marker"], em.presence("marker")
-        line = em.scopes[-1].line
-        layer = em.constant(em.scopes[-1].layer)
-        left = line.left(em) if line is not None else f"{em.constant(tokens_left)}(b, p, e, {layer}.blanks)"
-        return f"{mark} == '+' if {there} else {left} == {self.left}"
+def block_next(data: bytes, position: int, end: int, size: int) -> bool:
+    """Whether a header block in the usual form comes next."""
+    stop = position + size
+    return size > 0 and stop <= end and BLOCK.fullmatch(data, position, stop) is not None
 
 
-class HasBlock(Test):
-    """A header block in the usual form comes next."""
-
-    def tells(self, data: bytes, position: int, end: int, size: int) -> bool:
-        stop = position + size
-        return size > 0 and stop <= end and BLOCK.fullmatch(data, position, stop) is not None
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return self.tells(data, position, end, layer.fields[COUNT])
-
-    def emit(self, em: Emitter) -> str:
-        size = em.reference(COUNT)
-        return f"{size} and {em.constant(self.tells)}(b, p, e, {size})"
-
-
-class HasOtherBlock(Test):
-    """Header bytes come next, but not in the usual form."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return bool("version" not in layer.fields and layer.fields[COUNT])
-
-    def emit(self, em: Emitter) -> str:
-        return f"not {em.presence('version')} and {em.reference(COUNT)} > 0"
+HAS_BLOCK = When(f"block_next({COUNT})", block_next=block_next)
+HAS_OTHER_BLOCK = When(f"not has(version) and {COUNT} > 0")
+HAS_STATUS = When(f"has(version) and matches({STATUS.pattern!r})")
+HAS_DESCRIPTION = When(r"has(version) and matches(rb'[^\r]*?[^\r \t]')")
 
 
 class Version(Piece):
@@ -87,19 +54,6 @@ class Version(Piece):
         return super().emit(em)
 
 
-class HasStatus(Test):
-    """The version line goes on with a status of three digits."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        return "version" in layer.fields and self.tells(data, position, end)
-
-    def tells(self, data: bytes, position: int, end: int) -> bool:
-        return STATUS.match(data, position, end) is not None
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.presence('version')} and {em.constant(self.tells)}(b, p, e)"
-
-
 class Status(Decimal):
     """Three digits, with or without blanks before them."""
 
@@ -112,19 +66,6 @@ class Status(Decimal):
 
     def encode(self, value: Any) -> bytes:
         return b"%03d" % value
-
-
-class HasDescription(Test):
-    """The version line goes on with a text."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Any) -> bool:
-        return "version" in layer.fields and self.tells(data, position, end)
-
-    def tells(self, data: bytes, position: int, end: int) -> bool:
-        return bool(data[position : data.find(b"\r", position, end)].strip(b" \t"))
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.presence('version')} and {em.constant(self.tells)}(b, p, e)"
 
 
 class Header(TextLayer):

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from wiredecode.fields import Binary, Kind, Optional, Struct
-from wiredecode.fields.layer import Layer
+from wiredecode.fields import Binary, Kind, Optional, Struct, When
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
-from wiredecode.fields.textlines import MoreOnLine, NextToken, Present, TextLayer, TokensLeft
+from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats.kinds import (
-    HasBlock,
-    HasDescription,
-    HasOtherBlock,
-    HasStatus,
+    HAS_BLOCK,
+    HAS_DESCRIPTION,
+    HAS_OTHER_BLOCK,
+    HAS_STATUS,
     Headers,
     Remainder,
-    ReplyNext,
     Status,
     Version,
 )
@@ -38,6 +37,9 @@ class Operation(TextLayer):
     """Base of all operations."""
 
     filter_name = "nats"
+    added = Added.NOTHING
+    by_record = ("headers",)
+    verbatim = ("subject",)
 
     def self_build(self) -> bytes:
         """Encode the fields; a header block has its line ends, too."""
@@ -60,7 +62,11 @@ def sid(doc: str = "subscription of this connection") -> Kind:
     return Token("sid", f"{doc}, chosen by the client")
 
 
-def reply(when: TokensLeft | ReplyNext) -> Kind:
+MORE_ON_LINE = When("(peek(1) != 0x0D or peek(2) != 0x0D0A) and matches(rb'[ \\t\\r]*[^ \\t\\r\\n]')")
+"""Something other than blanks: the first half tells it apart from most line ends at a glance."""
+
+
+def reply(when: When) -> Kind:
     return Optional(Token("reply", "subject for answers"), when)
 
 
@@ -95,14 +101,14 @@ def body_with_headers() -> list[Kind]:
         Decimal("header_size", "bytes of the header block", unit="bytes", measure=header_size),
         Decimal("size", "bytes of header block and payload", unit="bytes", measure=total_size),
         LineEnd(),
-        Optional(Version("version", "begins a header block", default="NATS/1.0"), HasBlock()),
-        Optional(Status("status", "status of the server's own answer", digits=3), HasStatus()),
-        Optional(LineText("description", "what the status means"), HasDescription()),
-        Optional(LineEnd("version_end"), Present("version")),
-        Optional(Headers("headers", "headers in the order of the wire"), Present("version")),
-        Optional(Mark("headers_end", b"\r\n"), Present("version")),
+        Optional(Version("version", "begins a header block", default="NATS/1.0"), HAS_BLOCK),
+        Optional(Status("status", "status of the server's own answer", digits=3), HAS_STATUS),
+        Optional(LineText("description", "what the status means"), HAS_DESCRIPTION),
+        Optional(LineEnd("version_end"), When("has(version)")),
+        Optional(Headers("headers", "headers in the order of the wire"), When("has(version)")),
+        Optional(Mark("headers_end", b"\r\n"), When("has(version)")),
         Optional(
-            Binary("header_block", "header bytes in another form", length="header_size", secret=True), HasOtherBlock()
+            Binary("header_block", "header bytes in another form", length="header_size", secret=True), HAS_OTHER_BLOCK
         ),
         Remainder("data", "the payload"),
         Mark("end", b"\r\n"),
@@ -130,7 +136,7 @@ class Pub(Operation):
     """``PUB subject [reply] size``"""
 
     blanks = b" \t"
-    fields_desc = [operation("PUB"), subject(), reply(TokensLeft(2)), *body()]
+    fields_desc = [operation("PUB"), subject(), reply(When("tokens == 2")), *body()]
     facts = ("subject", "reply", "size")
 
 
@@ -138,7 +144,7 @@ class HPub(Operation):
     """``HPUB subject [reply] header_size size``"""
 
     blanks = b" \t"
-    fields_desc = [operation("HPUB"), subject(), reply(TokensLeft(3)), *body_with_headers()]
+    fields_desc = [operation("HPUB"), subject(), reply(When("tokens == 3")), *body_with_headers()]
     facts = ("subject", "reply", "size", "headers")
 
 
@@ -148,7 +154,7 @@ class Sub(Operation):
     fields_desc = [
         operation("SUB"),
         subject("what to subscribe to; * stands for one token, > for the rest"),
-        Optional(Token("queue", "queue group: one of its members gets each message"), TokensLeft(2)),
+        Optional(Token("queue", "queue group: one of its members gets each message"), When("tokens == 2")),
         sid("name of the subscription"),
         LineEnd(),
     ]
@@ -161,7 +167,7 @@ class Unsub(Operation):
     fields_desc = [
         operation("UNSUB"),
         sid(),
-        Optional(Decimal("max_messages", "ends after so many deliveries since SUB; 0: at once"), TokensLeft(1)),
+        Optional(Decimal("max_messages", "ends after so many deliveries since SUB; 0: at once"), When("tokens == 1")),
         LineEnd(),
     ]
     facts = ("sid", "max_messages")
@@ -170,20 +176,20 @@ class Unsub(Operation):
 class Msg(Operation):
     """``MSG subject sid [reply] size``"""
 
-    fields_desc = [operation("MSG"), subject(), sid(), reply(TokensLeft(2)), *body()]
+    fields_desc = [operation("MSG"), subject(), sid(), reply(When("tokens == 2")), *body()]
     facts = ("subject", "sid", "reply", "size")
 
 
 class HMsg(Operation):
     """``HMSG subject sid [reply] header_size size``"""
 
-    fields_desc = [operation("HMSG"), subject(), sid(), reply(TokensLeft(3)), *body_with_headers()]
+    fields_desc = [operation("HMSG"), subject(), sid(), reply(When("tokens == 3")), *body_with_headers()]
     facts = ("subject", "sid", "reply", "status", "description", "size")
 
 
 def bare(name: str) -> list[Any]:
     """An operation without fields; what stands after its name is skipped by servers."""
-    return [operation(name), Optional(LineText("junk", "ignored bytes after the name"), MoreOnLine()), LineEnd()]
+    return [operation(name), Optional(LineText("junk", "ignored bytes after the name"), MORE_ON_LINE), LineEnd()]
 
 
 class Ping(Operation):
@@ -220,8 +226,8 @@ def account() -> Kind:
 
 def queue_weight(left: int) -> list[Kind]:
     return [
-        Optional(Token("queue", "queue group"), TokensLeft(left)),
-        Optional(Decimal("weight", "subscribers behind that server"), Present("queue")),
+        Optional(Token("queue", "queue group"), When(f"tokens == {left}")),
+        Optional(Decimal("weight", "subscribers behind that server"), When("has(queue)")),
     ]
 
 
@@ -229,9 +235,9 @@ def routed(sizes: int) -> list[Kind]:
     """Subject, reply and queues before ``sizes`` numbers."""
     return [
         subject(),
-        Optional(Token("marker", "+ reply and queues follow, | queues only"), NextToken(b"+", b"|")),
-        reply(ReplyNext(sizes + 1)),
-        Optional(Tokens("queues", "queue groups that get the message", leave=sizes), Present("marker")),
+        Optional(Token("marker", "+ reply and queues follow, | queues only"), When("token in (b'+', b'|')")),
+        reply(When(f"marker == '+' or not has(marker) and tokens == {sizes + 1}")),
+        Optional(Tokens("queues", "queue groups that get the message", leave=sizes), When("has(marker)")),
     ]
 
 
@@ -256,7 +262,7 @@ class RouteUnsub(Operation):
         operation("RS-"),
         account(),
         subject("subject of interest"),
-        Optional(Token("queue", "queue group"), TokensLeft(1)),
+        Optional(Token("queue", "queue group"), When("tokens == 1")),
         LineEnd(),
     ]
     facts = ("account", "subject", "queue")
@@ -268,7 +274,7 @@ class DedicatedUnsub(Operation):
     fields_desc = [
         operation("RS-"),
         subject("subject of interest"),
-        Optional(Token("queue", "queue group"), TokensLeft(1)),
+        Optional(Token("queue", "queue group"), When("tokens == 1")),
         LineEnd(),
     ]
     facts = ("subject", "queue")

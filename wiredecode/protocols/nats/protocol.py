@@ -39,7 +39,6 @@ Answer = Verdict | Undecided | Rejected
 class Nats(Protocol):
     """The protocol of NATS clients, and of the links between NATS servers."""
 
-    facts_pay = True
     name = "nats"
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)

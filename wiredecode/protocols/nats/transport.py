@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wiredecode.fields import Binary, Is, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64
+from wiredecode.fields import Binary, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64, When
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.textfields import Token, Until
 from wiredecode.fields.textlines import TextLayer
@@ -34,7 +34,7 @@ class S2Chunk(Layer):
     fields_desc = [
         UInt8("chunk_type", "what the chunk holds", names=S2_CHUNKS),
         UInt24("length", "bytes that follow", little=True, unit="bytes"),
-        Optional(UInt32("crc", "masked CRC-32C of the plain bytes", little=True), Is("chunk_type", 0, 1)),
+        Optional(UInt32("crc", "masked CRC-32C of the plain bytes", little=True), When("chunk_type in (0, 1)")),
         Rest("data", "the block, or plain bytes", secret=True),
     ]
     facts = ("chunk_type", "length")
@@ -83,9 +83,9 @@ class WebSocketFrame(Layer):
     fields_desc = [
         UInt8("flags_opcode", "FIN 0x80, compressed 0x40, opcode in the low four bits", default=0x82),
         UInt8("mask_length", "MASK 0x80; length, 126: 16 bits follow, 127: 64 bits"),
-        Optional(UInt16("length16", "length", unit="bytes"), Is("mask_length", 126, 254)),
-        Optional(UInt64("length64", "length", unit="bytes"), Is("mask_length", 127, 255)),
-        Optional(Binary("masking_key", "the payload is XORed with it", length=4), Is("mask_length", *range(128, 256))),
+        Optional(UInt16("length16", "length", unit="bytes"), When("mask_length & 127 == 126")),
+        Optional(UInt64("length64", "length", unit="bytes"), When("mask_length & 127 == 127")),
+        Optional(Binary("masking_key", "the payload is XORed with it", length=4), When("mask_length >= 128")),
         Rest("data", "the payload", secret=True),
     ]
     facts = ("flags_opcode",)

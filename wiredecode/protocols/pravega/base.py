@@ -6,9 +6,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields import Binary, Int32, Int64, Kind, More, Optional, UInt32, Uuid
-from wiredecode.fields.layer import Layer
-from wiredecode.protocols.pravega.kinds import AtLeast, JavaText, RequestId
+from wiredecode.fields import Binary, Int32, Int64, Kind, Optional, UInt32, Uuid, When
+from wiredecode.fields.layer import Added, Layer
+from wiredecode.protocols.pravega.kinds import JavaText, RequestId
 from wiredecode.protocols.pravega.names import TYPES
 
 NAME = "pravega"
@@ -28,6 +28,7 @@ class Message(Layer):
     """
 
     filter_name = NAME
+    added = Added.IN_ELEMENTS
     facts: ClassVar[tuple[str, ...]] = ()
     """The fields that a one-line summary shows."""
     type_name: ClassVar[str]
@@ -67,7 +68,7 @@ def request_id() -> Kind:
 
 def late_request_id() -> Kind:
     """At the end of the messages that had none before wire version 8."""
-    return Optional(RequestId("request_id", "ties a reply to its request", default=-1), AtLeast(8))
+    return Optional(RequestId("request_id", "ties a reply to its request", default=-1), When("left >= 8"))
 
 
 def segment(name: str = "segment", doc: str = "name of the segment") -> Kind:
@@ -85,16 +86,16 @@ def token() -> Kind:
 
 def late_token() -> Kind:
     """The token at the end of requests that had none before wire version 5."""
-    return Optional(token(), More())
+    return Optional(token(), When("left"))
 
 
 def stack_trace() -> Kind:
-    return Optional(JavaText("server_stack_trace", "where in the server it failed; wire version 6"), More())
+    return Optional(JavaText("server_stack_trace", "where in the server it failed; wire version 6"), When("left"))
 
 
 def late(name: str, doc: str, default: int = -1, unit: str = "") -> Kind:
     """An int64 that newer versions added at the end."""
-    return Optional(Int64(name, doc, default=default, unit=unit), AtLeast(8))
+    return Optional(Int64(name, doc, default=default, unit=unit), When("left >= 8"))
 
 
 def blob(name: str, doc: str) -> Kind:

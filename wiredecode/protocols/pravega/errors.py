@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import Int32, Int64, Optional
+from wiredecode.fields import Int32, Int64, Optional, When
 from wiredecode.protocols.pravega.base import Message, control, header, late, segment, stack_trace, writer
-from wiredecode.protocols.pravega.kinds import AtLeast, JavaText, RequestId
+from wiredecode.protocols.pravega.kinds import JavaText, RequestId
 from wiredecode.protocols.pravega.names import AUTH_ERRORS, ERRORS
 
 
@@ -72,7 +72,7 @@ class AuthTokenCheckFailed(Message):
     fields_desc = control(
         60,
         stack_trace(),
-        Optional(Int32("error_code", "why; wire version 9", names=AUTH_ERRORS, default=-1), AtLeast(4)),
+        Optional(Int32("error_code", "why; wire version 9", names=AUTH_ERRORS, default=-1), When("left >= 4")),
     )
     facts = ("error_code",)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wiredecode.fields import Int64, Is, Test, Text
+from wiredecode.fields import Int64, Text
 from wiredecode.fields.compiler import Emitter
-from wiredecode.fields.layer import Layer
 
 NO_VALUE = -(2**63)
 """What upstream writes for: attribute not set, writer unknown, key without version."""
@@ -120,29 +119,3 @@ class RequestId(Int64):
         if not x or x < 1 << 32:
             return str(x)
         return f"{x:#x} (flow {x >> 32}, sequence {x & 0xFFFFFFFF})"
-
-
-class AtLeast(Test):
-    """So many bytes are left in the frame: how readers tell whether a newer field is there."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return end - position >= self.count
-
-    def emit(self, em: Emitter) -> str:
-        return f"e - p >= {self.count}"
-
-
-class Positive(Is):
-    """An earlier number is above zero."""
-
-    def __init__(self, field: str) -> None:
-        super().__init__(field)
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return (layer.fields.get(self.field) or 0) > 0
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.reference(self.field)} > 0"

@@ -11,20 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    Boolean,
-    Int8,
-    Int32,
-    Int64,
-    More,
-    Optional,
-    Rest,
-    Struct,
-    Timestamp,
-    UInt32,
-    Uuid,
-)
+from wiredecode.fields import Array, Boolean, Int8, Int32, Int64, Optional, Rest, Struct, Timestamp, UInt32, Uuid, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.base import (
     EVENT_TYPE,
@@ -41,7 +28,7 @@ from wiredecode.protocols.pravega.base import (
     token,
     writer,
 )
-from wiredecode.protocols.pravega.kinds import NO_VALUE, AtLeast, JavaText, Meaning
+from wiredecode.protocols.pravega.kinds import NO_VALUE, JavaText, Meaning
 from wiredecode.protocols.pravega.names import SCALE_TYPES, UPDATE_TYPES
 
 MAX_VERSION = 1000
@@ -79,7 +66,7 @@ class Hello(Message):
 
 
 class KeepAlive(Message):
-    fields_desc = [*header(100), Optional(Rest("data", "ignored by readers"), More())]
+    fields_desc = [*header(100), Optional(Rest("data", "ignored by readers"), When("left"))]
     facts = ("data",)
 
 
@@ -181,7 +168,7 @@ class DataAppended(Message):
         event_number("event_number", "newest event that is stored"),
         Optional(
             Meaning("previous_event_number", "event before; wire version 4", meanings=UNKNOWN_WRITER, default=-1),
-            AtLeast(8),
+            When("left >= 8"),
         ),
         late_request_id(),
         late("current_segment_write_offset", "length of the segment now; wire version 9", unit="bytes"),
@@ -345,7 +332,7 @@ class MergeSegments(Message):
         segment("target", "segment that grows"),
         segment("source", "segment that becomes its end"),
         token(),
-        Optional(Array("attribute_updates", AttributeUpdate, "conditions and changes; wire version 14"), More()),
+        Optional(Array("attribute_updates", AttributeUpdate, "conditions and changes; wire version 14"), When("left")),
     )
     facts = ("target", "source")
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.pairing import Outstanding, Request
 
-MAX_OUTSTANDING = 10_000
-"""Requests remembered per connection until their reply comes; beyond it the oldest is forgotten."""
 MAX_LOOKED_AT = 64
 """Requests with the same id among which the one that a refusal means is looked for."""
 MAX_ANSWERED_READS = 1024
@@ -20,11 +19,9 @@ Key = tuple[Hashable, ...]
 
 
 @dataclass(slots=True)
-class Request:
-    """A request that waits for its reply."""
+class SegmentRequest(Request):
+    """A request about a segment."""
 
-    frame: int
-    time_ns: int
     type: str
     segment: str | None
     offset: int | None
@@ -33,27 +30,21 @@ class Request:
     """Its request id, or where there is none its segment."""
 
 
-class Outstanding:
-    """The requests of one connection that were not answered yet."""
+class SegmentRequests(Outstanding[Key, SegmentRequest]):
+    """The requests of one connection that were not answered yet; also by their request id or segment."""
 
     def __init__(self) -> None:
-        self.table: OrderedDict[Key, Request] = OrderedDict()
+        super().__init__()
         self.groups: dict[Hashable, OrderedDict[Key, None]] = {}
-        self.answered: OrderedDict[Key, tuple[Request, int]] = OrderedDict()
+        self.answered: OrderedDict[Key, tuple[SegmentRequest, int]] = OrderedDict()
 
-    def ask(self, frame: Frame, key: Key, request: Request) -> None:
-        """Remember a request."""
-        self.take(key)
-        self.table[key] = request
+    def add(self, frame: Frame, key: Key, request: SegmentRequest) -> SegmentRequest | None:
+        replaced = super().add(frame, key, request)
         self.groups.setdefault(request.group, OrderedDict())[key] = None
-        frame.expects_response = True
-        if len(self.table) > MAX_OUTSTANDING:
-            self.take(next(iter(self.table)))
-            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} requests wait for a reply")
+        return replaced
 
-    def take(self, key: Key) -> Request | None:
-        """The request of a key, which is then no longer outstanding."""
-        request = self.table.pop(key, None)
+    def pop(self, key: Key) -> SegmentRequest | None:
+        request = super().pop(key)
         if request is not None:
             group = self.groups[request.group]
             del group[key]
@@ -61,26 +52,27 @@ class Outstanding:
                 del self.groups[request.group]
         return request
 
-    def refused(self, group: Hashable, segment: str | None, offset: int | None) -> Request | None:
+    def refused(self, group: Hashable, segment: str | None, offset: int | None) -> SegmentRequest | None:
         """The request with this id that a refusal means: with the same segment and offset if it names them."""
         keys = list(islice(self.groups.get(group, ()), MAX_LOOKED_AT))
         for wanted in ((segment, offset), (segment, None)):
             for key in keys:
-                request = self.table[key]
+                request = self.get(key)
+                assert request is not None
                 if wanted[0] in (None, request.segment) and wanted[1] in (None, request.offset):
-                    return self.take(key)
-        return self.take(keys[0]) if keys else None
+                    return self.pop(key)
+        return self.pop(keys[0]) if keys else None
 
-    def read_at(self, offset: int | None, segment: str | None = None) -> Request | None:
+    def read_at(self, offset: int | None, segment: str | None = None) -> SegmentRequest | None:
         """An outstanding read at an offset, for replies that do not carry its request id."""
-        for key, request in islice(self.table.items(), MAX_LOOKED_AT):
+        for key, request in islice(self.items(), MAX_LOOKED_AT):
             if key[0] == "read" and request.offset == offset and segment in (None, request.segment):
-                return self.take(key)
+                return self.pop(key)
         return None
 
-    def read(self, group: Hashable, segment: str | None, offset: int, length: int) -> Request | None:
+    def read(self, group: Hashable, segment: str | None, offset: int, length: int) -> SegmentRequest | None:
         """The read that a reply answers; one read may have several, each going on where the last one ended."""
-        request = self.take(("read", group, segment, offset))
+        request = self.pop(("read", group, segment, offset))
         key = (group, segment)
         if request is None:
             known = self.answered.get(key)
@@ -92,9 +84,3 @@ class Outstanding:
         if len(self.answered) > MAX_ANSWERED_READS:
             self.answered.popitem(last=False)
         return request
-
-
-def link(frame: Frame, request: Request) -> None:
-    """Tie a reply to its request."""
-    frame.request = request.frame
-    frame.latency_ns = frame.time_ns - request.time_ns

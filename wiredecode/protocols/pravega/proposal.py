@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import Flags, Int32, Int64, Kind, More, Optional, Rest, UInt8, UInt32, Uuid
+from wiredecode.fields import Flags, Int32, Int64, Kind, Optional, Rest, UInt8, UInt32, Uuid, When
 from wiredecode.protocols.pravega.base import Message, header, segment
 from wiredecode.protocols.pravega.names import PARTS, PROPOSALS, SEGMENT_READ_FLAGS
 
@@ -33,7 +33,7 @@ def body(name: str) -> list[Any]:
         case "PartialMessage":
             return [UInt8("part", "which part", names=PARTS), Rest("data", "part of a message, its header included")]
         case "KeepAlive":
-            return [Optional(Rest("data", "not interpreted"), More())]
+            return [Optional(Rest("data", "not interpreted"), When("left"))]
         case "ReadSegment":
             return [
                 segment(),
@@ -56,7 +56,9 @@ def body(name: str) -> list[Any]:
                 connection(),
                 connection_offset("before the block"),
                 UInt32("length_before_end", "bytes up to the EndAppendBlock", unit="bytes"),
-                Optional(Rest("block", "the block, where its bytes are taken for a part of this message"), More()),
+                Optional(
+                    Rest("block", "the block, where its bytes are taken for a part of this message"), When("left")
+                ),
             ]
         case "EndAppendBlock":
             return [

@@ -12,9 +12,10 @@ from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.events import Events, Piece, Runs, Single, walk
 from wiredecode.protocols.pravega.kinds import escape_surrogates
-from wiredecode.protocols.pravega.pairing import MAX_ANSWERED_READS, Outstanding, Request, link
+from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.pravega.shipped import MAX_WRITERS
 from wiredecode.protocols.pravega.structure import MAX_BODY
+from wiredecode.protocols.shared.pairing import Outstanding, link
 
 MAX_WHOLE = MAX_BODY + HEADER.size
 """Longest message that is put together from parts."""
@@ -70,7 +71,7 @@ class Setup:
     """An append that was set up, and its blocks that wait to be acknowledged."""
 
     segment: str
-    pending: OrderedDict[int, Request] = field(default_factory=OrderedDict)
+    pending: Outstanding[int, SegmentRequest] = field(default_factory=Outstanding)
 
 
 class Proposed:
@@ -83,7 +84,7 @@ class Proposed:
         self.block: OpenBlock | None = None
         self.blind = not whole
         """A BeginAppendBlock may have been lost."""
-        self.outstanding = Outstanding()
+        self.outstanding = SegmentRequests()
         self.reads = Runs()
         self.layers: Mapping[int, type[Message]] = {}
         self.events: Events | None = None
@@ -194,16 +195,16 @@ class Proposed:
         self.setups.move_to_end(number)
         if len(self.setups) > MAX_WRITERS:
             self.setups.popitem(last=False)
-        self.outstanding.ask(frame, ("setup", number), self._request(frame, "SetupAppend", values["segment"], None))
+        self.outstanding.add(frame, ("setup", number), self._request(frame, "SetupAppend", values["segment"], None))
 
     def _set_up(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "connection_id" in values:
-            self._link(frame, self.outstanding.take(("setup", values["connection_id"])))
+            self._link(frame, self.outstanding.pop(("setup", values["connection_id"])))
 
-    def _request(self, frame: Frame, name: str, segment: str | None, offset: int | None) -> Request:
-        return Request(frame.id, frame.time_ns, name, segment, offset, ("segment", segment))
+    def _request(self, frame: Frame, name: str, segment: str | None, offset: int | None) -> SegmentRequest:
+        return SegmentRequest(frame.id, frame.time_ns, name, segment, offset, ("segment", segment))
 
-    def _link(self, frame: Frame, request: Request | None) -> None:
+    def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
         if request is not None:
             link(frame, request)
         elif self.whole and frame.status == "ok":
@@ -258,10 +259,8 @@ class Proposed:
         setup = self._resolve(frame, values["connection_id"])
         block, self.block = self.block, None
         if setup is not None:
-            setup.pending[values["connection_offset"]] = self._request(frame, "EndAppendBlock", setup.segment, None)
-            frame.expects_response = True
-            if len(setup.pending) > MAX_ANSWERED_READS:
-                setup.pending.popitem(last=False)
+            request = self._request(frame, "EndAppendBlock", setup.segment, None)
+            setup.pending.add(frame, values["connection_offset"], request)
         if block is None:
             if not self.blind:
                 frame.find("warning", "protocol", "block-not-begun", "no block was begun that this ends")
@@ -298,8 +297,8 @@ class Proposed:
         if setup is None or level is None:
             return
         request = None
-        while setup.pending and next(iter(setup.pending)) <= level:
-            request = setup.pending.popitem(last=False)[1]
+        while (oldest := next(setup.pending.items(), None)) is not None and oldest[0] <= level:
+            request = setup.pending.pop_oldest()
         if request is not None:
             link(frame, request)
 
@@ -308,7 +307,7 @@ class Proposed:
     def _read(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "suggested_length" in values:
             request = self._request(frame, "ReadSegment", values["segment"], values["offset"])
-            self.outstanding.ask(frame, ("read", request.group, request.segment, values["offset"]), request)
+            self.outstanding.add(frame, ("read", request.group, request.segment, values["offset"]), request)
 
     def _segment_read(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "data" not in values:

@@ -12,7 +12,8 @@ from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_name
 from wiredecode.protocols.pravega.events import Events, Piece, Run, Runs, Single, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
-from wiredecode.protocols.pravega.pairing import MAX_OUTSTANDING, Outstanding, Request, link
+from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, link
 
 MAX_WRITERS = 4096
 """Writers remembered per connection; Java clients set up at most 2000."""
@@ -38,7 +39,7 @@ class Shipped:
     def __init__(self, whole: bool) -> None:
         self.whole = whole
         """Seen from the start: what was not set up was never set up."""
-        self.outstanding = Outstanding()
+        self.outstanding = SegmentRequests()
         self.writers: OrderedDict[bytes, Writer] = OrderedDict()
         self.block: Block | None = None
         self.blind = not whole
@@ -46,9 +47,9 @@ class Shipped:
         self.reads = Runs()
         self.slices = Runs()
         self.unframed: OrderedDict[str, None] = OrderedDict()
-        self.hellos: dict[int, tuple[int, int, Request]] = {}
+        self.hellos: dict[int, tuple[int, int, SegmentRequest]] = {}
         """Newest and oldest version of each side, and its Hello."""
-        self.keepalives: deque[Request] = deque(maxlen=64)
+        self.keepalives: deque[SegmentRequest] = deque(maxlen=64)
         self.events: Events | None = None
         self.single: Single | None = None
         self.raw: bytes | None = None
@@ -72,23 +73,25 @@ class Shipped:
 
     # Requests and replies.
 
-    def _request(self, frame: Frame, name: str, offset: int | None = None, segment: str | None = None) -> Request:
+    def _request(
+        self, frame: Frame, name: str, offset: int | None = None, segment: str | None = None
+    ) -> SegmentRequest:
         values = frame.values
         if segment is None:
             segment = values.get("segment", values.get("segment_name"))
-        return Request(frame.id, frame.time_ns, name, segment, offset, group(values, segment))
+        return SegmentRequest(frame.id, frame.time_ns, name, segment, offset, group(values, segment))
 
     def _ask(self, frame: Frame, name: str) -> None:
         request = self._request(frame, name)
         key = ("id", request.group) if "request_id" in frame.values else ("named", names.SUCCESSES[name], request.group)
-        self.outstanding.ask(frame, key, request)
+        self.outstanding.add(frame, key, request)
 
     def _answer(self, frame: Frame, name: str) -> None:
         request = self._request(frame, name)
         key = ("id", request.group) if "request_id" in frame.values else ("named", name, request.group)
-        self._link(frame, self.outstanding.take(key))
+        self._link(frame, self.outstanding.pop(key))
 
-    def _link(self, frame: Frame, request: Request | None) -> None:
+    def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
         if request is not None:
             link(frame, request)
         elif self.whole and frame.status == "ok":
@@ -101,17 +104,17 @@ class Shipped:
         writer = values.get("writer_id")
         if writer is not None and "event_number" in values:
             self._resolve(frame)
-            self._link(frame, self.outstanding.take(("append", writer, values["event_number"])))
+            self._link(frame, self.outstanding.pop(("append", writer, values["event_number"])))
             return
         segment = values.get("segment")
-        request = self.outstanding.take(("id", group(values, segment)))
+        request = self.outstanding.pop(("id", group(values, segment)))
         if request is None:
             request = self.outstanding.refused(group(values, segment), segment, values.get("offset"))
         if request is None and name == "AuthTokenCheckFailed":
             request = self._refused_read(frame)
         self._link(frame, request)
 
-    def _refused_read(self, frame: Frame) -> Request | None:
+    def _refused_read(self, frame: Frame) -> SegmentRequest | None:
         """Servers put the offset of a refused read where the request id belongs."""
         request = self.outstanding.read_at(frame.values.get("request_id"))
         if request is not None:
@@ -124,7 +127,7 @@ class Shipped:
         values = frame.values
         if "low_version" not in values:
             return
-        request = Request(frame.id, frame.time_ns, "Hello", None, None, None)
+        request = SegmentRequest(frame.id, frame.time_ns, "Hello", None, None, None)
         self.hellos[frame.side] = values["high_version"], values["low_version"], request
         other = self.hellos.get(1 - frame.side)
         if other is None:
@@ -181,14 +184,14 @@ class Shipped:
         self.writers.move_to_end(number)
         if len(self.writers) > MAX_WRITERS:
             self.writers.popitem(last=False)
-        self.outstanding.ask(frame, ("setup", number), self._request(frame, "SetupAppend"))
+        self.outstanding.add(frame, ("setup", number), self._request(frame, "SetupAppend"))
 
     def _set_up(self, frame: Frame) -> None:
         values = frame.values
         number = values.get("writer_id", values.get("connection_id"))
         if number is None:
             return
-        self._link(frame, self.outstanding.take(("setup", number)))
+        self._link(frame, self.outstanding.pop(("setup", number)))
         if number not in self.writers and "segment" in values:
             self.writers[number] = Writer(values["segment"])
 
@@ -273,7 +276,7 @@ class Shipped:
         """An append: its acknowledgement names the writer and the number of its last event."""
         segment = writer.segment if writer is not None else None
         identity = frame.values.get("writer_id", frame.values.get("connection_id"))
-        self.outstanding.ask(frame, ("append", identity, number), self._request(frame, name, number, segment))
+        self.outstanding.add(frame, ("append", identity, number), self._request(frame, name, number, segment))
         if writer is not None:
             writer.pending.append(number)
 
@@ -330,10 +333,10 @@ class Shipped:
         request = None
         count = 0
         while writer is not None and writer.pending and writer.pending[0] <= number:
-            taken = self.outstanding.take(("append", identity, writer.pending.popleft()))
+            taken = self.outstanding.pop(("append", identity, writer.pending.popleft()))
             request, count = taken or request, count + 1
         if writer is None:
-            request = self.outstanding.take(("append", identity, number))
+            request = self.outstanding.pop(("append", identity, number))
         if count > 1:
             frame.generate("acknowledged_appends", count)
         if request is not None:
@@ -348,7 +351,7 @@ class Shipped:
         if "suggested_length" not in values:
             return
         request = self._request(frame, "ReadSegment", values["offset"])
-        self.outstanding.ask(frame, ("read", request.group, request.segment, values["offset"]), request)
+        self.outstanding.add(frame, ("read", request.group, request.segment, values["offset"]), request)
 
     def _segment_read(self, frame: Frame) -> None:
         values = frame.values

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from wiredecode.fields import Array, Binary, Boolean, Int32, Int64, Kind, More, Optional, Struct
+from wiredecode.fields import Array, Binary, Boolean, Int32, Int64, Kind, Optional, Struct, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.base import Message, blob, control, late, nullable, segment, stack_trace, token
-from wiredecode.protocols.pravega.kinds import NO_VALUE, AtLeast, Meaning, Positive
+from wiredecode.protocols.pravega.kinds import NO_VALUE, Meaning
 
 KEY_FIXED, VALUE_FIXED = 12, 4
 """What the ``total`` of a key and of a value counts besides the bytes."""
@@ -24,8 +24,8 @@ class TableKey(Layer):
     fields_desc = [
         Int32("total", "4 + length + 8, always", unit="bytes", default=None),
         Int32("data_length", "length of the key", unit="bytes", default=None),
-        Optional(Binary("data", "the key", length="data_length"), Positive("data_length")),
-        Optional(version(), Positive("data_length")),
+        Optional(Binary("data", "the key", length="data_length"), When("data_length > 0")),
+        Optional(version(), When("data_length > 0")),
     ]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
@@ -61,10 +61,10 @@ class IteratorArguments(Layer):
     """Where an iteration starts and ends; older versions leave out the last ones."""
 
     fields_desc = [
-        Optional(nullable("continuation_token", "from the reply before; opaque"), AtLeast(4)),
-        Optional(nullable("prefix_filter", "empty since wire version 14"), AtLeast(4)),
-        Optional(nullable("from_key", "first key"), AtLeast(4)),
-        Optional(nullable("to_key", "last key"), AtLeast(4)),
+        Optional(nullable("continuation_token", "from the reply before; opaque"), When("left >= 4")),
+        Optional(nullable("prefix_filter", "empty since wire version 14"), When("left >= 4")),
+        Optional(nullable("from_key", "first key"), When("left >= 4")),
+        Optional(nullable("to_key", "last key"), When("left >= 4")),
     ]
 
 
@@ -80,7 +80,7 @@ def table_offset() -> Kind:
     meaning = {-1: "any"}
     return Optional(
         Meaning("table_segment_offset", "length the table must have; wire version 10", default=-1, meanings=meaning),
-        More(),
+        When("left"),
     )
 
 
@@ -106,8 +106,8 @@ class CreateTableSegment(Message):
         70,
         segment(),
         token(),
-        Optional(Boolean("sorted_deprecated", "ignored since wire version 14"), AtLeast(1)),
-        Optional(Int32("key_length", "length of every key; 0: they vary", unit="bytes"), AtLeast(4)),
+        Optional(Boolean("sorted_deprecated", "ignored since wire version 14"), When("left >= 1")),
+        Optional(Int32("key_length", "length of every key; 0: they vary", unit="bytes"), When("left >= 4")),
         late("rollover_size_bytes", "size of a chunk in long-term storage; wire version 14", default=0, unit="bytes"),
     )
     facts = ("segment", "key_length")

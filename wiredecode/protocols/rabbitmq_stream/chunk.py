@@ -8,13 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from wiredecode.fields import (
-    Absent,
     Array,
     Binary,
-    Is,
-    Left,
     Optional,
-    Peek,
     Struct,
     Text,
     Timestamp,
@@ -23,6 +19,7 @@ from wiredecode.fields import (
     UInt24,
     UInt32,
     UInt64,
+    When,
 )
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
@@ -94,8 +91,8 @@ class SubBatch(Layer):
 def entry_fields() -> list[Any]:
     """A simple message or a sub-batch: the top bit of the next byte decides."""
     return [
-        Optional(Struct("sub_batch", SubBatch, "several messages as one entry"), Peek(0x80, 0x80)),
-        Optional(Binary("data", "the message", inner=message), Absent("sub_batch")),
+        Optional(Struct("sub_batch", SubBatch, "several messages as one entry"), When("peek(1) & 0x80 == 0x80")),
+        Optional(Binary("data", "the message", inner=message), When("not has(sub_batch)")),
     ]
 
 
@@ -125,7 +122,7 @@ class SnapshotRecord(Layer):
     fields_desc = [
         UInt8("tracking_type", "what is tracked", names=TRACKING_TYPES),
         Text("reference", "publisher or consumer reference", length=UInt8),
-        Optional(UInt64("chunk_id", "chunk of the sequence"), Is("tracking_type", 0)),
+        Optional(UInt64("chunk_id", "chunk of the sequence"), When("tracking_type == 0")),
         UInt64("value", "sequence, offset or timestamp (ms)"),
     ]
 
@@ -176,19 +173,19 @@ class Chunk(Layer):
         UInt24("reserved"),
         Optional(
             Array("entries", ChunkEntry, "messages", count="num_entries", size="data_length", bulk=True),
-            Is("chunk_type", 0),
+            When("chunk_type == 0"),
         ),
         Optional(
             Array("tracking", TrackingEntry, "tracking delta", count="num_entries", size="data_length"),
-            Is("chunk_type", 1),
+            When("chunk_type == 1"),
         ),
         Optional(
             Array("snapshot", SnapshotEntry, "tracking snapshot", count="num_entries", size="data_length"),
-            Is("chunk_type", 2),
+            When("chunk_type == 2"),
         ),
         Optional(
             Array("trailer", TrackingRecord, "tracking trailer", count=None, size="trailer_length"),
-            Left("trailer_length"),
+            When("0 < left == trailer_length"),
         ),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,13 +20,12 @@ from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, Unknown
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
 
 NAME = "rabbitmq_stream"
-MAX_OUTSTANDING = 10_000
-"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
 INITIAL_FRAME_MAX = 8192
 """What newer brokers accept before Open; told as a note, since older ones accept more."""
 
@@ -36,11 +35,9 @@ SMALL_FRAME = 4096
 
 
 @dataclass(slots=True)
-class Request:
-    """A request that waits for its response."""
+class ValuesRequest(Request):
+    """A request with its fields."""
 
-    frame: int
-    time_ns: int
     values: Mapping[str, Any]
 
 
@@ -96,8 +93,8 @@ class RabbitMQConversation(Conversation):
         self.client = connection.initiator
         self.whole = connection.initiator is not None
         """Seen from the start: what was not declared was never declared."""
-        self.outstanding: OrderedDict[tuple[int, int, int], Request] = OrderedDict()
-        self.offered: Request | None = None
+        self.outstanding: Outstanding[tuple[int, int, int], ValuesRequest] = Outstanding()
+        self.offered: ValuesRequest | None = None
         """The server's Tune."""
         self.publishers, self.subscriptions = Bindings(), Bindings()
         self.frame_max = 0
@@ -192,7 +189,7 @@ class RabbitMQConversation(Conversation):
         Plan(layer, "PROXY").read(frame, style)
 
     def _finish_record(self, frame: Frame) -> None:
-        if frame.text is not None:
+        if frame.layers_text is not None:
             return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
@@ -226,13 +223,9 @@ class RabbitMQConversation(Conversation):
         if correlation is None:
             return
         key = (frame.side, frame.values["key"] & ~names.RESPONSE_BIT, correlation)
-        self.outstanding[key] = Request(frame.id, frame.time_ns, frame.values)
-        frame.expects_response = True
-        if len(self.outstanding) > MAX_OUTSTANDING:
-            self.outstanding.popitem(last=False)
-            frame.find("note", "limit", "outstanding", f"more than {MAX_OUTSTANDING} requests wait for a response")
+        self.outstanding.add(frame, key, ValuesRequest(frame.id, frame.time_ns, frame.values))
 
-    def _answer(self, frame: Frame) -> Request | None:
+    def _answer(self, frame: Frame) -> ValuesRequest | None:
         """A response: find its request, tell the outcome."""
         values = frame.values
         code = values.get("response_code", names.OK)
@@ -242,16 +235,12 @@ class RabbitMQConversation(Conversation):
         correlation = values.get("correlation_id")
         if correlation is None:
             return None
-        request = self.outstanding.pop((1 - frame.side, values["key"] & ~names.RESPONSE_BIT, correlation), None)
+        request = self.outstanding.pop((1 - frame.side, values["key"] & ~names.RESPONSE_BIT, correlation))
         if request is not None:
-            self._link(frame, request)
+            link(frame, request)
         elif self.whole:
             frame.find("note", "protocol", "no-request", f"no request with correlation id {correlation} was captured")
         return request
-
-    def _link(self, frame: Frame, request: Request) -> None:
-        frame.request = request.frame
-        frame.latency_ns = frame.time_ns - request.time_ns
 
     # Ids and the streams they stand for.
 
@@ -384,12 +373,12 @@ class RabbitMQConversation(Conversation):
         """The server's offer, and the client's answer in either form."""
         code = frame.values.get("key", 0)
         if frame.sender != "client" and not code & names.RESPONSE_BIT:
-            self.offered = Request(frame.id, frame.time_ns, frame.values)
+            self.offered = ValuesRequest(frame.id, frame.time_ns, frame.values)
             frame.expects_response = True
             return
         self.frame_max = frame.values.get("frame_max", 0)
         if self.offered is not None:
-            self._link(frame, self.offered)
+            link(frame, self.offered)
             for name in ("frame_max", "heartbeat"):
                 answered, offered = frame.values.get(name, 0), self.offered.values.get(name, 0)
                 frame.generate(f"negotiated_{name}", min(answered, offered) or max(answered, offered))

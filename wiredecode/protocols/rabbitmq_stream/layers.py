@@ -19,12 +19,9 @@ from wiredecode.fields import (
     Binary,
     Boolean,
     Int64,
-    Is,
     Kind,
-    More,
     Optional,
     Rest,
-    Spans,
     Struct,
     Text,
     Timestamp,
@@ -32,9 +29,10 @@ from wiredecode.fields import (
     UInt16,
     UInt32,
     UInt64,
+    When,
 )
-from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message
+from wiredecode.fields.layer import Added, Layer
+from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message, number_offsets
 from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
 
 NO_LEADER = 0xFFFF
@@ -44,6 +42,8 @@ class Command(Layer):
     """Base of all frames: fills in ``size`` when building."""
 
     filter_name = "rabbitmq_stream"
+    added = Added.NOTHING
+    verbatim = ("messages.data", "chunk.entries.data")
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.size is None:
@@ -92,8 +92,8 @@ def subscription() -> Kind:
 def offset_specification() -> list[Any]:
     return [
         UInt16("offset_type", "where to start", names=OFFSET_TYPES, default=1),
-        Optional(UInt64("offset", "offset in the stream"), Is("offset_type", 4)),
-        Optional(Timestamp("timestamp", "time in the stream"), Is("offset_type", 5)),
+        Optional(UInt64("offset", "offset in the stream"), When("offset_type == 4")),
+        Optional(Timestamp("timestamp", "time in the stream"), When("offset_type == 5")),
     ]
 
 
@@ -196,7 +196,7 @@ class Subscribe(Command):
         stream(),
         *offset_specification(),
         UInt16("credit", "chunks the broker may send", unit="chunks"),
-        Optional(properties(), More()),
+        Optional(properties(), When("left")),
     )
     facts = ("subscription_id", "stream", "offset_type", "offset", "timestamp", "credit")
 
@@ -205,8 +205,13 @@ class Deliver(Command):
     fields_desc = [*header(8), subscription(), Struct("chunk", Chunk, "Osiris chunk")]
     facts = ("subscription_id", "chunk.chunk_id", "chunk.num_entries", "chunk.num_records")
 
+    @classmethod
+    def complete_record(cls, record: dict[str, Any]) -> None:
+        if "chunk" in record:
+            number_offsets(record["chunk"])
 
-class DeliverV2(Command):
+
+class DeliverV2(Deliver):
     """Deliver with the last committed chunk."""
 
     fields_desc = [
@@ -215,7 +220,6 @@ class DeliverV2(Command):
         UInt64("committed_chunk_id", "last chunk that is committed"),
         Struct("chunk", Chunk, "Osiris chunk"),
     ]
-    facts = Deliver.facts
 
 
 class Credit(Command):
@@ -366,7 +370,7 @@ class DeleteSuperStream(Command):
 
 
 class ResolveOffsetSpec(Command):
-    fields_desc = request(31, stream(), *offset_specification(), Optional(properties(), More()))
+    fields_desc = request(31, stream(), *offset_specification(), Optional(properties(), When("left")))
     facts = ("stream", "offset_type", "offset", "timestamp")
 
 
@@ -445,8 +449,10 @@ class SaslAuthenticateResponse(Response):
 
     fields_desc = response(
         19,
-        Optional(Binary("challenge", "what the server asks", length=UInt16, secret=True), Spans(UInt16)),
-        Optional(Binary("long_challenge", "the same, as the reference spells it", secret=True), Spans(UInt32)),
+        Optional(Binary("challenge", "what the server asks", length=UInt16, secret=True), When("peek(2) == left - 2")),
+        Optional(
+            Binary("long_challenge", "the same, as the reference spells it", secret=True), When("peek(4) == left - 4")
+        ),
     )
 
 
@@ -457,7 +463,9 @@ class TuneResponse(Tune):
 
 
 class OpenResponse(Response):
-    fields_desc = response(21, Optional(properties("properties", "how the broker is to be reached", bulk=True), More()))
+    fields_desc = response(
+        21, Optional(properties("properties", "how the broker is to be reached", bulk=True), When("left"))
+    )
 
 
 class RouteResponse(Response):

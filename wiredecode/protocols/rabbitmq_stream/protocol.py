@@ -141,6 +141,10 @@ class RabbitMQStream(Protocol):
     header_bytes = HEADER.size
     tls_ports = (5551,)
     requests = {"rabbitmq_stream": frozenset(COMMANDS[code] for code in CORRELATED)}
+    amqp_in = tuple(
+        f"rabbitmq_stream.{name}"
+        for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
+    )
     confirms = Confirms(
         published=("Publish", "messages.publishing_id"),
         confirmed=("PublishConfirm", "publishing_ids"),

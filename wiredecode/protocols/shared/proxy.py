@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from wiredecode.fields import Binary, Rest, UInt8, UInt16
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.frames.frame import Frame
 
 NAME = "proxy"
@@ -22,6 +22,7 @@ class ProxyV1(Layer):
     """``PROXY TCP4 source destination source-port destination-port CRLF``"""
 
     filter_name: ClassVar[str] = NAME
+    added = Added.NOTHING
     fields_desc = [Rest("line", "the line of text")]
 
 
@@ -29,6 +30,7 @@ class ProxyV2(Layer):
     """The binary form: signature, version and command, family, addresses with ports and TLVs."""
 
     filter_name: ClassVar[str] = NAME
+    added = Added.NOTHING
     fields_desc = [
         Binary("signature", "constant", length=12, default=SIGNATURE),
         UInt8("version_command", "version and command", names=COMMANDS, default=0x21),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Boolean, Kind, More, Optional, Text, UInt8
+from wiredecode.fields import Array, Boolean, Kind, Optional, Text, UInt8, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.base import (
     Frame,
@@ -18,12 +18,8 @@ from wiredecode.protocols.tank.kinds import (
     U16,
     U32,
     U64,
-    Always,
     BitFlags,
-    Bits,
     Endpoint,
-    IsNot,
-    IsThere,
     Seconds,
     Varint32,
 )
@@ -71,30 +67,20 @@ class DiscoverPartitions(Frame):
     fields_desc = correlated(
         DISCOVER_PARTITIONS,
         topic(),
-        Optional(Array("partitions", U16("partitions"), "only these; none: all", count=None), More()),
+        Optional(Array("partitions", U16("partitions"), "only these; none: all", count=None), When("left")),
     )
     facts = ("request_id", "topic")
-
-
-class BothUnknown(Bits):
-    """Both numbers are 2^64-1: a reason follows."""
-
-    def __init__(self) -> None:
-        super().__init__("first_available", END_OF_LOG, END_OF_LOG)
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return super().holds(data, position, end, layer) and layer.fields["high_water_mark"] == END_OF_LOG
-
-    def emit(self, em: Emitter) -> str:
-        return f"{super().emit(em)} and {em.reference('high_water_mark')} == {END_OF_LOG}"
 
 
 class PartitionState(Layer):
     fields_desc = [
         U64("first_available", "first sequence number; 0 of an empty partition"),
         U64("high_water_mark", "last committed sequence number; 0 of an empty partition"),
-        Optional(UInt8("reason", "why the numbers are not told", names=DISCOVER_REASONS), BothUnknown()),
-        Optional(endpoint(), IsThere("reason", REDIRECT)),
+        Optional(
+            UInt8("reason", "why the numbers are not told", names=DISCOVER_REASONS),
+            When(f"first_available == high_water_mark == {END_OF_LOG}"),
+        ),
+        Optional(endpoint(), When(f"reason == {REDIRECT}")),
     ]
 
 
@@ -158,13 +144,13 @@ class StatusResponse(Frame):
         Boolean("cluster_aware", "the broker is a node of a cluster"),
         U32("topic_count", "topics"),
         U32("partition_count", "partitions"),
-        Optional(UInt8("cluster_flags", "always 0"), IsNot("cluster_aware", 0)),
-        Optional(Text("cluster_name", "name of the cluster", length=UInt8), IsNot("cluster_aware", 0)),
-        Optional(U32("available_nodes", "nodes that can be reached"), IsNot("cluster_aware", 0)),
-        Optional(U32("open_partitions", "partitions that are open"), More()),
-        Optional(U32("open_time", "time spent opening partitions", unit="ms"), More()),
-        Optional(Seconds("start_time", "when the broker started"), More()),
-        Optional(U32("release", "major * 100 + minor"), More()),
+        Optional(UInt8("cluster_flags", "always 0"), When("cluster_aware != 0")),
+        Optional(Text("cluster_name", "name of the cluster", length=UInt8), When("cluster_aware != 0")),
+        Optional(U32("available_nodes", "nodes that can be reached"), When("cluster_aware != 0")),
+        Optional(U32("open_partitions", "partitions that are open"), When("left")),
+        Optional(U32("open_time", "time spent opening partitions", unit="ms"), When("left")),
+        Optional(Seconds("start_time", "when the broker started"), When("left")),
+        Optional(U32("release", "major * 100 + minor"), When("left")),
     )
     facts = ("request_id", "topic_count", "partition_count", "cluster_name", "release")
 
@@ -185,7 +171,7 @@ class ListedTopic(Layer):
 class ReplicatedTopic(Layer):
     """Of a cluster."""
 
-    fields_desc = listed_topic(Optional(UInt8("replication_factor", "nodes that hold a copy"), Always()))
+    fields_desc = listed_topic(Optional(UInt8("replication_factor", "nodes that hold a copy"), When("True")))
 
 
 class ListedTopics(Array):
@@ -228,7 +214,7 @@ class Node(Layer):
     fields_desc = [
         U16("node_id", "number of the node"),
         BitFlags("flags", "state", names=NODE_FLAGS),
-        Optional(Endpoint("endpoint", "where it listens"), Bits("flags", 1, 1)),
+        Optional(Endpoint("endpoint", "where it listens"), When("flags & 1 == 1")),
         U16("partition_count", "partitions it is a replica of"),
     ]
 
@@ -239,7 +225,7 @@ class DiscoverTopologyResponse(Frame):
     fields_desc = correlated(
         DISCOVER_TOPOLOGY,
         U16("node_count", "nodes; 65535: no cluster"),
-        Optional(Text("cluster_name", "name of the cluster", length=UInt8), IsNot("node_count", STAND_ALONE)),
-        Optional(Array("nodes", Node, "nodes", count="node_count"), IsNot("node_count", STAND_ALONE)),
+        Optional(Text("cluster_name", "name of the cluster", length=UInt8), When(f"node_count != {STAND_ALONE}")),
+        Optional(Array("nodes", Node, "nodes", count="node_count"), When(f"node_count != {STAND_ALONE}")),
     )
     facts = ("request_id", "node_count", "cluster_name")

@@ -6,7 +6,7 @@ import struct
 from typing import Any, ClassVar
 
 from wiredecode.fields import Array, Kind, Rest, Text, UInt8
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.tank.kinds import (
     U16,
     U32,
@@ -24,6 +24,7 @@ class Frame(Layer):
     """Base of all messages: fills in ``payload_length`` when building."""
 
     filter_name = "tank"
+    added = Added.IN_ELEMENTS
     facts: ClassVar[tuple[str, ...]] = ()
     """The fields that a one-line summary shows."""
 

@@ -13,17 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Binary, More, Optional, Rest, Short, Struct, Test, UInt8, compiler
+from wiredecode.fields import Array, Binary, Optional, Rest, Short, Struct, UInt8, When, compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank.kinds import (
-    HEADER_END,
     U16,
     U32,
     U64,
-    Always,
     BitFlags,
-    Bits,
     Bounded,
     Milliseconds,
     Tail,
@@ -60,8 +57,10 @@ def message_fields(*gap: Optional) -> list[Any]:
     return [
         BitFlags("flags", "what is left out", names=MESSAGE_FLAGS),
         *gap,
-        Optional(Milliseconds("timestamp", "set by the producer, ms since 1970"), Bits("flags", SAME_TIMESTAMP, 0)),
-        Optional(Binary("key", "key", length=UInt8), Bits("flags", HAS_KEY, HAS_KEY)),
+        Optional(
+            Milliseconds("timestamp", "set by the producer, ms since 1970"), When(f"flags & {SAME_TIMESTAMP} == 0")
+        ),
+        Optional(Binary("key", "key", length=UInt8), When(f"flags & {HAS_KEY} == {HAS_KEY}")),
         Varint32("body_length", "size of the body", unit="bytes", measures="body"),
         Binary("body", "the message", length="body_length"),
     ]
@@ -80,7 +79,7 @@ class GappedMessage(Layer):
     fields_desc = message_fields(
         Optional(
             Varint32("gap", "sequence numbers left out before this message"),
-            Bits("flags", PREVIOUS_PLUS_ONE, 0),
+            When(f"flags & {PREVIOUS_PLUS_ONE} == 0"),
         )
     )
     row = (*Message.row, "gap")
@@ -147,72 +146,54 @@ class Messages(Array):
         return index if em.mode == "walk" else elements
 
 
-class Several(Test):
-    """The bundle is sparse and has not exactly one message."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return layer.fields["flags"] & SPARSE != 0 and message_count(layer.fields) != 1
-
-    def emit(self, em: Emitter) -> str:
-        flags = em.reference("flags")
-        count = em.scopes[-1].variables["message_count"]
-        return f"{flags} & {SPARSE} and ({flags} >> {COUNT_SHIFT} & 15 or {count}) != 1"
-
-
-class HasExtra(Test):
-    """Bit 7 is set and the layout that only the document knows fits: the messages end where the bundle does.
-
-    No program writes it; where it does not fit, the bit is ignored as all readers do.
-    """
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer | None) -> bool:
-        return data[position - 1] >= EXTRA and fits_document(data, position - 1, end)
-
-    def emit(self, em: Emitter) -> str:
-        return f"b[p - 1] >= {EXTRA} and {em.constant(fits_document)}(b, p - 1, e)"
-
-
 class Extra(Layer):
     """What bit 7 announces, by the document."""
 
     fields_desc = [
         BitFlags("extra_flags", "what follows", names=EXTRA_FLAGS),
-        Optional(U32("leader_epoch", "epoch of the partition's leader"), Bits("extra_flags", PRODUCER_INFO, 1)),
-        Optional(U64("producer_id", "producer"), Bits("extra_flags", PRODUCER_INFO, 1)),
-        Optional(U16("producer_epoch", "epoch of the producer"), Bits("extra_flags", PRODUCER_INFO, 1)),
+        Optional(U32("leader_epoch", "epoch of the partition's leader"), When(f"extra_flags & {PRODUCER_INFO} == 1")),
+        Optional(U64("producer_id", "producer"), When(f"extra_flags & {PRODUCER_INFO} == 1")),
+        Optional(U16("producer_epoch", "epoch of the producer"), When(f"extra_flags & {PRODUCER_INFO} == 1")),
     ]
 
 
-def bundle_fields(extra: Test) -> list[Any]:
+SEVERAL = f"flags & {COUNT_MASK} != {1 << COUNT_SHIFT} and (flags & {COUNT_MASK} or message_count != 1)"
+"""The bundle has not exactly one message."""
+
+
+def document_layout(data: bytes, position: int, end: int) -> bool:
+    """Whether the layout with extra flags, which only the document knows, fits: the messages end where the bundle does.
+
+    No program writes it; where it does not fit, bit 7 is ignored as all readers do.
+    """
+    return fits_document(data, position - 1, end)
+
+
+HAS_EXTRA = When(f"flags >= {EXTRA} and document_layout()", document_layout=document_layout)
+
+
+def bundle_fields(extra: When) -> list[Any]:
     return [
         UInt8("flags", "codec (bits 0-1), message count 1 to 15 (bits 2-5), sparse (bit 6), extra (bit 7)"),
         Optional(Struct("extra", Extra, "extra flags"), extra),
-        Optional(Varint32("message_count", "messages, where the flags do not tell"), Bits("flags", COUNT_MASK, 0)),
-        Optional(U64("first_sequence_number", "number of the first message"), Bits("flags", SPARSE, SPARSE)),
-        Optional(Varint32("last_delta", "number of the last message - of the first - 1"), Several()),
-        Optional(Messages("messages", "messages"), Bits("flags", CODEC_MASK, 0)),
-        Optional(Rest("partial_message", "a message that is cut"), PlainLeft()),
-        Optional(Rest("message_set", "the messages, compressed as one block"), More()),
+        Optional(
+            Varint32("message_count", "messages, where the flags do not tell"), When(f"flags & {COUNT_MASK} == 0")
+        ),
+        Optional(U64("first_sequence_number", "number of the first message"), When(f"flags & {SPARSE} == {SPARSE}")),
+        Optional(
+            Varint32("last_delta", "number of the last message - of the first - 1"),
+            When(f"flags & {SPARSE} and {SEVERAL}"),
+        ),
+        Optional(Messages("messages", "messages"), When(f"flags & {CODEC_MASK} == 0")),
+        Optional(Rest("partial_message", "a message that is cut"), When(f"left and flags & {CODEC_MASK} == 0")),
+        Optional(Rest("message_set", "the messages, compressed as one block"), When("left")),
     ]
-
-
-class PlainLeft(Bits):
-    """Bytes are left of a bundle that is not compressed."""
-
-    def __init__(self) -> None:
-        super().__init__("flags", CODEC_MASK, 0)
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return position < end and super().holds(data, position, end, layer)
-
-    def emit(self, em: Emitter) -> str:
-        return f"p < e and {super().emit(em)}"
 
 
 class Bundle(Layer):
     """Messages that were produced together, the unit of storage."""
 
-    fields_desc = bundle_fields(HasExtra())
+    fields_desc = bundle_fields(HAS_EXTRA)
 
 
 def produced_bundle() -> Bounded:
@@ -223,7 +204,7 @@ def produced_bundle() -> Bounded:
 class DocumentBundle(Layer):
     """A bundle with bit 7 set, as the document has it."""
 
-    fields_desc = bundle_fields(Bits("flags", EXTRA, EXTRA))
+    fields_desc = bundle_fields(When(f"flags & {EXTRA} == {EXTRA}"))
 
 
 class BundleEntry(Layer):
@@ -269,11 +250,13 @@ class PartialBundle(Layer):
     """The last bundle of a chunk that was cut: older brokers cut at the fetch size. Nothing unusual."""
 
     fields_desc = [
-        Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), Always()),
-        Optional(UInt8("flags", "as in a whole bundle"), Always()),
-        Optional(Rest("undecided", "with bit 7 only a whole bundle tells the layout"), Bits("flags", EXTRA, EXTRA)),
-        *bundle_fields(Always())[2:],
-        Optional(Rest("cut", "beginning of a field"), More()),
+        Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), When("True")),
+        Optional(UInt8("flags", "as in a whole bundle"), When("True")),
+        Optional(
+            Rest("undecided", "with bit 7 only a whole bundle tells the layout"), When(f"flags & {EXTRA} == {EXTRA}")
+        ),
+        *bundle_fields(When("True"))[2:],
+        Optional(Rest("cut", "beginning of a field"), When("left")),
     ]
 
 
@@ -282,7 +265,7 @@ class Chunk(Layer):
 
     fields_desc = [
         Bundles("bundles", "whole bundles"),
-        Optional(Tail("partial_bundle", PartialBundle, "the last bundle, cut"), More()),
+        Optional(Tail("partial_bundle", PartialBundle, "the last bundle, cut"), When("left")),
     ]
 
     @classmethod
@@ -348,7 +331,7 @@ class Chunks(Array):
         if em.mode == "head":
             em.ended = True
             return f"len({lengths})"
-        end_of_header = em.scopes[-1].variables[HEADER_END]
+        end_of_header = em.reach("header_length")
         em.line(f"{whole} = {end_of_header} - {header} - {HEADER_LENGTH} + {payload}")
         em.line(f"{elements}, {limit} = [], e")
         if em.careful:

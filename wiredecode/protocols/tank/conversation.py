@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,14 +14,15 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, tell_partial
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
 from wiredecode.protocols.tank.messages import add_messages, reread
-from wiredecode.protocols.tank.targets import (
+from wiredecode.protocols.tank.topics import (
     MAX_NAMED,
-    Targets,
+    Topics,
     entries_of,
     named_targets,
     outcome,
@@ -31,25 +32,21 @@ from wiredecode.protocols.tank.targets import (
 )
 
 NAME = "tank"
-MAX_OUTSTANDING = 10_000
-"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
 MAX_PEER_OUTSTANDING = 64
-"""The same for a replica, which waits for one answer at a time."""
-MAX_REMEMBERED = 500_000
-"""Partitions that these requests name, together."""
+"""Requests of a replica that are remembered: it waits for one answer at a time."""
 Asked = dict[tuple[str, int], tuple[int, int]]
 """Sequence number and fetch size asked for, by topic and partition."""
 
 
 @dataclass(slots=True)
-class Request:
-    """A request that waits for its response."""
+class TopicsRequest(Request):
+    """A request with the topics and partitions that it names."""
 
-    frame: int
-    time_ns: int
-    targets: Targets = ()
-    size: int = 1
-    """Partitions it names, and one for itself."""
+    topics: Topics = ()
+
+    @property
+    def weight(self) -> int:
+        return 1 + sum(len(partitions) for _, partitions in self.topics)
 
 
 class TankConversation(Conversation):
@@ -63,15 +60,14 @@ class TankConversation(Conversation):
         served = [port in ports for port in connection.ports]
         if self.client is None and served[0] != served[1]:
             self.client = 1 if served[0] else 0
-        self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
-        self.remembered = 0
+        self.outstanding: Outstanding[tuple[int, int], TopicsRequest] = Outstanding()
         self.style: Style | None = None
         """Of the records that are made at the moment."""
         self.rows = False
         """Messages were asked for: from then on frames are read with the rows of theirs, in one pass."""
         self.contents: Contents | None = None
         """What the frame just decoded holds."""
-        self.peer: deque[Request] = deque(maxlen=MAX_PEER_OUTSTANDING)
+        self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
@@ -135,38 +131,26 @@ class TankConversation(Conversation):
         if number is not None:
             self._remember(frame, number, ())
 
-    def _remember(self, frame: Frame, number: int, targets: Targets) -> None:
+    def _remember(self, frame: Frame, number: int, topics: Topics) -> None:
         code = names.PRODUCE if frame.code == names.PRODUCE_WITH_BASE else frame.code or 0
-        size = 1 + sum(len(partitions) for _, partitions in targets)
-        replaced = self.outstanding.pop((code, number), None)
-        self.outstanding[code, number] = Request(frame.id, frame.time_ns, targets, size)
-        self.remembered += size - (replaced.size if replaced is not None else 0)
-        frame.expects_response = True
+        replaced = self.outstanding.add(frame, (code, number), TopicsRequest(frame.id, frame.time_ns, topics))
         if replaced is not None:
             message = f"request id {number} is used again before frame {replaced.frame} was answered"
             frame.find("note", "protocol", "id-reused", message, "request_id")
-        while len(self.outstanding) > MAX_OUTSTANDING or (self.remembered > MAX_REMEMBERED and self.outstanding):
-            self.remembered -= self.outstanding.popitem(last=False)[1].size
-            frame.find("note", "limit", "outstanding", "too many requests wait for a response; the oldest is forgotten")
 
-    def _answer(self, frame: Frame) -> Request | None:
+    def _answer(self, frame: Frame) -> TopicsRequest | None:
         """A response with an id: find its request."""
         number = frame.values.get("request_id")
         if number is None:
             return None
-        request = self.outstanding.pop((frame.code or 0, number), None)
+        request = self.outstanding.pop((frame.code or 0, number))
         if request is None:
             if self.whole:
                 message = f"no request with id {number} was captured"
                 frame.find("note", "protocol", "no-request", message, "request_id")
             return None
-        self.remembered -= request.size
-        self._link(frame, request)
+        link(frame, request)
         return request
-
-    def _link(self, frame: Frame, request: Request) -> None:
-        frame.request = request.frame
-        frame.latency_ns = frame.time_ns - request.time_ns
 
     def _administered(self, frame: Frame) -> None:
         """CreateTopic and ReloadPartitionConfiguration: one result."""
@@ -210,7 +194,7 @@ class TankConversation(Conversation):
         request = self._answer(frame)
         results = frame.values.get("results") or []
         shown = (record_of(frame, self.style).get("results") or []) if self.style is not None else []
-        places = result_places(request.targets, results) if request is not None else []
+        places = result_places(request.topics, results) if request is not None else []
         if request is not None and frame.status == OK and len(places) != len(results):
             message = f"{len(results)} results, the request needs {len(places)}"
             frame.find("warning", "malformed", "results-mismatch", message, "results")
@@ -243,7 +227,7 @@ class TankConversation(Conversation):
         )
         frame.generated = named_targets((topic, entry[0]) for topic, entries in targets for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
-            self.peer.append(Request(frame.id, frame.time_ns, targets))
+            self.peer.append(TopicsRequest(frame.id, frame.time_ns, targets))
             frame.expects_response = True
         elif "request_id" in frame.values:
             self._remember(frame, frame.values["request_id"], targets)
@@ -258,7 +242,7 @@ class TankConversation(Conversation):
     def _consumed(self, frame: Frame) -> None:
         peer = frame.code == names.CONSUME_AS_PEER
         request = self._answer_peer(frame) if peer else self._answer(frame)
-        targets = request.targets if request is not None else ()
+        targets = request.topics if request is not None else ()
         asked: Asked = {(topic, entry[0]): entry[1:] for topic, entries in targets for entry in entries}
         record = record_of(frame, self.style)
         topics = whole(record.get("topics"), "topic")
@@ -275,14 +259,14 @@ class TankConversation(Conversation):
         if "topics" in record:
             self._read_chunks(frame, record, asked)
 
-    def _answer_peer(self, frame: Frame) -> Request | None:
+    def _answer_peer(self, frame: Frame) -> TopicsRequest | None:
         """The oldest request for the same topics; those before it will not be answered any more."""
         answered = [topic["topic"] for topic in whole(frame.values.get("topics"), "topic")]
         for index, request in enumerate(self.peer):
-            if [topic for topic, _ in request.targets] == answered:
+            if [topic for topic, _ in request.topics] == answered:
                 for _ in range(index + 1):
                     self.peer.popleft()
-                self._link(frame, request)
+                link(frame, request)
                 return request
         if self.whole:
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
@@ -360,7 +344,7 @@ class TankConversation(Conversation):
         if request is None and records:
             message = "without the request it is not known which partitions these records belong to"
             frame.find("note", "protocol", "records-unnamed", message, "partitions")
-        explicit = [partition for _, partitions in request.targets for partition in partitions] if request else []
+        explicit = [partition for _, partitions in request.topics for partition in partitions] if request else []
         if self.style is None or request is None or (not explicit and len(records) < values.get("partition_count", 0)):
             return  # which ones, is not known: disabled partitions are left out
         numbers: Iterable[int] = explicit or range(len(records))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Is, Kind, Optional, Test, UInt8
+from wiredecode.fields import Array, Kind, Optional, UInt8, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.base import (
     HEADER,
@@ -26,13 +26,8 @@ from wiredecode.protocols.tank.kinds import (
     U64,
     BitFlags,
     HeaderArray,
-    HeaderLength,
     HeaderRest,
     InHeader,
-    IsNot,
-    MoreHeader,
-    Next,
-    Stray,
     Varint32,
 )
 from wiredecode.protocols.tank.names import (
@@ -50,7 +45,7 @@ from wiredecode.protocols.tank.names import (
 )
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    pass
 
 # 1 and 5: Produce.
 
@@ -113,7 +108,7 @@ class ProduceWithBaseSequenceNumber(Frame):
 class ProduceResult(Layer):
     fields_desc = [
         UInt8("result", "outcome", names=PRODUCE_RESULTS),
-        Optional(endpoint(), Is("result", REDIRECT)),
+        Optional(endpoint(), When(f"result == {REDIRECT}")),
     ]
 
 
@@ -148,7 +143,7 @@ class Consume(Frame):
         *sent_by(2, ""),
         U64("max_wait", "how long to wait for data; 0: answer at once", unit="ms"),
         U32("min_bytes", "data worth answering for while waiting", unit="bytes"),
-        Optional(BitFlags("options", "how to serve", names=CONSUME_OPTIONS), IsNot("client_version", 0, 1, 2)),
+        Optional(BitFlags("options", "how to serve", names=CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")),
         topics(WantedTopic, "what to read"),
     )
     facts = ("request_id", "max_wait", "min_bytes")
@@ -159,14 +154,14 @@ def data_fields(result: Kind) -> list[Any]:
     return [
         partition(),
         result,
-        Optional(endpoint(), Is("result", REDIRECT)),
+        Optional(endpoint(), When(f"result == {REDIRECT}")),
         Optional(
             U64("base_sequence_number", "of the first message; in empty answers the first available, or 0"),
-            IsNot("result", *without_base),
+            When(f"result not in {without_base}"),
         ),
-        Optional(U64("high_water_mark", "last committed sequence number"), IsNot("result", *WITHOUT_DATA)),
-        Optional(U32("chunk_length", "size of the chunk", unit="bytes"), IsNot("result", *WITHOUT_DATA)),
-        Optional(U64("first_available", "first sequence number of the partition"), Is("result", BOUNDARY)),
+        Optional(U64("high_water_mark", "last committed sequence number"), When(f"result not in {WITHOUT_DATA}")),
+        Optional(U32("chunk_length", "size of the chunk", unit="bytes"), When(f"result not in {WITHOUT_DATA}")),
+        Optional(U64("first_available", "first sequence number of the partition"), When(f"result == {BOUNDARY}")),
     ]
 
 
@@ -178,19 +173,9 @@ def consumed(count: Kind, partitions: Kind) -> list[Any]:
     return [
         topic(),
         count,
-        Optional(U16("unknown_topic", "65535: the topic is unknown, nothing follows"), Next(b"\xff\xff")),
-        Optional(partitions, NotUnknown()),
+        Optional(U16("unknown_topic", "65535: the topic is unknown, nothing follows"), When("peek(2) == 0xFFFF")),
+        Optional(partitions, When("not has(unknown_topic)")),
     ]
-
-
-class NotUnknown(Test):
-    """The topic is known."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return "unknown_topic" not in layer.fields
-
-    def emit(self, em: Emitter) -> str:
-        return f"not {em.presence('unknown_topic')}"
 
 
 class ConsumedTopic(Layer):
@@ -222,10 +207,12 @@ class ConsumeResponse(Answer):
 
     fields_desc = frame(
         CONSUME,
-        HeaderLength("header_length", "bytes that follow up to the chunks", unit="bytes", default=None),
+        U32("header_length", "bytes that follow up to the chunks", unit="bytes", default=None),
         request_id(),
         HeaderArray("topics", ConsumedTopic, "what was read", count=UInt8),
-        Optional(HeaderRest("header_rest", "bytes of the header after the last topic"), MoreHeader()),
+        Optional(
+            HeaderRest("header_rest", "bytes of the header after the last topic"), When("left_of(header_length) > 0")
+        ),
         Chunks("chunks", "data, in the order of the partitions that announce some"),
     )
     facts = ("request_id",)
@@ -267,9 +254,14 @@ class ConsumeAsPeerResponse(Answer):
 
     fields_desc = frame(
         CONSUME_AS_PEER,
-        HeaderLength("header_length", "bytes that follow up to the chunks", unit="bytes", default=None),
-        Optional(StrayBytes("stray", "where the answer to Consume has its request id"), Stray()),
+        U32("header_length", "bytes that follow up to the chunks", unit="bytes", default=None),
+        Optional(
+            StrayBytes("stray", "where the answer to Consume has its request id"),
+            When("left_of(header_length) >= 6 and peek(2) == 0"),
+        ),
         HeaderArray("topics", ConsumedPeerTopic, "what was read", count=U16),
-        Optional(HeaderRest("header_rest", "bytes of the header after the last topic"), MoreHeader()),
+        Optional(
+            HeaderRest("header_rest", "bytes of the header after the last topic"), When("left_of(header_length) > 0")
+        ),
         Chunks("chunks", "data, in the order of the partitions that announce some"),
     )

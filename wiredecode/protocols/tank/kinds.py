@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.fields import (
     Array,
     Flags,
-    Is,
     Kind,
     Rest,
     Short,
     Struct,
-    Test,
     UInt16,
     UInt32,
     UInt64,
@@ -225,82 +223,14 @@ def endpoint_text(raw: bytes) -> str:
     return f"{IPv4Address(raw[:4])}:{int.from_bytes(raw[4:], 'little')}"
 
 
-# Presence.
-
-
-class Always(Test):
-    """Read whenever there are bytes for it; left out when building if it is not set."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return True
-
-    def emit(self, em: Emitter) -> str:
-        return "True"
-
-
-class Bits(Is):
-    """The bits of an earlier field under a mask have a value."""
-
-    def __init__(self, field: str, mask: int, value: int) -> None:
-        super().__init__(field)
-        self.mask, self.value = mask, value
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return bool(layer.fields[self.field] & self.mask == self.value)
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.reference(self.field)} & {self.mask} == {self.value}"
-
-
-class IsNot(Is):
-    """An earlier field has none of the given values."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return layer.fields[self.field] not in self.values
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.reference(self.field)} not in {em.constant(self.values)}"
-
-
-class IsThere(Is):
-    """An earlier optional field is there and has one of the given values."""
-
-    def emit(self, em: Emitter) -> str:
-        return f"{em.presence(self.field)} and {super().emit(em)}"
-
-
-class Next(Test):
-    """The next bytes are these."""
-
-    def __init__(self, expected: bytes) -> None:
-        self.expected = expected
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return data[position : min(end, position + len(self.expected))] == self.expected
-
-    def emit(self, em: Emitter) -> str:
-        return f"b[p:min(e, p + {len(self.expected)})] == {self.expected!r}"
-
-
 # The header of the answers to Consume, whose length stands in front of it.
 
-HEADER_END = "header_end"
-"""What the compiler calls the position at which the header ends."""
-
-
-class HeaderLength(U32):
-    """Size of what follows up to the chunks. Where the header ends limits the kinds of :class:`InHeader`."""
-
-    def emit(self, em: Emitter) -> str:
-        value = em.number(self)
-        stop = em.variable(HEADER_END)
-        em.line(f"{stop} = p + {value}")
-        em.scopes[-1].variables[HEADER_END] = stop
-        return value
+HEADER_LENGTH = "header_length"
+"""The field that says how many bytes follow it up to the chunks."""
 
 
 def header_end(layer: Layer) -> int:
-    return int(layer.ranges["header_length"][1] + layer.fields["header_length"])
+    return int(layer.ranges[HEADER_LENGTH][1] + layer.fields[HEADER_LENGTH])
 
 
 class InHeader(Kind):
@@ -313,7 +243,7 @@ class InHeader(Kind):
     def emit(self, em: Emitter) -> str:
         em.flush()
         outer = em.variable("z")
-        em.line(f"{outer}, e = e, max(p, min(e, {em.scopes[-1].variables[HEADER_END]}))")
+        em.line(f"{outer}, e = e, max(p, min(e, {em.reach(HEADER_LENGTH)}))")
         value = super().emit(em)
         em.flush()
         em.line(f"e = {outer}")
@@ -326,29 +256,6 @@ class HeaderArray(InHeader, Array):
 
 class HeaderRest(InHeader, Rest):
     """What is left of the header."""
-
-
-class MoreHeader(Test):
-    """Bytes of the header are left."""
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return position < min(end, header_end(layer))
-
-    def emit(self, em: Emitter) -> str:
-        return f"p < min(e, {em.scopes[-1].variables[HEADER_END]})"
-
-
-class Stray(Test):
-    """The answer to ConsumeAsPeer after a wait that expired: four zero bytes where Consume has its request id.
-
-    They read as a topic count of 0 with at least four more bytes of header behind it.
-    """
-
-    def holds(self, data: bytes, position: int, end: int, layer: Layer) -> bool:
-        return min(end, header_end(layer)) - position >= 6 and data[position : position + 2] == b"\0\0"
-
-    def emit(self, em: Emitter) -> str:
-        return f"min(e, {em.scopes[-1].variables[HEADER_END]}) - p >= 6 and b[p:p + 2] == b'\\0\\0'"
 
 
 # Structures of limited size.

@@ -1,4 +1,4 @@
-"""Which flows of a batch have segments that acknowledge bytes not captured before them: as columns.
+"""Which flows of a batch have segments that acknowledge unseen bytes, not captured before them: as columns.
 
 A quick look that may say yes too often, never no too often; what it names goes segment by segment.
 """
@@ -20,7 +20,7 @@ UNKNOWN, NO_WAIT = -1, -2
 """In place of a sequence number."""
 
 
-def early_flows(
+def flows_with_unseen(
     flows: Flows,
     seq: Int64s,
     ack: Int64s,
@@ -54,8 +54,8 @@ def early_flows(
     place_or_any = np.minimum(place, len(reached) - 1)
     there = (target >= 0) & (place < len(reached)) & (flow_of[place_or_any] == target)
     there &= flows.rows[place_or_any] < flows.rows[asking]
-    early: list[int] = np.unique(flow[~there]).tolist()
-    return early
+    found: list[int] = np.unique(flow[~there]).tolist()
+    return found
 
 
 def _starts(seq: Int64s, begin: Int64s, expected: Int64s, other: Int64s, across: Int64s) -> tuple[Int64s, Int64s]:

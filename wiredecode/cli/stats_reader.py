@@ -17,36 +17,33 @@ from wiredecode.cli.output import Output
 from wiredecode.cli.session import Session
 
 if TYPE_CHECKING:
-    from wiredecode.cli.options import Moment
+    from wiredecode.cli.options import Decoding, Span, Verbosity
     from wiredecode.filter import Filter
     from wiredecode.stats.store import Store
 
 STANDARD_INPUT = "-"
 
 
-class Reading:
-    """Captures, and what of them counts; a context manager. ``how``: further arguments of ``TableReader``."""
+class StatsReader:
+    """Captures, and what of them counts; a context manager."""
 
     def __init__(
         self,
         files: list[str],
-        start: Moment | None,
-        end: Moment | None,
+        span: Span,
         display: Callable[[], Filter | None],
-        how: dict[str, Any],
-        *,
-        quiet: bool,
-        verbose: bool,
+        decoding: Decoding,
+        verbosity: Verbosity,
     ) -> None:
-        self._files, self._start, self._end, self._how = files, start, end, how
-        self._display, self._quiet, self._verbose = display, quiet, verbose
+        self._files, self._start, self._end, self._decoding = files, span.start, span.end, decoding.arguments
+        self._display, self._verbosity = display, verbosity
         display()  # a wrong one ends the command before anything is read
         self._open = ExitStack()
         self._kept: Any = None
         self.packets = 0
         """How many were read."""
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> StatsReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,14 +76,14 @@ class Reading:
             start=self._start,
             end=self._end,
             display=display,
-            quiet=self._quiet or again,
-            verbose=self._verbose,
+            quiet=self._verbosity.quiet or again,
+            verbose=self._verbosity.verbose,
         )
         bulk = prefer_bulk(session.capture)
         timed = self._start is not None or self._end is not None
         read = list(dict.fromkeys([*columns, *(["time"] if timed else [])]))
         session.counting = reader = TableReader(
-            session.batches(), level, columns=read, bulk=bulk, display=display, **self._how
+            session.batches(), level, columns=read, bulk=bulk, display=display, **self._decoding
         )
 
         def work() -> None:

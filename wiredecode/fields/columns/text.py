@@ -1,4 +1,4 @@
-"""Lines of tokens as columns. Importing this module adds their kinds and conditions to the tables.
+"""Lines of tokens as columns. Importing this module adds their kinds to the tables.
 
 A line is plain if blanks and tabs separate its tokens, it ends with CRLF, nothing stands before its word and that, and
 the word is spelled as declared. Where tokens start and end is looked up among those of the buffer, found once.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from wiredecode.fields import Kind, textfields, textlines
-from wiredecode.protocols.nats import kinds as nats
-from wiredecode.tables.columns_kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
-from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, peeked
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows
+from wiredecode.fields import Kind, textfields
+from wiredecode.fields.columns.kinds import READERS, TEXT_TYPE, Column, Look, Scope, TextColumn
+from wiredecode.fields.columns.presence import peeked
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, following
 
 BLANK, TAB = ord(" "), ord("\t")
 MOST_DIGITS = 18
@@ -24,11 +23,6 @@ def octet(rows: Rows) -> Int64s:
     """The byte that comes next; 0 at the end."""
     there, octets = peeked("u1", rows)
     return np.where(there, octets, 0)
-
-
-def following(found: Int64s, places: Int64s) -> Int64s:
-    """The first of the ``found`` places that is not before each of the given ones."""
-    return found[np.minimum(np.searchsorted(found, places), len(found) - 1)]
 
 
 def separated(rows: Rows) -> Bools:
@@ -111,55 +105,3 @@ READERS |= {
     textfields.LineEnd: line_end,
     textfields.Mark: mark,
 }
-
-
-# Presence.
-
-
-def tokens(rows: Rows) -> Int64s:
-    """How many tokens are left on the line."""
-    words = rows.source.words
-    return np.searchsorted(words, following(rows.source.breaks, rows.p)) - np.searchsorted(words, rows.p)
-
-
-def tokens_left(test: textlines.TokensLeft) -> Holds:
-    return lambda rows, scope: np.isin(tokens(rows), test.counts)
-
-
-def next_token(test: textlines.NextToken) -> Holds | None:
-    """Of one byte only."""
-    if any(len(token) != 1 for token in test.tokens):
-        return None
-    wanted = [token[0] for token in test.tokens]
-
-    def holds(rows: Rows, scope: Scope) -> Bools:
-        starts = following(rows.source.words, rows.p)
-        alone = following(rows.source.white, starts) == starts + 1
-        inside = starts < following(rows.source.breaks, rows.p)
-        tokens = rows.source.gather("u1", np.where(inside, starts, 0))
-        found: Bools = inside & alone & np.isin(tokens, wanted)
-        return found
-
-    return holds
-
-
-def more_on_line(test: textlines.MoreOnLine) -> Holds:
-    return lambda rows, scope: octet(rows) != ord("\r")
-
-
-def present(test: textlines.Present) -> Holds:
-    return lambda rows, scope: scope.there[test.field]
-
-
-def reply_next(test: nats.ReplyNext) -> Holds:
-    """With a mark, queues may follow, which are not read here: such rows are not plain anyway."""
-    return lambda rows, scope: ~scope.there["marker"] & (tokens(rows) == test.left)
-
-
-PRESENCES |= {
-    textlines.TokensLeft: tokens_left,
-    textlines.NextToken: next_token,
-    textlines.Present: present,
-    nats.ReplyNext: reply_next,
-}
-PERHAPS |= {textlines.MoreOnLine: more_on_line}

@@ -18,7 +18,7 @@ MAX_NAMED = 8
 MAX_LOOKED_AT = 64
 """Partitions looked at for that."""
 
-Targets = tuple[tuple[str, tuple[Any, ...]], ...]
+Topics = tuple[tuple[str, tuple[Any, ...]], ...]
 """Topics of a request with their partitions: of Produce numbers, of Consume (number, sequence number, fetch size)."""
 
 
@@ -59,7 +59,7 @@ def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -
     return f"{text}: {endpoint_text(endpoint) if isinstance(endpoint, bytes) else endpoint}"
 
 
-def result_places(targets: Targets, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
+def result_places(targets: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
     """The topic and the partitions of each result of Produce, in order; longer than ``results`` if some are missing.
 
     A result for a whole topic also covers its partitions in later entries of the request.

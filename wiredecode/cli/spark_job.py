@@ -10,8 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 from wiredecode.cli import INTERRUPTED, interrupt
@@ -22,8 +21,7 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.net.limits import Limits
+    from wiredecode.cli.spark import SparkOptions
     from wiredecode.spark.decode import Plan
     from wiredecode.spark.output import Accounts, Folder
 
@@ -34,73 +32,28 @@ PROGRESS_SECONDS = 0.5
 TOTALS_WIDTH = 120
 
 
-@dataclass
-class Job:
-    """What the command line asked for."""
-
-    inputs: list[str]
-    out: str
-    level: str
-    columns: list[str] | None
-    source: str
-    master: str
-    partitions: int | None
-    split_bytes: int | None
-    hadoop: bool
-    stream: str | None
-    conf: dict[str, str]
-    fail_fast: bool
-    filter: str | None
-    decode_as: dict[int, DecodeAs]
-    show_secrets: bool
-    limits: Limits
-    summary_json: Path | None
-    quiet: bool
-    verbose: bool
-
-    def plan(self) -> Plan:
-        """What the tasks are told. Raises ``ValueError``."""
-        from wiredecode.spark.decode import Plan
-        from wiredecode.spark.output import KEPT
-
-        columns = self.columns
-        if columns is not None:
-            columns = list(dict.fromkeys([*KEPT[self.level], *columns]))
-        spoken = {
-            port: said.protocol.name + (f"/{said.dialect}" if said.dialect else "")
-            for port, said in self.decode_as.items()
-        }
-        return Plan(
-            self.level,
-            columns=columns,
-            filter=self.filter,
-            decode_as=spoken,
-            limits=asdict(self.limits),
-            show_secrets=self.show_secrets,
-            fail_fast=self.fail_fast,
-        )
-
-
-def run(job: Job) -> int:
-    """Do the job; return the exit code."""
+def run(options: SparkOptions) -> int:
+    """Run it; return the exit code."""
     from wiredecode.spark import session
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
-    if job.stream is not None and (job.hadoop or job.split_bytes is not None or job.summary_json is not None):
+    cluster = options.cluster
+    whole = options.hadoop or options.split_bytes is not None or options.summary_json is not None
+    if options.stream is not None and whole:
         raise UsageError("--stream does not go with --hadoop, --split-bytes and --summary-json")
     try:
-        session.check(job.master)
-        plan = job.plan()
+        session.check(cluster.master)
+        plan = options.plan()
     except session.CannotStart as error:
         complain(escape(str(error)))
         return FAILED
     except ValueError as error:
         raise UsageError(str(error)) from None
-    run = Run(job, plan)
+    run = Run(options, plan)
     try:
-        with log_of(job) as log, session.session(job.master, settings=job.conf, log=log) as spark:
-            if job.stream is not None:
-                return run.follow(spark, job.stream)
+        with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
+            if options.stream is not None:
+                return run.follow(spark, options.stream)
             accounts = run.work(spark)
     except KeyboardInterrupt:
         interrupt.arrived()
@@ -109,16 +62,16 @@ def run(job: Job) -> int:
         return INTERRUPTED
     except Exception as error:
         run.discard()
-        if job.verbose:
+        if options.verbosity.verbose:
             import traceback
 
             traceback.print_exc()
-        complain(run.undone(reason(error, job)))
+        complain(run.undone(reason(error, options)))
         return FAILED
     return run.tell(accounts)
 
 
-def reason(error: Exception, job: Job) -> str:
+def reason(error: Exception, options: SparkOptions) -> str:
     """Why there is no result, in a line. What is nobody's fault but ours is raised again."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -130,14 +83,16 @@ def reason(error: Exception, job: Job) -> str:
     if isinstance(error, CannotStart | Occupied | Stopped | OSError | ValueError):
         return str(error)
     if isinstance(error, PySparkException | Py4JError):
-        return one_line(error) + ("" if job.verbose or "Stopped" in str(error) else "; -v shows what Spark says")
+        return one_line(error) + (
+            "" if options.verbosity.verbose or "Stopped" in str(error) else "; -v shows what Spark says"
+        )
     raise error
 
 
 @contextmanager
-def log_of(job: Job) -> Iterator[IO[bytes] | None]:
+def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
     """Where Java writes to. With -v it is seen, and what py4j has to say of an interrupt."""
-    if job.verbose:
+    if options.verbosity.verbose:
         yield None
         return
     before = logging.root.manager.disable
@@ -152,8 +107,8 @@ def log_of(job: Job) -> Iterator[IO[bytes] | None]:
 class Run:
     """One run, and the folder that it writes into."""
 
-    def __init__(self, job: Job, plan: Plan) -> None:
-        self.job, self.plan = job, plan
+    def __init__(self, options: SparkOptions, plan: Plan) -> None:
+        self.options, self.plan = options, plan
         self.folder: Folder | None = None
         self.written = False
 
@@ -161,13 +116,13 @@ class Run:
         """Write the tables and give them their names."""
         from wiredecode.spark import output, pipeline
 
-        job = self.job
-        self.folder = output.Folder(spark, job.out)
+        options = self.options
+        self.folder = output.Folder(spark, options.out)
         self.folder.begin()
-        how = {name: getattr(job, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
-        rows = pipeline.rows(spark, job.inputs, self.plan, **how)
-        with nullcontext() if job.quiet or not sys.stderr.isatty() else progress(spark):
-            accounts = output.write(rows, self.folder, job.level, [*self.plan.schema.names])
+        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
+        rows = pipeline.rows(spark, options.inputs, self.plan, **how)
+        with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
+            accounts = output.write(rows, self.folder, options.level.value, [*self.plan.schema.names])
         if accounts.totals.packets or not accounts.problems:
             self.folder.commit(self.told(accounts))
             self.written = True
@@ -180,10 +135,10 @@ class Run:
         """Write files as they come, until it is interrupted."""
         from wiredecode.spark import streaming
 
-        job = self.job
-        plan = replace(self.plan, buckets=job.partitions or STREAM_BUCKETS)
-        rows = streaming.stream(spark, job.inputs, plan, source=job.source)
-        streaming.write(rows, job.out, checkpoint, partitions=job.partitions).awaitTermination()
+        options = self.options
+        plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
+        rows = streaming.stream(spark, options.inputs, plan, source=options.source)
+        streaming.write(rows, options.out, checkpoint, partitions=options.partitions).awaitTermination()
         return 0
 
     def told(self, accounts: Accounts) -> dict[str, Any]:
@@ -193,7 +148,7 @@ class Run:
         row = totals_record(accounts.totals)
         row["errors"] = [problem for _, _, problem in accounts.problems]
         row["apart"] = [{"protocol": name, "port": port} for name, port in accounts.apart]
-        return {"level": self.job.level, **row}
+        return {"level": self.options.level.value, **row}
 
     def discard(self) -> None:
         """Leave nothing that takes room. The session has ended, but Java is there still."""
@@ -203,36 +158,39 @@ class Run:
             apart(self.folder.discard)
 
     def undone(self, why: str) -> str:
-        if self.job.stream is not None:
-            return (
-                f"{escape(why)}; {escape(self.job.out)} holds what was taken, and the same command goes on from there"
-            )
-        return f"{escape(why)}; {escape(self.job.out)} was not written, what was there before is untouched"
+        why, out = escape(why), escape(self.options.out)
+        if self.options.stream is not None:
+            return f"{why}; {out} holds what was taken, and the same command goes on from there"
+        return f"{why}; {out} was not written, what was there before is untouched"
 
     def tell(self, accounts: Accounts) -> int:
         """Show the totals, what could not be read, and where the result is; return the exit code."""
         from wiredecode.protocols.registry import protocols
         from wiredecode.view.totals import totals_text
 
-        job, totals = self.job, accounts.totals
-        if not job.quiet and self.written:
+        options, totals = self.options, accounts.totals
+        if not options.verbosity.quiet and self.written:
             width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
-            say(totals_text(totals, () if totals.frames else protocols(), verbose=job.verbose, width=width))
+            say(
+                totals_text(
+                    totals, () if totals.frames else protocols(), verbose=options.verbosity.verbose, width=width
+                )
+            )
             for name, port in accounts.apart:
                 complain(f"connections of {name} on port {port} do not know of each other here: say -d {port}={name}")
         for _, _, problem in accounts.problems:
             complain(escape(problem))
-        if job.summary_json is not None:
+        if options.summary_json is not None:
             import orjson
 
-            options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2
-            job.summary_json.write_bytes(orjson.dumps(self.told(accounts), option=options))
+            lines = orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2
+            options.summary_json.write_bytes(orjson.dumps(self.told(accounts), option=lines))
         if not self.written:
             complain(self.undone("nothing could be read"))
         elif accounts.problems:
-            complain(f"{escape(job.out)} holds what could be decoded")
-        elif not job.quiet:
-            say(f"{'written':<10}{escape(job.out)}")
+            complain(f"{escape(options.out)} holds what could be decoded")
+        elif not options.verbosity.quiet:
+            say(f"{'written':<10}{escape(options.out)}")
         return FAILED if accounts.problems else 0
 
 

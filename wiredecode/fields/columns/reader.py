@@ -11,7 +11,7 @@ How a layer is read, field by field, for all frames in one step each:
 * text and bytes: their lengths, a step over them, and one copy of each value into the column;
 * a structure: its fields, into a struct column;
 * an optional field: the frames that have it, read as a column of their own, then spread over all;
-* an array: where each element starts (:mod:`wiredecode.tables.columns_steps`), then all elements of all frames as the
+* an array: where each element starts (:mod:`wiredecode.fields.columns.steps`), then all elements of all frames as the
   rows of one column.
 """
 
@@ -20,18 +20,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from wiredecode.fields import Absent, Array, Kind, Number, Optional, Peek, Struct
+from wiredecode.fields import Array, Kind, Number, Optional, Struct
+from wiredecode.fields.columns import kinds as columns_kinds
+from wiredecode.fields.columns import text as text  # adds the kinds of lines
+from wiredecode.fields.columns.kinds import Column, Look, NumberColumn, Scope, same
+from wiredecode.fields.columns.presence import Presence, reach
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, Source, spread
+from wiredecode.fields.columns.steps import FIXED, UNLESS, Step, element_starts
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.tables import columns_kinds
-from wiredecode.tables.columns_kinds import Column, Look, NumberColumn, Scope, same
-from wiredecode.tables.columns_presence import Holds, perhaps, presence
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, Source, spread
-from wiredecode.tables.columns_steps import FIXED, UNLESS, Step, element_starts
 
 T = TypeVar("T")
 
@@ -63,6 +66,10 @@ class ColumnReader:
         return Columns(dict(zip(self.structure.names, arrays, strict=True)), rows.good)
 
 
+COMPLETE: dict[type[Layer], Callable[[dict[str, pa.Array]], None]] = {}
+"""Adds to the columns of a layer what :meth:`Layer.complete_record` adds to a record."""
+
+
 @cache
 def reader(layer: type[Layer], style: Style, raw: bool = True) -> ColumnReader | None:
     """The reader of a layer; None if it has kinds of fields that cannot be read this way.
@@ -70,10 +77,16 @@ def reader(layer: type[Layer], style: Style, raw: bool = True) -> ColumnReader |
     ``raw`` leaves bytes as ``binary``; otherwise they are text, as the style shows them. The style's ``show`` has to
     give text in either case: JSON text (AMQP sections) has no other place for bytes.
     """
-    from wiredecode.tables import columns_protocols as columns_protocols  # adds the kinds of the protocols
-
+    add_kinds(layer)
     structure = structure_of(layer, Look(style, raw))
     return None if structure is None else ColumnReader(structure)
+
+
+def add_kinds(layer: type[Layer]) -> None:
+    """Import the module ``columns`` beside the layer's, where its package has kinds of its own."""
+    package = layer.__module__.rpartition(".")[0]
+    if package and find_spec(f"{package}.columns") is not None:
+        import_module(f"{package}.columns")
 
 
 def covered(layers: Iterable[type[Layer]]) -> tuple[list[type[Layer]], list[type[Layer]]]:
@@ -92,19 +105,27 @@ class Structure(Column):
 
     def __init__(self, columns: list[tuple[Kind, Column]]) -> None:
         self.columns = columns
+        self.measured = {name for kind, _ in columns if isinstance(kind, Optional) for name in kind.when.measured}
         self.names = tuple(name for kind, column in columns if not kind.hidden for name in column.names)
 
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
         arrays: list[pa.Array] = []
         for kind, column in self.columns:
             values = column.read(rows, scope)
+            self.measure(kind, rows, scope)
             if not kind.hidden:
                 arrays += values
         return arrays
 
     def step(self, rows: Rows, scope: Scope) -> None:
-        for _, column in self.columns:
+        for kind, column in self.columns:
             column.step(rows, scope)
+            self.measure(kind, rows, scope)
+
+    def measure(self, kind: Kind, rows: Rows, scope: Scope) -> None:
+        """Note where the bytes end that the field counts, if a condition asks for it."""
+        if kind.name in self.measured:
+            scope.values[reach(kind.name)] = rows.p + scope.values[kind.name].astype(np.int64)
 
     def steps(self) -> list[Step] | None:
         """Of two fields of the same form of which always one is there, one step stands for both."""
@@ -160,8 +181,8 @@ def struct_array(structure: Structure, arrays: list[pa.Array], size: int) -> pa.
 class OptionalColumn(Column):
     """A field of those rows for which a condition holds."""
 
-    def __init__(self, kind: Optional, column: Column, holds: Holds) -> None:
-        self.kind, self.column, self.holds = kind, column, holds
+    def __init__(self, kind: Optional, column: Column, presence: Presence) -> None:
+        self.kind, self.column, self.presence = kind, column, presence
         self.names = column.names
 
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
@@ -173,7 +194,9 @@ class OptionalColumn(Column):
 
     def among(self, rows: Rows, scope: Scope, act: Callable[[Rows, Scope], T]) -> tuple[Int64s, T]:
         """Read or step over the field in the rows that have it; which these are."""
-        there = scope.there[self.kind.name] = self.holds(rows, scope) & rows.good
+        sure, maybe = self.presence(rows, scope)
+        rows.require(sure | ~maybe)
+        there = scope.there[self.kind.name] = sure & rows.good
         chosen = np.flatnonzero(there)
         if len(chosen) == len(rows):
             return chosen, act(rows, scope)
@@ -189,25 +212,25 @@ class OptionalColumn(Column):
 
 def stands_for(column: Column, other: OptionalColumn) -> bool:
     """Whether a field is there exactly where the other one is not, and of the same form."""
-    if not isinstance(column, OptionalColumn) or not isinstance(column.kind.when, Absent):
+    if not isinstance(column, OptionalColumn) or column.kind.when.absent != other.kind.name:
         return False
-    return column.kind.when.field == other.kind.name and column.column.steps() == other.column.steps()
+    return column.column.steps() == other.column.steps()
 
 
 class RefusedColumn(Column):
     """An optional field that cannot be read this way: rows that have it are not plain."""
 
-    def __init__(self, kind: Optional, holds: Holds) -> None:
-        self.kind, self.holds = kind, holds
+    def __init__(self, kind: Optional, presence: Presence) -> None:
+        self.kind, self.presence = kind, presence
 
     def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
-        rows.require(~self.holds(rows, scope))
+        rows.require(~self.presence(rows, scope).maybe)
         scope.there[self.kind.name] = np.zeros(len(rows), np.bool_)
         return []
 
     def steps(self) -> list[Step] | None:
-        when = self.kind.when
-        return [(UNLESS, when.mask, when.value, 0)] if isinstance(when, Peek) else None
+        refused = self.kind.when.next_byte
+        return None if refused is None else [(UNLESS, *refused, 0)]
 
 
 class ArrayColumn(Column):
@@ -274,7 +297,7 @@ def structure_of(layer: type[Layer], look: Look) -> Structure | None:
     columns: list[tuple[Kind, Column]] = []
     refused: set[str] = set()
     for kind in layer.in_order:
-        if isinstance(kind, Optional) and isinstance(kind.when, Absent) and kind.when.field in refused:
+        if isinstance(kind, Optional) and kind.when.absent in refused:
             kind = kind.kind  # no plain row has the other field, so all have this one
         column = column_of(kind, look)
         if isinstance(column, RefusedColumn):
@@ -289,10 +312,10 @@ def structure_of(layer: type[Layer], look: Look) -> Structure | None:
 def column_of(kind: Kind, look: Look) -> Column | None:
     """The reader of one field."""
     if isinstance(kind, Optional):
-        holds, column, refuses = presence(kind.when), column_of(kind.kind, look), perhaps(kind.when)
-        if holds is not None and column is not None:
-            return OptionalColumn(kind, column, holds)
-        return None if refuses is None else RefusedColumn(kind, refuses)
+        presence, column = Presence(kind.when), column_of(kind.kind, look)
+        if not presence.told:
+            return None
+        return RefusedColumn(kind, presence) if column is None else OptionalColumn(kind, column, presence)
     hides = kind.secret and not look.style.secrets
     if isinstance(kind, Struct) and same(kind, Struct):
         structure = None if hides else structure_of(kind.layer, look)

@@ -1,4 +1,4 @@
-"""How each kind of field is read as a column. See :mod:`wiredecode.tables.columns`.
+"""How each kind of field is read as a column. See :mod:`wiredecode.fields.columns.reader`.
 
 A kind is read here only if its class reads and shows values as the class of :mod:`wiredecode.fields` that stands in
 :data:`READERS`: one that defines any of :data:`MEANING` anew needs a reader of its own, or its layer has none.
@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from wiredecode import fields
 from wiredecode.fields import MILLISECONDS_MAX, Binary, Kind, Number, Sized
+from wiredecode.fields.columns.rows import HEX, Bools, Int64s, Rows, hexadecimal, lengths, masked, spelled
+from wiredecode.fields.columns.steps import FIXED, Step, sized_step
 from wiredecode.fields.layer import Style
-from wiredecode.tables.columns_rows import HEX, Bools, Int64s, Rows, hexadecimal, lengths, masked, spelled
-from wiredecode.tables.columns_steps import FIXED, Step, sized_step
 
 MEANING = (
     *("read", "emit", "present", "shown", "spell", "decode", "sliced", "emit_value", "code_name", "hidden"),

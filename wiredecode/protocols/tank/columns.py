@@ -13,20 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields import Array, Struct
-from wiredecode.protocols.tank import admin, bundle, data, kinds, names
-from wiredecode.tables.columns import ArrayColumn, StructColumn, column_of, structure_of
-from wiredecode.tables.columns_kinds import (
+from wiredecode.fields.columns.kinds import (
     READERS,
     Column,
     FixedBytes,
     FlagsColumn,
     Look,
-    NumberColumn,
     Scope,
     TimeColumn,
 )
-from wiredecode.tables.columns_presence import PERHAPS, PRESENCES, Holds, has, peeked
-from wiredecode.tables.columns_rows import Bools, Int64s, Rows, spelled
+from wiredecode.fields.columns.presence import reach
+from wiredecode.fields.columns.reader import ArrayColumn, StructColumn, column_of, structure_of
+from wiredecode.fields.columns.rows import Int64s, Rows, spelled
+from wiredecode.protocols.tank import bundle, kinds, names
 
 
 class VarintColumn(Column):
@@ -72,67 +71,7 @@ READERS |= {
 }
 
 
-def always(test: kinds.Always) -> Holds:
-    return lambda rows, scope: np.ones(len(rows), np.bool_)
-
-
-def bits(test: kinds.Bits) -> Holds:
-    return lambda rows, scope: scope.values[test.field] & test.mask == test.value
-
-
-def is_not(test: kinds.IsNot) -> Holds:
-    wanted = sorted(test.values)
-    return lambda rows, scope: ~np.isin(scope.values[test.field], wanted)
-
-
-def is_there(test: kinds.IsThere) -> Holds:
-    wanted = sorted(test.values)
-    return lambda rows, scope: has(scope, test.field, np.isin(scope.values[test.field], wanted))
-
-
-def next_are(test: kinds.Next) -> Holds:
-    size, expected = len(test.expected), int.from_bytes(test.expected, "big")
-
-    def holds(rows: Rows, scope: Scope) -> Bools:
-        there, value = peeked(f">u{size}", rows)
-        found: Bools = there & (value == expected)
-        return found
-
-    return holds
-
-
-def known(test: data.NotUnknown) -> Holds:
-    return lambda rows, scope: ~scope.there["unknown_topic"]
-
-
-def plain_left(test: bundle.PlainLeft) -> Holds:
-    plain = bits(test)
-    return lambda rows, scope: (rows.p < rows.e) & plain(rows, scope)
-
-
-def sparse(test: bundle.Several) -> Holds:
-    return lambda rows, scope: scope.values["flags"] & names.SPARSE != 0
-
-
-def extra(test: bundle.HasExtra) -> Holds:
-    return lambda rows, scope: scope.values["flags"] >= names.EXTRA
-
-
-PRESENCES |= {
-    kinds.Always: always,
-    kinds.Bits: bits,
-    kinds.IsNot: is_not,
-    kinds.IsThere: is_there,
-    kinds.Next: next_are,
-    data.NotUnknown: known,
-    bundle.PlainLeft: plain_left,
-}
-PERHAPS |= {bundle.Several: sparse, bundle.HasExtra: extra}
-
-
 # Parts of a frame whose size stands elsewhere.
-
-HEADER_END = kinds.HEADER_END
 
 
 class LimitedColumn(Column):
@@ -174,17 +113,13 @@ def bounded(kind: kinds.Bounded, look: Look) -> Column | None:
     return FilledColumn(StructColumn(kind, structure), lambda rows, scope: rows.p + scope.values[kind.size])
 
 
-class HeaderLengthColumn(NumberColumn):
-    def step(self, rows: Rows, scope: Scope) -> None:
-        super().step(rows, scope)
-        scope.values[HEADER_END] = rows.p + scope.values[self.kind.name].astype(np.int64)
-
-
 def in_header(kind: kinds.HeaderArray, look: Look) -> Column | None:
     element = column_of(kind.element, look)
     if element is None:
         return None
-    return LimitedColumn(HeaderTopics(kind, element, look), lambda rows, scope: scope.values[HEADER_END])
+    return LimitedColumn(
+        HeaderTopics(kind, element, look), lambda rows, scope: scope.values[reach(kinds.HEADER_LENGTH)]
+    )
 
 
 class HeaderTopics(ArrayColumn):
@@ -249,31 +184,8 @@ def all_bundles(kind: bundle.Bundles, look: Look) -> Column | None:
 
 READERS |= {
     kinds.Bounded: bounded,
-    kinds.HeaderLength: HeaderLengthColumn,
     kinds.HeaderArray: in_header,
     bundle.Messages: messages,
     bundle.Bundles: all_bundles,
     bundle.Chunks: chunks,
 }
-
-
-def more_header(test: kinds.MoreHeader) -> Holds:
-    return lambda rows, scope: rows.p < np.minimum(rows.e, scope.values[HEADER_END])
-
-
-def stray(test: kinds.Stray) -> Holds:
-    def holds(rows: Rows, scope: Scope) -> Bools:
-        there, value = peeked("<u2", rows)
-        left = np.minimum(rows.e, scope.values[HEADER_END]) - rows.p
-        found: Bools = there & (value == 0) & (left >= 6)
-        return found
-
-    return holds
-
-
-def both_unknown(test: admin.BothUnknown) -> Holds:
-    unknown = bits(test)
-    return lambda rows, scope: unknown(rows, scope) & (scope.values["high_water_mark"] == names.END_OF_LOG)
-
-
-PRESENCES |= {kinds.MoreHeader: more_header, kinds.Stray: stray, admin.BothUnknown: both_unknown}

@@ -135,6 +135,11 @@ class Rows:
         return values
 
 
+def following(found: Int64s, places: Int64s) -> Int64s:
+    """The first of the ``found`` places that is not before each of the given ones."""
+    return found[np.minimum(np.searchsorted(found, places), len(found) - 1)]
+
+
 def masked(array: pa.Array, there: Bools) -> pa.Array:
     """The array of numbers, texts or bytes with nulls where ``there`` is False; nothing is copied."""
     if there.all():

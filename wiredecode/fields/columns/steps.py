@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wiredecode.tables.columns_rows import Int64s, Rows
+from wiredecode.fields.columns.rows import Int64s, Rows
 
 if TYPE_CHECKING:
     from wiredecode.fields import Number

@@ -7,26 +7,22 @@ length is known costs only the frame it lies in; one that hides the start of a f
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
+from wiredecode.frames.provenance import COLUMNS, Provenance
+from wiredecode.frames.span import UNDECODED_SHOWN, UNDECODED_SPAN, Span
 from wiredecode.net.types import Chunk, Connection, Direction, Gap
-from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wiredecode.frames.run import Bulk, Cut
-
-UNDECODED_SPAN = 1024 * 1024
-"""Longest span reported as one undecoded record."""
-UNDECODED_SHOWN = 4096
-"""Bytes of it that are kept to be looked at."""
+    from wiredecode.protocols.base import Protocol
 
 RUN_FRAMES = 24
 RUN_BYTES = 8192
@@ -36,66 +32,9 @@ LEAST_RUN_BYTES = 1024
 SHORT_RUN = 6
 """The same in frames where a filter leaves most runs undecoded."""
 
-COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
-
-
-class Pieces:
-    """Which packet carried which bytes of the unread part of a stream: the columns of its chunks, joined."""
-
-    __slots__ = COLUMNS
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.ends: list[int] = []
-        self.packet: list[int] = []
-        self.time_ns: list[int] = []
-        self.ready: list[int] = []
-        self.ready_ns: list[int] = []
-
-    def add(self, chunk: Chunk) -> None:
-        self.ends += chunk.ends.tolist()
-        self.packet += chunk.packet.tolist()
-        self.time_ns += chunk.time_ns.tolist()
-        self.ready += chunk.ready.tolist()
-        self.ready_ns += chunk.ready_ns.tolist()
-
-    def holding(self, offset: int, low: int = 0) -> int:
-        """Index of the piece that holds a stream offset."""
-        return bisect_right(self.ends, offset, low)
-
-    def drop(self, offset: int) -> None:
-        """Forget the pieces that end at or before a stream offset."""
-        ends = self.ends
-        if ends and ends[-1] <= offset:
-            self.clear()
-            return
-        index = bisect_right(ends, offset)
-        if index:
-            for name in COLUMNS:
-                del getattr(self, name)[:index]
-
-
-@dataclass(slots=True)
-class Span:
-    """A stretch of a stream that becomes one record: a frame with holes, or bytes that could not be decoded."""
-
-    offset: int
-    data: bytes = b""
-    captured: int = 0
-    missing: int = 0
-    left: int = 0
-    """Of a frame: bytes still to come."""
-    packets: list[int] = field(default_factory=list)
-    ready: int = 0
-    time_ns: int = 0
-    first_ns: int | None = None
-    findings: list[Finding] = field(default_factory=list)
-
 
 @dataclass(slots=True, eq=False)
-class Passed:
+class Skipped:
     """Whole frames that nobody will see, already counted: only their places in the capture order matter."""
 
     connection: Connection
@@ -105,7 +44,7 @@ class Passed:
         return len(self.ready)
 
 
-class Stream:
+class Framer:
     """Cuts one direction into frames, and runs where ``bulk`` finds some; they go to ``frames``, in stream order."""
 
     def __init__(self, direction: Direction, protocol: Protocol, frames: list[Any], in_step: bool) -> None:
@@ -116,7 +55,7 @@ class Stream:
         self.kinds: tuple[int, ...] | None = None
         """Only runs of these kinds."""
         self.shortest = RUN_FRAMES
-        self.passes: Callable[[bytes, list[int]], bool] | None = None
+        self.skip: Callable[[bytes, list[int]], bool] | None = None
         """Counts frames that start at places in a buffer; whether they need not be made."""
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
@@ -130,7 +69,7 @@ class Stream:
         self.have = 0
         self.need = 0
         """Size of the frame at ``base``, once its header tells."""
-        self.pieces = Pieces()
+        self.pieces = Provenance()
         self.span: Span | None = None
         """The frame with holes in it, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
@@ -301,11 +240,11 @@ class Stream:
             *(pieces.ends, pieces.packet, pieces.ready),
             *(pieces.ready_ns, pieces.time_ns),
         )
-        if self.passes is not None:
+        if self.skip is not None:
             if self.base + start == 0 and len(ends) > 1:  # the first of a stream may be something else
                 self._emit(data, ends[:1])
                 ends, start = ends[1:], ends[0]
-            if self._pass(data, ends, start):
+            if self._skip_frames(data, ends, start):
                 return
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
         low = high = 0
@@ -333,18 +272,18 @@ class Stream:
         if self.findings:
             self._attach(out[first])
 
-    def _pass(self, data: bytes, ends: list[int], start: int) -> bool:
+    def _skip_frames(self, data: bytes, ends: list[int], start: int) -> bool:
         """Let frames go that nobody will see; not the first of a stream, and not one that has something to tell."""
-        assert self.passes is not None
-        if self.findings or self.base + start == 0 or not self.passes(data, [start, *ends[:-1]]):
+        assert self.skip is not None
+        if self.findings or self.base + start == 0 or not self.skip(data, [start, *ends[:-1]]):
             return False
         piece_ends, ready, base, high = self.pieces.ends, self.pieces.ready, self.base, 0
-        told = []
+        kept = []
         for stop in ends:
             while piece_ends[high] < base + stop:
                 high += 1
-            told.append(max(ready[high], self.floor))
-        self.frames.append(Passed(self.direction.connection, told))
+            kept.append(max(ready[high], self.floor))
+        self.frames.append(Skipped(self.direction.connection, kept))
         self.framed += ends[-1] - start
         return True
 
@@ -366,14 +305,14 @@ class Stream:
         if final and not found:
             position = len(data)
         if position:
-            self._skip(data, position)
+            self._leave_undecoded(data, position)
         if found:
             if self.span is not None:
                 self._close_span(UNDECODED, self.now)
             self.in_step, self.need, self.floor = True, 0, self.now
         return found
 
-    def _skip(self, data: bytes, length: int) -> None:
+    def _leave_undecoded(self, data: bytes, length: int) -> None:
         """Take bytes that belong to no frame out of the buffer, and account for them."""
         taken = 0
         while taken < length:
@@ -404,7 +343,7 @@ class Stream:
             if self.in_step:
                 message = f"{len(data)} bytes are too few to tell the size of a frame"
                 self.findings.append(Finding("warning", "reassembly", "header-cut", message))
-            self._skip(data, len(data))
+            self._leave_undecoded(data, len(data))
         self.need = 0
         if self.span is not None and not self.span.left:
             self._close_span(UNDECODED, self.now)
@@ -425,7 +364,7 @@ class Stream:
         self.in_step = True
         if size == len(chunk.data):
             return None
-        self.pieces = Pieces()
+        self.pieces = Provenance()
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
         columns = {name: getattr(chunk, name)[keep] for name in COLUMNS}
         return Chunk(chunk.direction, stop, chunk.data[size:], **columns)

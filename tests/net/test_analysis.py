@@ -1,0 +1,152 @@
+"""TCP analysis: the kinds of every packet are those that tshark finds, and times are what they should be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.net.craft import ACK, Talk, batches
+from wiredecode.capture import open_capture
+from wiredecode.net import Network
+from wiredecode.net.analysis import options
+from wiredecode.net.health import KINDS, RETRANSMISSION, Times
+from wiredecode.net.types import Connection
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+LOSSY = [
+    *("nats/02-auth.pcap", "nats/08-pipelined-small.drop1pct.pcap", "nats/22-port-reuse-abort.pcap"),
+    *("cursus/produce.drop1pct.pcap", "cursus/group.ooo-dup.pcap", "cursus/produce.midconn.pcap"),
+    *("rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_shuffled_dups.pcap", "rabbitmq-stream/c43_authfail.pcap"),
+    *("rabbitmq-stream/d_snap96.pcap", "tank/tank_d4_midconnection.pcap", "stories/slow-consumer.pcap"),
+    *("stories/advertised-refused.pcap", "stories/leader-killed.pcap.gz"),
+]
+DIFFERENT = {
+    "cursus/group.ooo-dup.pcap": {"ack_lost_segment"},
+    "rabbitmq-stream/d_shuffled_dups.pcap": {
+        *("retransmission", "fast_retransmission", "out_of_order", "ack_lost_segment"),
+    },
+}
+"""Packets that a tool moved: an ACK stands before what it acknowledges, and the kinds depend on how often a tool
+forgets; at most one packet in ten differs."""
+
+
+def analysed(path: Path) -> list[Connection]:
+    network = Network(analyse=True)
+    connections: list[Connection] = []
+    for batch in open_capture([path]):
+        network.feed(batch)
+        connections += network.take_forgotten()
+    network.finish()
+    return connections + network.take_forgotten()
+
+
+def ours(path: Path) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for connection in analysed(path):
+        assert connection.health is not None
+        for direction in connection.health.directions:
+            for packet, kinds in direction.kinds.items():
+                for bit, name in enumerate(KINDS):
+                    if kinds >> bit & 1:
+                        found[name].add(packet)
+    return found
+
+
+def tsharks(path: Path) -> dict[str, set[int]]:
+    fields = [word for name in KINDS for word in ("-e", f"tcp.analysis.{name}")]
+    command = ["tshark", "-r", path, "-Y", "tcp.analysis.flags", "-T", "fields", "-e", "frame.number", *fields]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, set[int]] = defaultdict(set)
+    for line in told.splitlines():
+        number, *values = line.split("\t")
+        for name, value in zip(KINDS, values, strict=True):
+            if value:
+                found[name].add(int(number))
+    return found
+
+
+@pytest.mark.parametrize("name", LOSSY)
+def test_every_packet_is_of_the_kinds_that_tshark_says(name: str) -> None:
+    if shutil.which("tshark") is None and not os.environ.get("CI"):
+        pytest.skip("tshark is not installed")
+    mine, theirs = ours(CAPTURES / name), tsharks(CAPTURES / name)
+    for kind in KINDS:
+        if kind in DIFFERENT.get(name, ()):
+            both = mine[kind] & theirs[kind]
+            assert len(both) >= 0.9 * max(len(mine[kind]), len(theirs[kind])) - 1, kind
+        else:
+            assert mine[kind] == theirs[kind], kind
+
+
+def test_a_window_that_is_closed_for_long() -> None:
+    """The consumer of the story reads nothing for the rest of its life."""
+    slow = max(
+        analysed(CAPTURES / "stories/slow-consumer.pcap"), key=lambda one: one.health.directions[0].zero_window_ns
+    )  # type: ignore[union-attr]
+    assert slow.health is not None
+    assert slow.health.directions[0].zero_windows == 1
+    assert slow.health.directions[0].zero_window_ns > 1_000_000_000
+
+
+def test_a_connection_that_is_refused() -> None:
+    refused = [one for one in analysed(CAPTURES / "stories/advertised-refused.pcap") if one.health.refused]  # type: ignore[union-attr]
+    assert [one.endpoints[1] for one in refused] == ["127.0.0.77:5999"]
+
+
+def test_who_ends_a_connection_and_what_is_lost_with_it() -> None:
+    talk = Talk()
+    packets = [*talk.handshake(), talk.packet(0, b"x" * 0x123)]
+    packets.append(talk.packet(1, flags=ACK | 4))
+    connection = connections_of(packets)[0]
+    assert connection.health is not None
+    end = connection.health.end
+    assert end is not None
+    assert (end.how, end.side, end.packet, end.unread) == ("RST", 1, 5, 0x123)
+
+
+def test_a_reused_pair_of_ports_starts_anew() -> None:
+    first, second = Talk(), Talk(isn=(0x01020304, 0x05060708))
+    packets = [*first.handshake(), first.packet(0, b"abc"), first.packet(1, flags=ACK | 4)]
+    packets += [*second.handshake(), second.packet(0, b"abc")]
+    connections = connections_of(packets)
+    assert [one.health.syns for one in connections if one.health] == [1, 1]
+    assert not any(one.health.directions[0].number_of(RETRANSMISSION) for one in connections if one.health)
+
+
+def test_a_syn_without_an_answer() -> None:
+    health = connections_of([Talk().handshake()[0]] * 3)[0].health
+    assert health is not None
+    assert health.unanswered
+    assert health.syns == 3
+
+
+def connections_of(packets: list[bytes]) -> list[Connection]:
+    for size in (1, 1000):
+        network = Network(analyse=True)
+        for batch in batches(packets, size):
+            network.feed(batch)
+        network.finish()
+        connections = network.take_forgotten()
+    return connections
+
+
+def test_options_that_are_cut() -> None:
+    header = bytes(12) + b"\x80" + bytes(7) + bytes([2, 4, 0x05, 0xB4, 1, 3, 3, 7])
+    assert options(header) == (7, 0x05B4)
+    assert options(header[:26]) == (None, 0x05B4)
+    assert options(header[:20] + bytes([2, 0, 0, 0])) == (None, None)
+
+
+def test_percentiles_are_near() -> None:
+    times = Times()
+    for ns in range(1000, 101_000, 100):
+        times.add(ns)
+    assert times.smallest == 1000
+    assert times.largest == 100_900
+    assert times.percentile(50) == pytest.approx(51_000, rel=0.03)
+    assert times.percentile(99) == pytest.approx(100_000, rel=0.03)

@@ -1,0 +1,133 @@
+"""The accounts of a dissection: what became of every packet, byte and frame, and what reassembly noted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.frames.frame import OK, Finding, Frame
+from wiredecode.frames.totals import Totals
+from wiredecode.net import Network
+from wiredecode.net.types import Connection, Direction, Note
+from wiredecode.protocols.base import Conversation
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.tracker import Tracker
+    from wiredecode.frames.run import Run
+
+
+def note_finding(note: Note) -> Finding:
+    """What reassembly noted, as a finding of a frame."""
+    group = "limit" if note.code == "limit-reached" else "reassembly"
+    packet = f", packet {note.packet}" if note.direction.connection.label is None else ""
+    return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
+
+
+class Accounts:
+    """Counts packets, frames and bytes into ``totals``; keeps notes until the frame comes that they are about."""
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self.sessions: set[tuple[str, int]] = set()
+        """Protocols whose connections know of each other, and the ports of their servers."""
+        self._notes: dict[Direction, list[Note]] = {}
+
+    def packets(self, batch: PacketBatch) -> None:
+        """These packets were read."""
+        if len(batch):
+            first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
+            totals = self.totals
+            totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
+            totals.last_ns = max(totals.last_ns, last)
+
+    def note(self, note: Note) -> None:
+        """Keep a note until the frame comes that it is about."""
+        self.totals.notes[note.code] += 1
+        self._notes.setdefault(note.direction, []).append(note)
+
+    def has_notes(self, connection: Connection, side: int) -> bool:
+        """Whether a frame of a direction has to bear a note."""
+        return connection.directions[side] in self._notes
+
+    def frame(self, frame: Frame) -> None:
+        """A frame was decoded: count it, and give it the notes of its direction."""
+        if self._notes:
+            self._attach_notes(frame)
+        self.skipped(frame, frame.status)
+        if frame.findings:
+            self.limits(frame.findings)
+
+    def skipped(self, frame: Frame, status: str = OK) -> None:
+        """A frame need not be decoded: it is only counted."""
+        counts, key = self.totals.frames, (frame.protocol, frame.type or "", status)
+        counts[key] = counts.get(key, 0) + 1
+
+    def run(self, run: Run) -> None:
+        """A run was decoded."""
+        counts = self.totals.frames
+        for key, count in run.counted():
+            counts[key] = counts.get(key, 0) + count
+
+    def tally(self, conversation: Conversation, protocol: str, side: int, data: bytes, starts: list[int]) -> bool:
+        """Count frames of a connection that nobody will see; False: they have to be decoded."""
+        found = conversation.tally(side, data, starts)
+        counts = self.totals.frames
+        for type_, count in (found or {}).items():
+            key = protocol, type_, OK
+            counts[key] = counts.get(key, 0) + count
+        return found is not None
+
+    def limits(self, findings: Sequence[Finding]) -> None:
+        """Count the limits that were reached."""
+        for finding in findings:
+            if finding.group == "limit":
+                self.totals.limits[finding.code] += 1
+
+    def close(self, connection: Connection, tracker: Tracker | None) -> None:
+        """A connection is over: add up its bytes. ``tracker``: None where it had no payload."""
+        totals = self.totals
+        for direction in connection.directions:
+            totals.captured += direction.captured
+            totals.duplicate += direction.duplicate
+            totals.late += direction.late
+            totals.ignored += direction.ignored
+            totals.missing += direction.missing
+        if tracker is None:
+            return
+        server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
+        if tracker.protocol is not None and tracker.protocol.has_session:
+            self.sessions.add((tracker.protocol.name, server))
+        if tracker.framers is None:
+            key = tracker.other or "unknown", server
+            totals.other[key] += tracker.undecoded
+            totals.other_connections[key] += 1
+        for framer in tracker.framers or ():
+            totals.framed += framer.framed
+            totals.undecoded += framer.undecoded
+
+    def forget(self, connection: Connection) -> None:
+        """No frame of a connection will come any more, so its notes find none."""
+        for direction in connection.directions:
+            self._notes.pop(direction, None)
+
+    def finish(self, network: Network) -> None:
+        """The capture is over: add up its packets."""
+        totals = self.totals
+        totals.packets, totals.tcp_packets = network.packets, network.tcp_packets
+        totals.not_decoded, totals.connections = network.not_decoded, network.connections
+        totals.limits.update(network.limits_hit)
+
+    def _attach_notes(self, frame: Frame) -> None:
+        """A note goes to the first frame of its direction that was complete with its packet, or after it."""
+        direction = frame.connection.directions[frame.side]
+        notes = self._notes.get(direction)
+        if notes is None:
+            return
+        due = [note for note in notes if note.packet <= frame.ready]
+        frame.findings = [*map(note_finding, due), *frame.findings]
+        later = [note for note in notes if note.packet > frame.ready]
+        if later:
+            self._notes[direction] = later
+        else:
+            del self._notes[direction]

@@ -1,0 +1,54 @@
+"""What is wanted of a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from wiredecode.dissect.lookahead import LOOKAHEAD_NS
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.fields.layer import Style
+    from wiredecode.filter import Filter
+    from wiredecode.frames.message import Messages
+    from wiredecode.protocols.base import Protocol
+
+
+class RunsFor(Enum):
+    """What runs of frames are read for."""
+
+    MESSAGES = "messages"
+    """Only their messages: any run will do."""
+    COLUMNS = "columns"
+    """The table of frames: runs that can be read as columns come, with ``Run.layers``."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a :class:`~wiredecode.dissect.dissector.Dissector` is to make of a capture."""
+
+    style: Style | None = None
+    """How the JSON-ready record of every frame is made (``Frame.layers``); None: there are no records."""
+    link_responses: bool = True
+    """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.lookahead`."""
+    lookahead_ns: int = LOOKAHEAD_NS
+    """How long, in capture time, requests wait for their response; live captures wait less."""
+    messages: Messages | None = None
+    """Collects the published and delivered messages; whoever gave it empties it."""
+    runs: RunsFor | None = None
+    """Long stretches of plain frames come as runs, out of :meth:`Dissector.mixed`; None: frames one by one."""
+    select: Filter | None = None
+    """What will be shown. No records are made of frames that it excludes, and runs hold only frames that match; what
+    comes one by one may match."""
+    tally: bool = False
+    """Frames of connections that ``select`` excludes may be counted without being made, long before their turn: so the
+    totals are right only if all frames are taken."""
+    stable_ids: bool = False
+    """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
+    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
+    """What the user said that ports speak."""
+    protocols: tuple[Protocol, ...] | None = None
+    """These protocols are tried; None: all that are known."""

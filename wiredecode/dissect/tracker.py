@@ -1,0 +1,149 @@
+"""One connection: its protocol is looked for, then both directions are cut into frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from wiredecode.dissect.demand import RunsFor
+from wiredecode.dissect.identify import Candidate, DecodeAs, Identified, Identifier
+from wiredecode.frames.frame import UNDECODED, Frame
+from wiredecode.frames.framer import SHORT_RUN, Framer, Skipped
+from wiredecode.net.types import Chunk, Connection, Event, Gap
+from wiredecode.protocols.base import Conversation, Protocol
+
+if TYPE_CHECKING:
+    from wiredecode.frames.run import Run
+
+Tally = Callable[[Conversation, str, int, bytes, "list[int]"], bool]
+"""Counts frames that need not be made: see :meth:`Accounts.tally`."""
+
+
+class Tracker:
+    """Follows one connection. Frames and runs go to ``out``; ``runs`` and ``selected`` are those of the demand."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        candidates: tuple[Candidate, ...],
+        decode_as: Mapping[int, DecodeAs],
+        out: list[Frame | Run | Skipped],
+        *,
+        runs: RunsFor | None = None,
+        selected: bool = False,
+        tally: Tally | None = None,
+    ) -> None:
+        self.connection, self.out = connection, out
+        self.runs, self.selected = runs, selected
+        self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
+        self.framers: tuple[Framer, Framer] | None = None
+        self.protocol: Protocol | None = None
+        self.conversation: Conversation | None = None
+        self.header_bytes = 0
+        self.other: str | None = None
+        """What it looks like, if it is nothing that is decoded here."""
+        self.undecoded = 0
+        self.unseen = tally is not None
+        """No frame of it will be shown."""
+        self.tally = tally
+        forced = self.identifier.forced()
+        if forced is not None:
+            self._begin(forced)
+
+    def event(self, event: Event) -> None:
+        """One event of a connection whose protocol is no longer looked for."""
+        if self.framers is not None:
+            self._feed(self.framers[event.direction.side], event)
+        else:
+            self.undecoded += len(event.data) if isinstance(event, Chunk) else 0
+
+    def identify(self, events: list[Event]) -> None:
+        """All events of a batch, while the protocol is looked for."""
+        assert self.identifier is not None
+        known = self.identifier.events(events)
+        if known is not None:
+            self._begin(known)
+        elif self.identifier.hopeless:
+            known = self.identifier.by_port()
+            if known is None:
+                self._dismiss()
+            else:
+                self._begin(known)
+
+    def end(self, reason: str, ready: int) -> None:
+        """The connection or the capture is over, as packet ``ready`` tells."""
+        if self.identifier is not None:
+            known = self.identifier.finish()
+            if known is None:
+                self._dismiss()
+            else:
+                known.ready = ready
+                self._begin(known)
+        for framer in self.framers or ():
+            framer.end(reason, ready)
+
+    def can_decode(self, frame: Frame) -> bool:
+        """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
+        return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
+
+    def _begin(self, known: Identified) -> None:
+        """The protocol is known: cut what has waited."""
+        identifier, self.identifier = self.identifier, None
+        assert identifier is not None
+        protocol = known.protocol
+        self.protocol, self.header_bytes = protocol, protocol.header_bytes
+        self.conversation = protocol.conversation(self.connection, known.dialect)
+        self.conversation.hand_on = []
+        first, second = (Framer(each, protocol, self.out, each.started) for each in self.connection.directions)
+        self.framers = first, second
+        if self.tally is not None:
+            for framer in self.framers:
+                framer.skip = partial(self.tally, self.conversation, protocol.name, framer.direction.side)
+        if known.verdict is not None:
+            self.conversation.started_by(known.side, known.verdict.client)
+            recognised = self.framers[known.side]
+            if known.offset or not recognised.in_step:
+                recognised.in_step, recognised.sync_at = False, known.offset
+        before = len(self.out)
+        for event in identifier.waiting:
+            self._feed(self.framers[event.direction.side], event)
+        self._delay(before, known.ready)
+        self._find_runs(protocol, self.conversation)
+
+    def _delay(self, before: int, ready: int) -> None:
+        """Nothing of what has waited was known before the protocol was: all of it follows that packet, in order."""
+        skipped = [item for item in self.out[before:] if isinstance(item, Skipped)]
+        for item in skipped:
+            item.ready = [max(each, ready) for each in item.ready]
+        frames = sorted((item for item in self.out[before:] if isinstance(item, Frame)), key=attrgetter("ready"))
+        self.out[before:] = [*frames, *skipped]
+        for frame in frames:
+            if frame.ready >= ready:
+                break
+            frame.ready = ready
+
+    def _find_runs(self, protocol: Protocol, conversation: Conversation) -> None:
+        """From now on frames may come in runs, if such are wanted and the protocol has a way to read them."""
+        counted = self.tally is not None and type(conversation).tally is not Conversation.tally
+        if self.runs is None or counted:
+            return
+        bulk = protocol.bulk()
+        kinds = bulk.with_layers if bulk is not None and self.runs is RunsFor.COLUMNS else None
+        for framer in self.framers or ():
+            framer.bulk, framer.kinds = bulk, kinds
+            if self.selected:
+                framer.shortest = SHORT_RUN
+
+    def _dismiss(self) -> None:
+        identifier, self.identifier = self.identifier, None
+        assert identifier is not None
+        self.other = identifier.foreign()
+        self.undecoded = identifier.size
+
+    def _feed(self, framer: Framer, event: Event) -> None:
+        if isinstance(event, Chunk):
+            framer.chunk(event)
+        elif isinstance(event, Gap):
+            framer.gap(event)

@@ -1,0 +1,29 @@
+"""A stretch of a stream that becomes one record although bytes of it are missing, or nothing decodes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wiredecode.frames.frame import Finding
+
+UNDECODED_SPAN = 1024 * 1024
+"""Longest span reported as one undecoded record."""
+UNDECODED_SHOWN = 4096
+"""Bytes of it that are kept to be looked at."""
+
+
+@dataclass(slots=True)
+class Span:
+    """A stretch of a stream that becomes one record: a frame with holes, or bytes that could not be decoded."""
+
+    offset: int
+    data: bytes = b""
+    captured: int = 0
+    missing: int = 0
+    left: int = 0
+    """Of a frame: bytes still to come."""
+    packets: list[int] = field(default_factory=list)
+    ready: int = 0
+    time_ns: int = 0
+    first_ns: int | None = None
+    findings: list[Finding] = field(default_factory=list)

@@ -1,0 +1,338 @@
+"""What Wireshark calls TCP analysis: each segment compared with those of its connection before it.
+
+The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so that both count the same. A
+:class:`Conversation` takes the segments of one connection in packet order, pure ACKs included.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from wiredecode.net.flows import FlowKey, reverse
+from wiredecode.net.health import (
+    ACK_LOST,
+    DUPLICATE_ACK,
+    FAST_RETRANSMISSION,
+    KEEP_ALIVE,
+    KEEP_ALIVE_ACK,
+    LOST,
+    OUT_OF_ORDER,
+    RETRANSMISSION,
+    SPURIOUS_RETRANSMISSION,
+    WINDOW_FULL,
+    WINDOW_UPDATE,
+    ZERO_WINDOW,
+    ZERO_WINDOW_PROBE,
+    ZERO_WINDOW_PROBE_ACK,
+    ConnectionHealth,
+    DirectionHealth,
+    End,
+)
+from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
+from wiredecode.net.serial import HALF, MASK
+from wiredecode.net.types import Connection
+
+CONTROL = SYN | FIN | RST
+FAST_NS = 20_000_000
+"""A retransmission so soon after the second duplicate ACK is a fast one (as Wireshark)."""
+REORDERED_NS = 3_000_000
+"""A segment so soon after a later one is out of order, where the handshake does not tell the round trip."""
+UNACKED_SEGMENTS = 4096
+"""Segments remembered per direction to measure round trips."""
+
+
+class Segment(NamedTuple):
+    """The header of one TCP segment; ``length`` is the payload's on the wire, ``window`` as it is in the header."""
+
+    packet: int
+    time_ns: int
+    seq: int
+    ack: int
+    flags: int
+    length: int
+    window: int
+    scale: int | None = None
+    """Window scale and ..."""
+    mss: int | None = None
+    """... maximum segment size, of a SYN that has these options."""
+
+
+MSS, WINDOW_SCALE = 2, 3
+"""TCP options (RFC 9293 section 3.2, RFC 7323 section 2)."""
+
+
+def options(header: bytes) -> tuple[int | None, int | None]:
+    """Window scale and maximum segment size out of the options of a TCP header, as far as it was captured."""
+    scale = mss = None
+    at, end = 20, min((header[12] >> 4) * 4, len(header))
+    while at + 1 < end and header[at]:
+        size = 1 if header[at] == 1 else header[at + 1]
+        if size < 1 or at + size > end:
+            break
+        if header[at] == MSS and size == 4:
+            mss = int.from_bytes(header[at + 2 : at + 4])
+        elif header[at] == WINDOW_SCALE and size == 3:
+            scale = header[at + 2]
+        at += size
+    return scale, mss
+
+
+def after(one: int, other: int) -> bool:
+    """Whether sequence number ``one`` lies behind ``other`` (RFC 1982)."""
+    return 0 < (one - other & MASK) < HALF
+
+
+class Side:
+    """What is remembered of one direction."""
+
+    __slots__ = (
+        "ack",
+        "ack_ns",
+        "duplicate_acks",
+        "health",
+        "last_kinds",
+        "next",
+        "next_ns",
+        "scale",
+        "to_be_acked",
+        "unacked",
+        "window",
+        "zero_since",
+    )
+
+    def __init__(self, health: DirectionHealth) -> None:
+        self.health = health
+        self.next: int | None = None
+        """The highest sequence number sent so far, and when it was."""
+        self.next_ns = 0
+        self.to_be_acked: int | None = None
+        """Up to where the segments follow each other."""
+        self.ack: int | None = None
+        self.ack_ns = 0
+        self.window = -1
+        self.scale: int | None = None
+        """Window scale; None: no SYN was seen."""
+        self.duplicate_acks = 0
+        self.last_kinds = 0
+        self.zero_since: int | None = None
+        self.unacked: deque[tuple[int, int]] = deque(maxlen=UNACKED_SEGMENTS)
+        """End and time of segments that wait for their ACK; time 0: sent more than once."""
+
+
+class Conversation:
+    """The state of one connection. ``take`` says which kinds (bits of `health.KINDS`) a segment is of."""
+
+    __slots__ = ("_syn_ns", "health", "sides")
+
+    def __init__(self, health: ConnectionHealth) -> None:
+        self.health = health
+        self.sides = Side(health.directions[0]), Side(health.directions[1])
+        self._syn_ns: int | None = None
+
+    def take(self, side: int, segment: Segment) -> int:
+        """Analyse the next segment, sent by ``side``."""
+        forward, backward = self.sides[side], self.sides[1 - side]
+        if segment.flags & CONTROL:
+            self._control(side, segment, forward, backward)
+        kinds = _window_kinds(segment, forward, backward)
+        if segment.ack != forward.ack:
+            forward.duplicate_acks = 0
+        elif kinds & DUPLICATE_ACK:
+            forward.duplicate_acks += 1
+        news = segment.flags & ACK and segment.ack != forward.ack
+        if news and backward.to_be_acked is not None and after(segment.ack, backward.to_be_acked):
+            kinds |= ACK_LOST
+            backward.to_be_acked = backward.next
+        if segment.length or segment.flags & (SYN | FIN):
+            kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
+        self._measure(segment, forward, backward, kinds)
+        _remember(segment, forward, kinds)
+        if kinds:
+            forward.health.count(kinds, segment.packet)
+        return kinds
+
+    def _control(self, side: int, segment: Segment, forward: Side, backward: Side) -> None:
+        """SYN, FIN and RST: how the connection began and how it ends."""
+        health, flags = self.health, segment.flags
+        if flags & SYN:
+            forward.scale = segment.scale if segment.scale is not None else 0
+            forward.health.window_scale, forward.health.mss = segment.scale, segment.mss
+            if flags & ACK:
+                health.accepted = True
+            else:
+                health.syns += 1
+                if self._syn_ns is None:
+                    self._syn_ns = segment.time_ns
+        if flags & RST and health.syns and not health.accepted and backward.health.packets == health.syns:
+            health.refused = True
+        if flags & (FIN | RST) and health.end is None:
+            pending = (0, 0)
+            if forward.next is not None and backward.ack is not None:
+                waiting = forward.next - backward.ack & MASK
+                pending = (waiting if waiting < HALF else 0, pending[1])
+            if backward.next is not None and forward.ack is not None:
+                waiting = backward.next - forward.ack & MASK
+                pending = (pending[0], waiting if waiting < HALF else 0)
+            how = "RST" if flags & RST else "FIN"
+            health.end = End(how, side, segment.packet, segment.time_ns, *pending)
+        elif flags & RST and health.end is not None and health.end.how == "FIN":
+            health.reset_after = segment.packet
+
+    def _measure(self, segment: Segment, forward: Side, backward: Side, kinds: int) -> None:
+        """Round trips, idle times, and how long a window was closed."""
+        now, health = segment.time_ns, forward.health
+        self.health.last_ns = max(self.health.last_ns, now)
+        if not health.packets:
+            health.first_ns = now
+        health.packets += 1
+        if segment.length:
+            health.payload += segment.length
+            self.health.active(now, segment.packet)
+            end = segment.seq + segment.length & MASK
+            if kinds & (RETRANSMISSION | OUT_OF_ORDER):
+                forward.unacked = deque(((at, 0) for at, _ in forward.unacked), maxlen=UNACKED_SEGMENTS)
+            elif not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
+                forward.unacked.append((end, now))
+        if segment.flags & ACK:
+            sent = None
+            while backward.unacked and not after(backward.unacked[0][0], segment.ack):
+                sent = backward.unacked.popleft()[1]
+            if sent:
+                backward.health.rtt.add(now - sent)
+            if self._syn_ns is not None and self.health.handshake_ns is None and not segment.flags & SYN:
+                self.health.handshake_ns = now - self._syn_ns
+        if kinds & ZERO_WINDOW:
+            if forward.zero_since is None:
+                forward.zero_since = now
+                health.zero_windows += 1
+        elif forward.zero_since is not None and segment.window:
+            health.closed_window(forward.zero_since, now)
+            forward.zero_since = None
+
+    def finish(self) -> None:
+        """Nothing more comes: a window that is still closed stays so up to the last packet."""
+        for side in self.sides:
+            if side.zero_since is not None:
+                side.health.closed_window(side.zero_since, self.health.last_ns)
+                side.zero_since = None
+
+
+def _window_kinds(segment: Segment, forward: Side, backward: Side) -> int:
+    """What sequence number, ACK and window say, as long as nothing is repeated."""
+    _, _, seq, ack, flags, length, window, _, _ = segment
+    if length == 1 and seq == forward.next and backward.window == 0:
+        return ZERO_WINDOW_PROBE
+    plain = not flags & CONTROL
+    kinds = ZERO_WINDOW if plain and window == 0 else 0
+    if forward.next is not None and not flags & RST and after(seq, forward.next):
+        kinds |= LOST
+    if not plain:
+        return kinds
+    if length <= 1 and forward.next is not None and seq == forward.next - 1 & MASK:
+        kinds |= KEEP_ALIVE
+    if length:
+        if backward.ack is not None and backward.scale is not None:
+            edge = backward.ack + (backward.window << backward.scale) & MASK
+            if seq + length & MASK == edge:
+                kinds |= WINDOW_FULL
+        return kinds
+    if seq != forward.next:
+        return kinds
+    if ack == forward.ack and window != forward.window:
+        return kinds | WINDOW_UPDATE if window else kinds
+    if window != forward.window or forward.ack is None:
+        return kinds
+    if window and ack == forward.ack:
+        return kinds | (KEEP_ALIVE_ACK if backward.last_kinds & KEEP_ALIVE else DUPLICATE_ACK)
+    probed = not window and backward.last_kinds & ZERO_WINDOW_PROBE
+    if probed and ack in (forward.ack, forward.ack + 1 & MASK):
+        kinds |= ZERO_WINDOW_PROBE_ACK
+    return kinds
+
+
+def _repeat_kind(segment: Segment, forward: Side, backward: Side, kinds: int, handshake_ns: int | None) -> int:
+    """Which kind of repetition a segment with payload, SYN or FIN is, if it is one."""
+    _, now, seq, _, _, length, _, _, _ = segment
+    if kinds & KEEP_ALIVE:
+        return 0
+    repeats = forward.next is not None and after(forward.next, seq)
+    if forward.next is not None and length > 1 and seq == forward.next - 1 & MASK:
+        repeats = False  # perhaps the byte before was a window probe
+    end = seq + length & MASK
+    if length and backward.ack is not None and not after(end, backward.ack):
+        return RETRANSMISSION | SPURIOUS_RETRANSMISSION
+    if not repeats:
+        return 0
+    if backward.duplicate_acks >= 2 and backward.ack == seq and now - backward.ack_ns < FAST_NS:
+        return RETRANSMISSION | FAST_RETRANSMISSION
+    if now - forward.next_ns < (handshake_ns or REORDERED_NS) and forward.next != end:
+        return OUT_OF_ORDER
+    return RETRANSMISSION
+
+
+def _remember(segment: Segment, forward: Side, kinds: int) -> None:
+    end = segment.seq + segment.length + bool(segment.flags & (SYN | FIN)) & MASK
+    if not kinds & ZERO_WINDOW_PROBE:
+        if forward.next is None or after(end, forward.next):
+            forward.next, forward.next_ns = end, segment.time_ns
+        if forward.to_be_acked is None or segment.seq == forward.to_be_acked:
+            forward.to_be_acked = forward.next
+    forward.window = segment.window
+    forward.last_kinds = kinds
+    if segment.flags & ACK:
+        forward.ack, forward.ack_ns = segment.ack, segment.time_ns
+
+
+NEEDED = (
+    *("source_high", "source_low", "target_high", "target_low", "ports", "number", "time_ns", "seq", "ack", "flags"),
+    *("length", "window", "ready", "header"),
+)
+"""Columns of `Segments`."""
+
+
+class Analyser:
+    """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet."""
+
+    def __init__(self) -> None:
+        self._flows: dict[FlowKey, tuple[Conversation, int]] = {}
+        self._opened: dict[int, tuple[Conversation, FlowKey]] = {}
+        """By number of their first packet: connections whose packets come with the next `take`."""
+        self._closed: list[tuple[Conversation, FlowKey]] = []
+
+    def open(self, connection: Connection, key: FlowKey) -> None:
+        """A connection begins; its first packet was sent on flow ``key``."""
+        connection.health = ConnectionHealth()
+        self._opened[connection.first] = Conversation(connection.health), key
+
+    def close(self, connection: Connection, key: FlowKey) -> None:
+        """Nothing more of it comes after the next `take`."""
+        found = self._opened.get(connection.first) or self._flows.get(key)
+        if found is not None and found[0].health is connection.health:
+            self._closed.append((found[0], key))
+
+    def take(self, segments: Segments) -> None:
+        """Analyse the segments of the next packets, in packet order."""
+        flows, opened, buffer = self._flows, self._opened, segments.buffer
+        columns = (getattr(segments, name).tolist() for name in NEEDED)
+        for high, low, other_high, other_low, ports, *row, ready, header in zip(*columns, strict=True):
+            key = high, low, other_high, other_low, ports
+            if ready in opened and opened[ready][1] == key:
+                conversation, _ = opened.pop(ready)
+                flows[reverse(key)] = conversation, 1
+                flows[key] = conversation, 0
+            conversation, side = flows[key]
+            flags = row[4]
+            offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
+            conversation.take(side, Segment(*row, *offered))
+        self.finish()
+
+    def finish(self) -> None:
+        """Let go of the connections that are over."""
+        flows = self._flows
+        for conversation, key in self._closed:
+            conversation.finish()
+            if flows.get(key, (None, 0))[0] is conversation:
+                del flows[key]
+                flows.pop(reverse(key), None)
+        self._closed.clear()

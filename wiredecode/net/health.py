@@ -1,0 +1,165 @@
+"""TCP health: what happened to the segments of a connection, as counts and times, per direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import log2
+from typing import NamedTuple
+
+KINDS = (
+    *("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "lost_segment"),
+    *("ack_lost_segment", "duplicate_ack", "keep_alive", "keep_alive_ack", "zero_window", "zero_window_probe"),
+    *("zero_window_probe_ack", "window_update", "window_full"),
+)
+"""What a segment can be, by bit; Wireshark's ``tcp.analysis`` names. Fast and spurious retransmissions are
+retransmissions too."""
+BITS = [1 << bit for bit in range(len(KINDS))]
+RETRANSMISSION, FAST_RETRANSMISSION, SPURIOUS_RETRANSMISSION, OUT_OF_ORDER, LOST, ACK_LOST, DUPLICATE_ACK = BITS[:7]
+KEEP_ALIVE, KEEP_ALIVE_ACK, ZERO_WINDOW, ZERO_WINDOW_PROBE, ZERO_WINDOW_PROBE_ACK, WINDOW_UPDATE, WINDOW_FULL = BITS[7:]
+
+REMEMBERED = 65_536
+"""Segments of a direction of which the kinds are remembered; the oldest are forgotten first, counts stay."""
+INTERVALS = 1024
+"""Intervals with a closed window that are remembered per direction."""
+FINENESS = 32
+"""Buckets per doubling of a time: percentiles are right within 2.2 %."""
+
+
+class Times:
+    """Many times, ns: count, smallest, largest, and percentiles out of a histogram of bounded size."""
+
+    __slots__ = ("_buckets", "count", "largest", "smallest")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.smallest: int | None = None
+        self.largest: int | None = None
+        self._buckets: dict[int, int] = {}
+
+    def add(self, ns: int) -> None:
+        """One more; a clock that went back counts as no time."""
+        ns = max(ns, 0)
+        self.count += 1
+        if self.smallest is None or ns < self.smallest:
+            self.smallest = ns
+        if self.largest is None or ns > self.largest:
+            self.largest = ns
+        bucket = int(log2(ns) * FINENESS) if ns else -1
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+    def percentile(self, percent: float) -> int | None:
+        """The time that ``percent`` % of all do not exceed; None: there are none."""
+        if self.smallest is None or self.largest is None:
+            return None
+        left = self.count * percent / 100
+        for bucket in sorted(self._buckets):
+            left -= self._buckets[bucket]
+            if left <= 0:
+                middle = 0 if bucket < 0 else int(2 ** ((bucket + 0.5) / FINENESS))
+                return min(max(middle, self.smallest), self.largest)
+        return self.largest
+
+
+class End(NamedTuple):
+    """The first FIN or RST of a connection."""
+
+    how: str
+    """``"FIN"`` or ``"RST"``."""
+    side: int
+    packet: int
+    time_ns: int
+    unacknowledged: int
+    """Bytes that ``side`` had sent and the other had not acknowledged."""
+    unread: int
+    """Bytes that the other had sent and ``side`` had not acknowledged."""
+
+
+@dataclass(slots=True, eq=False)
+class DirectionHealth:
+    """One direction; counts are of segments."""
+
+    packets: int = 0
+    payload: int = 0
+    """Payload bytes on the wire, repeated ones too."""
+    first_ns: int = 0
+    mss: int | None = None
+    window_scale: int | None = None
+    counts: dict[int, int] = field(default_factory=dict)
+    """By bit of :data:`KINDS`."""
+    kinds: dict[int, int] = field(default_factory=dict)
+    """Packet number to its kinds, of the last :data:`REMEMBERED` segments that are of any."""
+    rtt: Times = field(default_factory=Times)
+    """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
+    zero_windows: int = 0
+    """How often this side closed its window ..."""
+    zero_window_ns: int = 0
+    """... and for how long in all."""
+    zero_intervals: list[tuple[int, int]] = field(default_factory=list)
+    """Its first :data:`INTERVALS` times: from, to."""
+
+    def count(self, kinds: int, packet: int) -> None:
+        """Count a segment that is of some kinds."""
+        left = kinds
+        while left:
+            bit = left & -left
+            self.counts[bit] = self.counts.get(bit, 0) + 1
+            left ^= bit
+        self.kinds[packet] = kinds
+        if len(self.kinds) > REMEMBERED:
+            del self.kinds[next(iter(self.kinds))]
+
+    def closed_window(self, begin_ns: int, end_ns: int) -> None:
+        """The window of this side was closed for that long."""
+        self.zero_window_ns += max(end_ns - begin_ns, 0)
+        if len(self.zero_intervals) < INTERVALS:
+            self.zero_intervals.append((begin_ns, end_ns))
+
+    def number_of(self, kind: int) -> int:
+        """Segments of a kind, a bit of :data:`KINDS`."""
+        return self.counts.get(kind, 0)
+
+    @property
+    def timeouts(self) -> int:
+        """Retransmissions that are neither fast nor spurious: the sender's timer ran out."""
+        counts = self.counts
+        repeated = counts.get(RETRANSMISSION, 0)
+        return repeated - counts.get(FAST_RETRANSMISSION, 0) - counts.get(SPURIOUS_RETRANSMISSION, 0)
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionHealth:
+    """A connection: both directions, by side, and what is true of both."""
+
+    directions: tuple[DirectionHealth, DirectionHealth] = field(
+        default_factory=lambda: (DirectionHealth(), DirectionHealth())
+    )
+    syns: int = 0
+    """SYNs without ACK that were seen."""
+    accepted: bool = False
+    """A SYN/ACK was seen."""
+    refused: bool = False
+    """A RST answered the SYN."""
+    handshake_ns: int | None = None
+    """From the SYN to the ACK that ends the handshake; None: it was not captured whole."""
+    end: End | None = None
+    reset_after: int | None = None
+    """Packet of a RST that came after a FIN."""
+    last_ns: int = 0
+    """Time of the last packet."""
+    payload_ns: int = 0
+    """Time of the last payload."""
+    longest_idle_ns: int = 0
+    """The longest time without payload of either side ..."""
+    idle_until: int = 0
+    """... and the packet that ended it."""
+
+    @property
+    def unanswered(self) -> bool:
+        """SYNs were sent, and nothing came back."""
+        return self.syns > 0 and not self.accepted and not self.refused
+
+    def active(self, time_ns: int, packet: int) -> None:
+        """Payload came."""
+        if self.payload_ns and time_ns - self.payload_ns > self.longest_idle_ns:
+            self.longest_idle_ns, self.idle_until = time_ns - self.payload_ns, packet
+        self.payload_ns = max(self.payload_ns, time_ns)

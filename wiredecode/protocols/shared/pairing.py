@@ -1,0 +1,86 @@
+"""Requests that wait for their response, and the link between the two: one bounded table for every protocol."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from wiredecode.frames.frame import Frame
+
+MAX_OUTSTANDING = 10_000
+"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
+MAX_WEIGHT = 500_000
+"""The same of what they hold together."""
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that waits for its response; protocols add what the response needs of it."""
+
+    frame: int
+    time_ns: int
+
+    @property
+    def weight(self) -> int:
+        """What it holds: one for itself, and the elements of what it names."""
+        return 1
+
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R", bound=Request)
+
+
+class Outstanding(Generic[K, R]):
+    """The requests of one connection that were not answered yet, by what their response tells; the oldest first."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[K, R] = OrderedDict()
+        self._weight = 0
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._requests.values())
+
+    def items(self) -> Iterator[tuple[K, R]]:
+        return iter(self._requests.items())
+
+    def get(self, key: K) -> R | None:
+        """The request of a key, which goes on waiting."""
+        return self._requests.get(key)
+
+    def add(self, frame: Frame, key: K, request: R) -> R | None:
+        """Remember what a frame asks; returns the request that had the key, which will not be answered any more."""
+        replaced = self.pop(key)
+        self._requests[key] = request
+        self._weight += request.weight
+        frame.expects_response = True
+        if len(self._requests) > MAX_OUTSTANDING or self._weight > MAX_WEIGHT:
+            while len(self._requests) > MAX_OUTSTANDING or self._weight > MAX_WEIGHT:
+                self.pop(next(iter(self._requests)))
+            message = f"more than {MAX_OUTSTANDING} requests, or {MAX_WEIGHT} parts of them, wait for a response"
+            frame.find("note", "limit", "outstanding", f"{message}: the oldest is forgotten")
+        return replaced
+
+    def pop(self, key: K) -> R | None:
+        """The request of a key, which is then no longer outstanding."""
+        request = self._requests.pop(key, None)
+        if request is not None:
+            self._weight -= request.weight
+        return request
+
+    def pop_oldest(self) -> R | None:
+        return self.pop(next(iter(self._requests))) if self._requests else None
+
+    def clear(self) -> None:
+        while self._requests:
+            self.pop_oldest()
+
+
+def link(frame: Frame, request: Request) -> None:
+    """Tie a response to its request."""
+    frame.request = request.frame
+    frame.latency_ns = frame.time_ns - request.time_ns
