@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols import liftbridge
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import catalogue, generated_entries
-from wiredecode.protocols.registry import protocols
+from wiredecode.protocols.registry import carried_by, protocols
 
 PAGES = Path(__file__).parent / "protocols"
 SOURCES = Path(inspect.getfile(Protocol)).parent
@@ -26,12 +25,15 @@ SEVERITIES = ("error", "warning", "note")
 def pages() -> Iterator[tuple[Path, str]]:
     """``(page, text that it should have)`` of every protocol, and of what NATS carries."""
     for protocol in protocols():
-        carried = liftbridge.all_layers() if protocol.name == "nats" else ()
-        layers = [layer for layer in protocol.layers() if layer not in set(carried)]
+        carried = carried_by(protocol.name)
+        inner = {layer for one in carried for layer in one.layers()}
+        layers = [layer for layer in protocol.layers() if layer not in inner]
         generated = [entry for entry in generated_entries([protocol]) if entry.name.startswith(f"{protocol.name}.")]
         yield page(protocol.name, head(protocol), layers, [(entry.name, entry.meaning) for entry in generated])
-    generated = [(name, field.meaning) for name, field in liftbridge.GENERATED.items()]
-    yield page("liftbridge", [], liftbridge.all_layers(), generated)
+        for one in carried:
+            own = [(name, field.meaning) for name, field in one.generated.items()]
+            told = [(name, meaning) for name, meaning in own if not name.startswith(f"{protocol.name}.")]
+            yield page(one.name, [], one.layers(), told)
 
 
 def page(
@@ -83,8 +85,10 @@ def fields(layers: Iterable[type[Layer]], generated: Iterable[tuple[str, str]]) 
 
 
 def sources(name: str) -> Iterator[ast.Module]:
-    for path in [*sorted((SOURCES / name).rglob("*.py")), SOURCES / "reading.py"]:
-        yield ast.parse(path.read_text())
+    own = [path.read_text() for path in sorted((SOURCES / name).rglob("*.py"))]
+    pairing = any("shared.pairing import" in text for text in own)
+    shared = ["reading.py", "shared/pairing.py"] if pairing else ["reading.py"]
+    yield from map(ast.parse, [*own, *((SOURCES / path).read_text() for path in shared)])
 
 
 def findings(name: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Keeps what the commands print, and compares it later: nothing may change that nobody meant to change.
 
     python -m tests.golden keep FOLDER [CAPTURE...]
-    python -m tests.golden compare FOLDER [CAPTURE...] [--show]
+    python -m tests.golden compare FOLDER [CAPTURE...] [--show] [--only COMMAND...]
 
 ``keep`` runs every command of :data:`COMMANDS` over the captures (default: those of the repository) and writes what
 came out into the folder. ``compare`` runs them again and names each output that differs; exit 1 if there is one.
@@ -90,18 +90,19 @@ def name_of(capture: Path, command: str) -> str:
     return ".".join([*capture.parts[-3:], command, "gz"])
 
 
-def kept(capture: Path, folder: Path) -> None:
-    for command, arguments in COMMANDS.items():
-        (folder / name_of(capture, command)).write_bytes(gzip.compress(output(arguments, capture).encode(), 1))
+def kept(capture: Path, folder: Path, commands: list[str]) -> None:
+    for command in commands:
+        text = output(COMMANDS[command], capture)
+        (folder / name_of(capture, command)).write_bytes(gzip.compress(text.encode(), 1))
 
 
-def differences(capture: Path, folder: Path) -> list[str]:
+def differences(capture: Path, folder: Path, commands: list[str]) -> list[str]:
     """A unified diff, without its end, for each output that is not the one that was kept."""
     found = []
-    for command, arguments in COMMANDS.items():
+    for command in commands:
         path = folder / name_of(capture, command)
         before = gzip.decompress(path.read_bytes()).decode() if path.exists() else "(nothing was kept)"
-        after = output(arguments, capture)
+        after = output(COMMANDS[command], capture)
         if before != after:
             lines = difflib.unified_diff(before.split("\n"), after.split("\n"), "kept", "now", n=0, lineterm="")
             shown = [line[:400] for _, line in zip(range(12), lines, strict=False)]
@@ -115,22 +116,26 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("captures", type=Path, nargs="*", default=[CAPTURES])
     parser.add_argument("--show", action="store_true", help="show how outputs differ")
+    parser.add_argument("--only", choices=COMMANDS, action="append", metavar="COMMAND", help=", ".join(COMMANDS))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    commands = options.only or [*COMMANDS]
     captures = [path.resolve() for path in captures_in(options.captures)]
     with get_context("fork").Pool(os.cpu_count()) as pool:
         if options.action == "keep":
-            pool.map(partial(kept, folder=options.folder), captures, chunksize=1)
-            print(f"kept: {len(captures)} captures, {len(COMMANDS)} outputs each")
+            pool.map(partial(kept, folder=options.folder, commands=commands), captures, chunksize=1)
+            print(f"kept: {len(captures)} captures, {len(commands)} outputs each")
             return 0
         found = [
             text
-            for texts in pool.imap(partial(differences, folder=options.folder), captures, chunksize=1)
+            for texts in pool.imap(
+                partial(differences, folder=options.folder, commands=commands), captures, chunksize=1
+            )
             for text in texts
         ]
     for text in found:
         print(text if options.show else text.partition("\n")[0])
-    print(f"{len(found)} of {len(captures) * len(COMMANDS)} outputs differ")
+    print(f"{len(found)} of {len(captures) * len(commands)} outputs differ")
     return 1 if found else 0
 
 

@@ -691,7 +691,7 @@ def test_counts_larger_than_the_bytes_cost_nothing() -> None:
         for item in ("50", "a1", "80", "c0"):
             assert _both(bytes.fromhex(f"005377{code}00000006fffffffe{item}00")) is None
             assert _both(bytes.fromhex(f"005377{code}000000060003fff0{item}00")) is None
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
 
 
 @pytest.mark.parametrize("unit", ["5375a000", "00a3", "e0020041", "c10100", "45", "a100", "c1010040"])
@@ -700,10 +700,13 @@ def test_time_grows_with_length_only(unit: str) -> None:
         items = bytes.fromhex(unit) * repeats
         count = repeats if unit in ("45", "a100", "c10100", "e0020041") else 2 * repeats
         data = b"\0\x53\x77\xd0" + (4 + len(items)).to_bytes(4, "big") + count.to_bytes(4, "big") + items
-        started = time.perf_counter()
-        record(data, bytes.hex)
-        message(data)
-        return time.perf_counter() - started
+        spent = []
+        for _ in range(3):  # the fastest of them: other programs run here, too
+            started = time.process_time()
+            record(data, bytes.hex)
+            message(data)
+            spent.append(time.process_time() - started)
+        return min(spent)
 
     seconds(100)
     assert seconds(8000) < 32 * max(seconds(1000), 0.002)  # eight times as long; quadratic would be 64 times
@@ -713,10 +716,10 @@ def test_many_duplicate_keys_are_not_quadratic() -> None:
     pairs = 20_000
     items = b"\xa1\1k\x40" * pairs
     data = b"\0\x53\x77\xd1" + (4 + len(items)).to_bytes(4, "big") + (2 * pairs).to_bytes(4, "big") + items
-    started = time.perf_counter()
+    started = time.process_time()
     got = record(data, bytes.hex)
     assert got is not None and len(got["value"]) == pairs
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_plain_text_and_json_are_not_amqp() -> None:

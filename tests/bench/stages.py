@@ -37,8 +37,8 @@ STAGES = ("index and read", "headers", "reassembly", "framing", "decode", "encod
 class Cutter(Dissector):
     """Identifies, cuts and orders frames, but decodes none."""
 
-    def _take_run(self, run: Run) -> tuple[Run, ...]:
-        return (run,)
+    def _decode_run(self, run: Run) -> bool:
+        return True
 
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         frame.number = self._number = number

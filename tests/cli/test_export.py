@@ -178,6 +178,48 @@ def test_a_full_disk_is_one_line(run: Run, basic: Path, form: str) -> None:
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [("x.parquet",), ("lake", "--partition-by", "type")], ids=["file", "partitions"])
+def test_a_disk_that_gets_full_leaves_nothing(basic: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Files are written by a thread."""
+    code = """
+import resource, sys
+from wiredecode.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+sys.exit(main())
+"""
+    out, *options = words
+    command = [sys.executable, "-c", code, "export", basic, "-o", tmp_path / out, "-q", "--row-group", "9", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, only(tmp_path)) == (2, [])
+    assert done.stderr.startswith(f"wiredecode: cannot write: {os.strerror(27)}, after ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [("x.parquet",), ("lake", "--partition-by", "type")], ids=["file", "partitions"])
+def test_an_interrupt_while_the_thread_writes_leaves_nothing(
+    basic: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    code = """
+import os, signal, sys, time
+from wiredecode.export.writers import ParquetWriter
+write = ParquetWriter.write
+def interrupted(self, batch):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.1)
+    write(self, batch)
+ParquetWriter.write = interrupted
+from wiredecode.cli import main
+sys.exit(main())
+"""
+    out, *options = words
+    command = [sys.executable, "-c", code, "export", basic, "-o", tmp_path / out, "-q", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, only(tmp_path)) == (130, [])
+    assert done.stderr.startswith("wiredecode: interrupted, after ")
+    assert done.stderr.endswith(f" frames; {tmp_path / out} was not written\n")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -10,7 +10,7 @@ from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.liftbridge_vectors import VECTORS, Vector
 from tests.support import build
 from wiredecode.fields import Kind
-from wiredecode.protocols.liftbridge import conversation, raft
+from wiredecode.protocols.liftbridge import Liftbridge, raft, session
 from wiredecode.protocols.liftbridge import layers as envelopes
 from wiredecode.protocols.liftbridge.layers import Ack, Publish, sealed
 
@@ -313,9 +313,7 @@ def test_rest_that_is_no_entry(length: int) -> None:
 
 
 def test_field_names_are_documented() -> None:
-    from wiredecode.protocols.liftbridge import all_layers
-
-    for layer in all_layers():
+    for layer in Liftbridge().layers():
         for kind in layer.fields_desc:
             assert isinstance(kind, Kind)
             assert kind.doc or kind.name.endswith(("_op", "_resp")), (layer.__name__, kind.name)
@@ -325,7 +323,7 @@ def test_field_names_are_documented() -> None:
 
 
 def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "MAX_EXCHANGES", 3)
+    monkeypatch.setattr(session, "MAX_EXCHANGES", 3)
     publishes = [Said(bytes(Publish(ack_inbox="acks", correlation_id=str(number)))) for number in range(5)]
     acks = [Said(bytes(Ack(ack_inbox="acks", correlation_id=str(number))), "acks", side=1) for number in range(5)]
     frames = carried(publishes + acks)
@@ -334,13 +332,13 @@ def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_endless_ids_are_not_remembered() -> None:
-    memory = conversation.Memory()
-    long = "x" * (conversation.MAX_KEY_CHARACTERS + 1)
+    memory = session.Session()
+    long = "x" * (session.MAX_KEY_CHARACTERS + 1)
     frame = one(b"x")
     memory.ask(("ack", "inbox", long), frame, 0, {})
     memory.ask(("reply", "inbox"), frame, 2, {"replica_id": long})
     assert memory.copy_of(frame, long, b"") is None
-    assert memory.meaning(long) is conversation.NO_MEANING
+    assert memory.meaning(long) is session.NO_MEANING
     assert (len(memory.exchanges), len(memory.originals), len(memory.meanings)) == (0, 0, 0)
 
 
@@ -349,8 +347,8 @@ def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
     assert "stream" not in one(raw, subject="custom.ns.s.0.replicate", reply="_INBOX.1").generated
     told = carried([Said(b"id", "custom.ns.raft.metadata.bootstrap"), Said(raw, "custom.ns.s.0.replicate", "_INBOX.1")])
     assert told[1].generated["stream"] == "s"
-    memory: dict[str, Any] = {}
+    memory = session.Session()
     names = {"namespace": "my.ns", "server": "a", "purpose": "raft"}
-    assert conversation.introduce("LIFT.my.ns.a.raft", memory) == names
-    assert conversation.introduce("app", memory) == {}
-    assert conversation.memory_of(memory).meaning("my.ns.s.0.offset").message_type == 6
+    assert memory.client_named("LIFT.my.ns.a.raft") == names
+    assert memory.client_named("LIFT.app") == {}
+    assert memory.meaning("my.ns.s.0.offset").message_type == 6

@@ -17,15 +17,15 @@ import pytest
 
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
-from wiredecode.bulk import PURE
 from wiredecode.capture import open_capture
-from wiredecode.fields.kernel import view
+from wiredecode.fields.kernel import PURE, view
 from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
 from wiredecode.frames.run import Cut, Run
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import kernels as envelopes
 from wiredecode.protocols.liftbridge.names import MAGIC
+from wiredecode.protocols.liftbridge.session import Session
 from wiredecode.protocols.nats import Nats, bulk, kernels
 from wiredecode.protocols.nats.conversation import NatsConversation
 
@@ -334,16 +334,12 @@ def listed(column: Any, count: int) -> list[Any]:
 
 def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
     """All that conversations and memories know, to be compared."""
-    inner = protocol.memory.inner.get("liftbridge")
-    if inner is not None:
-        inner.originals.settle()
+    inner = protocol.memory.carried.session("liftbridge")
+    assert isinstance(inner, Session)
+    inner.originals.settle()
     shared = (
-        None
-        if inner is None
-        else (
-            *(list(inner.originals.known.items()), list(inner.exchanges.items()), inner.forgets),
-            *(list(inner.namespaces), list(inner.raft.dials)),
-        )
+        *(list(inner.originals.known.items()), list(inner.exchanges.items()), inner.forgets),
+        *(list(inner.namespaces), list(inner.raft.dials)),
     )
     each = {
         number: (

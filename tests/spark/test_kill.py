@@ -30,6 +30,9 @@ LAPS = 60
 WAIT_SECONDS = 120.0
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
     """A folder of files that take some seconds."""

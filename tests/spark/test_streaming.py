@@ -105,6 +105,7 @@ def taken(offsets: Path) -> Iterator[str]:
         yield from (Path(name).name for name in json.loads(path.read_text().splitlines()[-1])["files"])
 
 
+@pytest.mark.slow
 def test_a_hundred_files_in_steps_with_restarts_are_one_capture(spark: SparkSession, replay: Replay) -> None:
     plan = Plan("frames", buckets=2)
     replay.put(30)
@@ -154,6 +155,7 @@ with session("local[2]", settings={{"spark.driver.memory": "1g"}}) as spark:
 """
 
 
+@pytest.mark.slow
 def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
     spark: SparkSession, replay: Replay
 ) -> None:

@@ -11,6 +11,7 @@ from tests.view.frames import CLIENT, SERVER, dissected
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream.base import Property
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.view.theme import SHOWN_ELEMENTS, TreeOptions
 from wiredecode.view.tree import frame_tree
@@ -117,7 +118,7 @@ def test_long_arrays_and_bytes_are_shortened_and_say_so() -> None:
 
 def test_hostile_names_cannot_steer_the_terminal() -> None:
     evil = "\x1b[2J[bold red]x[/]\u202e\x07"
-    (frame,) = dissected([(CLIENT, layers.Create(stream=evil, arguments=[layers.Property(key=evil, value=evil)]))])
+    (frame,) = dissected([(CLIENT, layers.Create(stream=evil, arguments=[Property(key=evil, value=evil)]))])
     plain, painted = rendered(frame), rendered(frame, color=True)
     assert "\x1b" not in plain
     assert plain.count("\\x1b[2J[bold red]x[/]\\u202e\\x07") == 4, "title, stream, key and value, markup untouched"

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from wiredecode.cli import interrupt
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say
 from wiredecode.cli.session import Session
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.options import Moment
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.export.background import Background
     from wiredecode.export.writers import Writer
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
@@ -166,6 +168,8 @@ class Export:
                 return code
             self.finish()
         except KeyboardInterrupt:
+            interrupt.end()  # removing what was written is not interrupted again
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             self.discard()
             complain(self.undone("interrupted"))
             return INTERRUPTED
@@ -290,6 +294,8 @@ class Tables(Export):
         super().__init__(job, form)
         self.unit = job.level
         self.writer: Writer | None = None
+        self.background: Background[pa.RecordBatch] | None = None
+        """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
     def prepare(self) -> Session:
         from wiredecode.tables import bound_memory, require_pyarrow
@@ -302,7 +308,9 @@ class Tables(Export):
             raise UsageError(str(error)) from None
 
     def _prepared(self) -> Session:
+        from wiredecode.export.background import Background
         from wiredecode.export.selection import Projection
+        from wiredecode.export.writers import size
         from wiredecode.tables.reader import prefer_bulk
 
         job = self.job
@@ -311,6 +319,9 @@ class Tables(Export):
         self.reader = session.counting = self._reader(session.batches())
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()
+        on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
+        if on_disk and not self.form.is_text and (os.cpu_count() or 1) > 1:
+            self.background = Background(self.writer.write, size)
         return session
 
     def _reader(self, packets: Iterator[PacketBatch]) -> TableReader:
@@ -366,6 +377,7 @@ class Tables(Export):
         from wiredecode.export.selection import within
 
         assert self.writer is not None
+        write = self.writer.write if self.background is None else self.background.put
         for batch in self.reader:
             if session.stopped:  # the reader goes on to the end, for the sake of the totals
                 continue
@@ -373,18 +385,22 @@ class Tables(Export):
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
-                self.writer.write(self.projection.apply(rows))
+                write(self.projection.apply(rows))
             self.done += len(rows)
             if self.done == self.job.count:
                 session.stopped = True
 
     def end(self) -> None:
         assert self.writer is not None
+        if self.background is not None:
+            self.background.finish()
         self.writer.close()
 
     def discard(self) -> None:
         from wiredecode.export.partition import PartitionWriter
 
+        if self.background is not None:
+            self.background.give_up()
         if isinstance(self.writer, PartitionWriter):
             self.writer.discard()
         super().discard()

@@ -41,8 +41,7 @@ class Demand:
     runs: RunsFor | None = None
     """Long stretches of plain frames come as runs, out of :meth:`Dissector.mixed`; None: frames one by one."""
     select: Filter | None = None
-    """What will be shown. No records are made of frames that it excludes, and runs hold only frames that match; what
-    comes one by one may match."""
+    """What will be shown, where there are no runs: no records are made of frames that it excludes."""
     tally: bool = False
     """Frames of connections that ``select`` excludes may be counted without being made, long before their turn: so the
     totals are right only if all frames are taken."""
@@ -52,3 +51,7 @@ class Demand:
     """What the user said that ports speak."""
     protocols: tuple[Protocol, ...] | None = None
     """These protocols are tried; None: all that are known."""
+
+    def __post_init__(self) -> None:
+        if self.runs is not None and (self.select is not None or self.tally):
+            raise ValueError("runs come whole: nothing selects among their frames")

@@ -28,7 +28,6 @@ from wiredecode.protocols.base import Conversation
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
-    from wiredecode.filter.rows import Mask
     from wiredecode.frames.run import Run
 
 ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
@@ -172,12 +171,10 @@ class Dissector:
 
     def _track(self, connection: Connection) -> Tracker:
         runs, select = self.demand.runs, self.demand.select
-        tally = self.demand.tally or runs is not None
-        unseen = tally and select is not None and select.excluded(connection)
+        unseen = self.demand.tally and select is not None and select.excluded(connection)
         tracker = self._trackers[connection] = Tracker(
             *(connection, self._candidates.order(connection), self._decode_as, self._pending),
             runs=runs,
-            selected=select is not None,
             tally=self.accounts.tally if unseen else None,
         )
         return tracker
@@ -219,11 +216,10 @@ class Dissector:
         order, select = self._order(watermark), self.demand.select
         for item, number in order:
             if not isinstance(item, Frame):
-                shown = self._take_run(item)
-                if shown is None:
-                    order.refuse(item)
+                if self._decode_run(item):
+                    yield item
                 else:
-                    yield from shown
+                    order.refuse(item)
                 continue
             if select is not None and self._skip(item, number, select):
                 continue
@@ -266,31 +262,16 @@ class Dissector:
 
     # Runs.
 
-    def _take_run(self, run: Run) -> tuple[Run, ...] | None:
-        """Decode a run at once, and say what will be seen of it; None: its frames must be decoded."""
+    def _decode_run(self, run: Run) -> bool:
+        """Decode a run at once; False: its frames must be decoded one by one."""
         conversation, demand = self._conversation(run), self.demand
-        select, noted = demand.select, self.accounts.has_notes(run.connection, run.side)
-        shown = None if select is None or noted else self._shown(run, conversation, select)
-        whole = not noted and (select is None or shown is not None)
-        skipped = shown is not None and not shown.any() and conversation.skip_run(run)
-        if not skipped and not (whole and run.bulk.take(conversation, run, demand.messages)):
-            return None
+        if self.accounts.has_notes(run.connection, run.side) or not run.bulk.take(conversation, run, demand.messages):
+            return False
         run.sender = conversation.sender(run)
         self.accounts.run(run)
-        if shown is not None:
-            if not shown.any():
-                return ()
-            run = run.chosen(shown)
         if demand.runs is RunsFor.COLUMNS:
             run.layers = run.bulk.layers(conversation, run)
-        return (run,)
-
-    def _shown(self, run: Run, conversation: Conversation, select: Filter) -> Mask | None:
-        """Which frames of a run are shown; None: they have to be looked at one by one."""
-        sure, may = select.masks(run, conversation.sender(run))
-        if not may.any():
-            return may
-        return sure if not (may & ~sure).any() else None
+        return True
 
     # Frames.
 

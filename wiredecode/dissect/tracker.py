@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wiredecode.dissect.demand import RunsFor
 from wiredecode.dissect.identify import Candidate, DecodeAs, Identified, Identifier
 from wiredecode.frames.frame import UNDECODED, Frame
-from wiredecode.frames.framer import SHORT_RUN, Framer, Skipped
+from wiredecode.frames.framer import Framer, Skipped
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Conversation, Protocol
 
@@ -22,7 +22,7 @@ Tally = Callable[[Conversation, str, int, bytes, "list[int]"], bool]
 
 
 class Tracker:
-    """Follows one connection. Frames and runs go to ``out``; ``runs`` and ``selected`` are those of the demand."""
+    """Follows one connection. Frames and runs go to ``out``; ``runs`` are those of the demand."""
 
     def __init__(
         self,
@@ -32,11 +32,10 @@ class Tracker:
         out: list[Frame | Run | Skipped],
         *,
         runs: RunsFor | None = None,
-        selected: bool = False,
         tally: Tally | None = None,
     ) -> None:
         self.connection, self.out = connection, out
-        self.runs, self.selected = runs, selected
+        self.runs = runs
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.framers: tuple[Framer, Framer] | None = None
         self.protocol: Protocol | None = None
@@ -110,7 +109,7 @@ class Tracker:
         for event in identifier.waiting:
             self._feed(self.framers[event.direction.side], event)
         self._delay(before, known.ready)
-        self._find_runs(protocol, self.conversation)
+        self._find_runs(protocol)
 
     def _delay(self, before: int, ready: int) -> None:
         """Nothing of what has waited was known before the protocol was: all of it follows that packet, in order."""
@@ -124,17 +123,14 @@ class Tracker:
                 break
             frame.ready = ready
 
-    def _find_runs(self, protocol: Protocol, conversation: Conversation) -> None:
+    def _find_runs(self, protocol: Protocol) -> None:
         """From now on frames may come in runs, if such are wanted and the protocol has a way to read them."""
-        counted = self.tally is not None and type(conversation).tally is not Conversation.tally
-        if self.runs is None or counted:
+        if self.runs is None:
             return
         bulk = protocol.bulk()
         kinds = bulk.with_layers if bulk is not None and self.runs is RunsFor.COLUMNS else None
         for framer in self.framers or ():
             framer.bulk, framer.kinds = bulk, kinds
-            if self.selected:
-                framer.shortest = SHORT_RUN
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None

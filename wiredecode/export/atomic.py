@@ -32,8 +32,17 @@ class NewFile:
             return
         self._part = part_of(self.path)
         mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o666
-        descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        self.stream = os.fdopen(descriptor, "wb")
+        try:
+            descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            self.stream = os.fdopen(descriptor, "wb")
+        except BaseException:  # an interrupt, too
+            self._part.unlink(missing_ok=True)
+            raise
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether it is a pipe or a device, where writing may wait for somebody who reads."""
+        return self._part is None
 
     def commit(self) -> None:
         """The file is complete: it gets its name."""
@@ -68,7 +77,11 @@ class NewFolder:
         if not overwrite and self.path.exists() and any(self.path.iterdir()):
             raise FileExistsError(f"{path} is not empty; choose another folder, or replace all of it with --overwrite")
         self.part = part_of(self.path)
-        self.part.mkdir()
+        try:
+            self.part.mkdir()
+        except BaseException:  # an interrupt, too
+            shutil.rmtree(self.part, ignore_errors=True)
+            raise
 
     def commit(self) -> None:
         """Everything below ``part`` is complete and closed: the folder gets its name."""

@@ -18,6 +18,9 @@ ROW_GROUP = 65_536
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
 ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when so much is waiting for it, however few its rows are; nulls are not counted."""
+PIECE_BYTES = 8 * 1024 * 1024
+BUFFER_BYTES = 256 * 1024
+"""Parquet is handed on in pieces of so many bytes."""
 WIDE = "layers"
 GROWTH, MAX_ROW_GROUP_BYTES = 16, 4 * ROW_GROUP_BYTES
 """A file with this column has a thousand columns, of which the footer tells for every row group, and is in memory until
@@ -122,8 +125,10 @@ class ParquetWriter:
         self._schema, self._rows = schema, settings.row_group
         compression = settings.compression or "zstd"
         encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+        # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
+        self._sink = pa.BufferedOutputStream(pa.PythonFile(Unclosed(stream), mode="w"), BUFFER_BYTES)
         self._writer: ArrowParquetWriter = pq.ParquetWriter(
-            Unclosed(stream),
+            self._sink,
             schema,
             compression=compression,
             use_dictionary=encoded or True,
@@ -168,6 +173,12 @@ class ParquetWriter:
     def close(self) -> None:
         self.flush()
         self._writer.close()
+        self._sink.close()
+
+
+def size(batch: pa.RecordBatch) -> int:
+    """How much room a batch takes of what waits to be written: 1 for every :data:`PIECE_BYTES`."""
+    return 1 + sum(map(weight, batch.columns)) // PIECE_BYTES
 
 
 def decoded(kind: pa.DataType) -> pa.DataType:

@@ -14,10 +14,13 @@ Positions are byte offsets into one ``bytes`` object. A reader that needs bytes 
 
 from __future__ import annotations
 
+from wiredecode.fields.bits import Bits as Bits
 from wiredecode.fields.composition import Array as Array
 from wiredecode.fields.composition import Optional as Optional
 from wiredecode.fields.composition import Struct as Struct
 from wiredecode.fields.composition import plain as plain
+from wiredecode.fields.filling import CountOf as CountOf
+from wiredecode.fields.filling import LengthOf as LengthOf
 from wiredecode.fields.kind import Kind as Kind
 from wiredecode.fields.kind import Short as Short
 from wiredecode.fields.kind import Unfit as Unfit

@@ -38,6 +38,7 @@ from wiredecode.fields import (
     plain,
 )
 from wiredecode.fields import redacted as hide
+from wiredecode.fields.bits import Bits
 from wiredecode.fields.layer import Layer, Range, Style
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
@@ -131,7 +132,8 @@ class Scope:
                 names.update(name for name in (inner.count, inner.size) if isinstance(name, str))
             if isinstance(inner, Sized) and isinstance(inner.length, str):
                 names.add(inner.length)
-        return names
+        bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
+        return names.union(kind.group[0].name for kind in bits if kind.name in names or kind.name in self.layer.row)
 
     @cached_property
     def measured(self) -> set[str]:
@@ -344,7 +346,8 @@ class Emitter:
             self.store(kind, value)
         if self.careful:
             self.flush_dict()
-            self.line(f"r[{self.path(kind.name)}] = ({start} - o, p - o)")
+            back = f" - {kind.back}" if kind.back else ""
+            self.line(f"r[{self.path(kind.name)}] = ({start}{back} - o, p - o)")
 
     def _optional(self, kind: Optional) -> None:
         self.flush()

@@ -44,6 +44,11 @@ class Struct(Kind):
         em.flush()
         return em.structure(self.layer, self.name)
 
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import structure
+
+        return structure(self.layer)
+
 
 class Array(Kind):
     """``count`` elements one after another: a kind (its name is not used) or the fields of a layer.
@@ -108,6 +113,11 @@ class Array(Kind):
     def emit(self, em: Emitter) -> str:
         return em.array(self)
 
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import elements
+
+        return elements(self.element.randval())
+
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return [self.element.present(element, show) for element in value]
 
@@ -120,7 +130,7 @@ class Optional(Kind):
     """A field that is there only when ``when`` holds."""
 
     def __init__(self, kind: Kind, when: When) -> None:
-        super().__init__(kind.name, kind.doc, unit=kind.unit, secret=kind.secret)
+        super().__init__(kind.name, kind.doc, unit=kind.unit, secret=kind.secret, fill=kind.fill)
         self.kind, self.when = kind, when
         self.holds_packets, self.islist = kind.holds_packets, kind.islist
 

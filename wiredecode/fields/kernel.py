@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.bulk import has_compiler
-
 F = TypeVar("F", bound=Callable[..., Any])
+PURE = "WIREDECODE_PURE"
+"""Environment variable: when it is set, kernels stay plain Python."""
 
 
 def _compiler() -> Callable[[Any], Any] | None:
-    if not has_compiler():
+    if os.environ.get(PURE) or find_spec("numba") is None:
         return None
     from numba import njit
 

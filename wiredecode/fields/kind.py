@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.fields import Field
 
+from wiredecode.fields.filling import Fill
+
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter
     from wiredecode.fields.layer import Layer
@@ -49,7 +51,7 @@ class Kind(Field[Any, Any]):
     """One field of a layout.
 
     ``doc`` says in a few words what it means; ``unit`` what it counts (``"bytes"``, ``"s"``); ``secret`` hides the
-    value in every output unless the user asks for it.
+    value in every output unless the user asks for it; ``fill`` computes it when a layer is built and it was not set.
     """
 
     __slots__ = ("__dict__",)
@@ -63,9 +65,21 @@ class Kind(Field[Any, Any]):
     tagged: ClassVar[bool] = False
     """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
 
-    def __init__(self, name: str, doc: str = "", *, default: Any = None, unit: str = "", secret: bool = False) -> None:
-        super().__init__(name, default, "H")
-        self.doc, self.unit, self.secret = doc, unit, secret
+    back: int = 0
+    """Bytes before its position that belong to it, too: of bit fields that share an integer."""
+
+    def __init__(
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        default: Any = None,
+        unit: str = "",
+        secret: bool = False,
+        fill: Fill | None = None,
+    ) -> None:
+        super().__init__(name, None if fill is not None else default, "H")
+        self.doc, self.unit, self.secret, self.fill = doc, unit, secret, fill
 
     def __hash__(self) -> int:
         return id(self)
@@ -107,3 +121,9 @@ class Kind(Field[Any, Any]):
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return repr(x)
+
+    def randval(self) -> Any:
+        """A random value for Scapy's ``fuzz``, or None: it keeps its default."""
+        from wiredecode.fields.fuzzing import random_value
+
+        return random_value(self.column)

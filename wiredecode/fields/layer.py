@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scapy.packet import Packet
 
 from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Sized, Struct, plain, redacted
+from wiredecode.fields.bits import group_bits
+from wiredecode.fields.filling import CountOf, Fill, LengthOf
 
 if TYPE_CHECKING:
     from wiredecode.fields.compiler import Emitter
@@ -25,6 +27,8 @@ RESERVED = frozenset(dir(Packet)) | {
     "start",
     "stop",
     "present",
+    "encoded",
+    "fills",
     "remade",
     "row",
     "values",
@@ -82,12 +86,16 @@ class Layer(Packet):
         self.start = self.stop = 0
         super().__init__(*args, **kw)
 
+    fills: ClassVar[Mapping[str, Fill]] = {}
+    """How lengths, counts and the like fill themselves in on building."""
     in_order: ClassVar[list[Kind]] = []
     """The fields that stand one after another at the front; the tail reads the others."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
+        group_bits(cls.in_order)
+        cls.fills = fills_of(cls.in_order)
         for kind in cls.fields_desc:
             if kind.name in RESERVED:
                 raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
@@ -125,7 +133,7 @@ class Layer(Packet):
                     self.fields[kind.name] = short.partial
                 break
             self.fields[kind.name] = value
-            self.ranges[kind.name] = (start, position)
+            self.ranges[kind.name] = (start - kind.back, position)
         if self.problem is None and len(self.in_order) < len(self.fields_desc):
             position = self.read_tail(data, position, end)
         self.stop = position
@@ -145,17 +153,34 @@ class Layer(Packet):
     def emit_tail(cls, em: Emitter) -> None:
         """Generate code that reads the tagged fields."""
 
+    frame_end: ClassVar[Any] = None
+    """Where the first frame of some bytes ends; set where Scapy is to find several in one segment."""
+
     def do_dissect(self, s: bytes) -> bytes:
-        self.read_fields(s, 0, len(s))
+        end = len(s) if self.frame_end is None else self.frame_end(s)
+        self.read_fields(s, 0, end)
         return s[self.stop :]
 
     def self_build(self) -> bytes:
-        """Encode every field that is there: those set, and the required ones with their defaults."""
-        out = b""
-        for kind in self.in_order:
+        """Encode every field that is there: those set, and the required ones with their defaults.
+
+        The last comes first: most lengths count what follows them.
+        """
+        parts = {"": self.build_tail()}
+        for kind in reversed(self.in_order):
             if kind.name in self.fields or not isinstance(kind, Optional):
-                out += kind.write(self.getfieldval(kind.name), self)
-        return out + self.build_tail()
+                value = self.getfieldval(kind.name)
+                if value is None and kind.name in self.fills:
+                    value = self.fills[kind.name](self, parts)
+                parts[kind.name] = kind.write(value, self)
+        return b"".join(reversed(parts.values()))
+
+    def encoded(self, name: str) -> bytes:
+        """The bytes of one field, nothing if it is not there."""
+        kind = next(kind for kind in self.in_order if kind.name == name)
+        if isinstance(kind, Optional) and name not in self.fields:
+            return b""
+        return kind.write(self.getfieldval(name), self)
 
     def values(self) -> dict[str, Any]:
         """The dissected values as plain data, as the compiled decoder gives them."""
@@ -204,6 +229,25 @@ class Layer(Packet):
     @classmethod
     def complete_record(cls, record: dict[str, Any]) -> None:
         """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
+
+
+def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:
+    """What fills itself in: what is declared so, and the lengths and counts that other fields refer to."""
+    found: dict[str, Fill] = {}
+    byname = {kind.name: kind for kind in kinds}
+    counted: dict[str, list[str]] = {}
+    for kind in map(plain, kinds):
+        if isinstance(kind, Sized) and isinstance(kind.length, str):
+            found[kind.length] = LengthOf(kind.name, null=kind.null)
+        if isinstance(kind, Array):
+            for name, fill in ((kind.count, CountOf), (kind.size, LengthOf)):
+                if isinstance(name, str):
+                    counted.setdefault(name, []).append(kind.name)
+                    found[name] = fill(*counted[name])
+    for name in found:
+        if byname[name].default == 0:
+            byname[name].default = None
+    return found | {name: kind.fill for name, kind in byname.items() if kind.fill is not None}
 
 
 def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:

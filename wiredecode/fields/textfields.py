@@ -148,25 +148,14 @@ class Token(Piece):
 
 
 class Decimal(Token):
-    """A token of 1 to ``digits`` decimal digits.
-
-    ``measure`` computes the number that a layer built from values says.
-    """
+    """A token of 1 to ``digits`` decimal digits."""
 
     column = "uint64"
 
-    def __init__(
-        self,
-        name: str,
-        doc: str = "",
-        *,
-        digits: int = MAX_DIGITS,
-        measure: Callable[[Layer], int] | None = None,
-        **kw: Any,
-    ) -> None:
-        kw.setdefault("default", 0 if measure is None else None)
+    def __init__(self, name: str, doc: str = "", *, digits: int = MAX_DIGITS, **kw: Any) -> None:
+        kw.setdefault("default", 0)
         super().__init__(name, doc, **kw)
-        self.digits, self.measure = digits, measure
+        self.digits = digits
 
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
         found = super().scan(data, position, end, layer)
@@ -184,9 +173,7 @@ class Decimal(Token):
         return int
 
     def write(self, value: int | None, layer: Layer) -> bytes:
-        if value is None:
-            value = self.measure(layer) if self.measure is not None else 0
-        return super().write(value, layer)
+        return super().write(value or 0, layer)
 
     def emit_token(self, em: Emitter, token: str) -> str:
         value = em.variable(self.name)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
     from wiredecode.filter.logic import Expression, Known
     from wiredecode.filter.names import Clock
-    from wiredecode.filter.rows import Masks
     from wiredecode.frames.frame import Frame
-    from wiredecode.frames.run import Run
     from wiredecode.net.types import Connection
 
 MAX_CONNECTIONS = 65_536
@@ -122,12 +120,6 @@ class Filter:
         if style is None or not self.needs_records:
             return RAW if self.needs_records else style
         return replace(style, show=KEEP, text=False)
-
-    def masks(self, run: Run, sender: str | None) -> Masks:
-        """Which frames of a run match for sure, and which may: see :func:`wiredecode.filter.rows.run_masks`."""
-        from wiredecode.filter.rows import run_masks
-
-        return run_masks(self.expression, run, sender)
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""

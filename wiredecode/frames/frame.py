@@ -11,6 +11,8 @@ from wiredecode.frames.ids import frame_id
 from wiredecode.frames.presenter import presenter
 
 if TYPE_CHECKING:
+    from scapy.packet import Packet
+
     from wiredecode.fields.layer import Layer, Range, Style
     from wiredecode.net.types import Connection
 
@@ -173,6 +175,14 @@ class Frame:
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
         self.generated = {**self.generated, name: value}
+
+    def packet(self) -> Packet:
+        """The frame as a Scapy packet: its layer, dissected anew; ``Raw`` where it has none."""
+        from scapy.packet import Raw
+
+        packet: Packet = Raw(self.data) if self.layer is None else self.layer.within(self.data, 0, len(self.data))
+        packet.time = self.time_ns / 1e9
+        return packet
 
     # For people: of frames that wiredecode.read gives.
 

@@ -29,8 +29,6 @@ RUN_BYTES = 8192
 """A stretch with fewer frames and fewer bytes is faster one by one than as a run (measured)."""
 LEAST_RUN_BYTES = 1024
 """Nor is a run looked for in less."""
-SHORT_RUN = 6
-"""The same in frames where a filter leaves most runs undecoded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +52,6 @@ class Framer:
         """How to find runs, if they are wanted."""
         self.kinds: tuple[int, ...] | None = None
         """Only runs of these kinds."""
-        self.shortest = RUN_FRAMES
         self.skip: Callable[[bytes, list[int]], bool] | None = None
         """Counts frames that start at places in a buffer; whether they need not be made."""
         self.sync_at: int | None = None
@@ -169,7 +166,7 @@ class Framer:
         if self.have < max(self.need, 1):
             return False
         data = self._joined()
-        if self.bulk is not None and len(data) >= (LEAST_RUN_BYTES if self.shortest == RUN_FRAMES else 0):
+        if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
             data = self._cut_runs(data, self.bulk.cut(data))
         split = self.protocol.split(data)
         if split.ends:
@@ -196,7 +193,7 @@ class Framer:
         low = 0
         rows: list[int] = []
         for high in (*edges.tolist(), len(plain)):
-            if plain[low] and (high - low >= self.shortest or starts[high] - starts[low] >= RUN_BYTES):
+            if plain[low] and (high - low >= RUN_FRAMES or starts[high] - starts[low] >= RUN_BYTES):
                 if rows:
                     self._emit(data, rows, int(starts[low - len(rows)]))
                     rows = []

@@ -136,14 +136,6 @@ class Run:
                 protocol = self.protocols[kind] if self.protocols else self.protocol
                 yield (protocol, self.types[kind], OK), count
 
-    def chosen(self, mask: npt.NDArray[np.bool_]) -> Run:
-        """The frames of a mask, before layers are told."""
-        return replace(
-            self,
-            **{name: getattr(self, name)[mask] for name in (*PIECES, "starts", "stops", "kinds", "numbers")},
-            parts={name: column[mask] for name, column in self.parts.items()},
-        )
-
     def part(self, low: int, high: int) -> Run:
         """Frames ``low`` up to ``high``."""
         if low == 0 and high == len(self):

@@ -202,10 +202,6 @@ class Conversation(ABC):
         """The same of whole frames of a connection of which none will be seen, before their turn: frames by type."""
         return None
 
-    def skip_run(self, run: Run) -> bool:
-        """The same of all frames of a run, in place of :meth:`Bulk.take`."""
-        return False
-
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return

@@ -18,6 +18,7 @@ from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.protocols.shared.carried import CarriedProtocol
 
 GROUP = "wiredecode.protocols"
 
@@ -29,6 +30,11 @@ BUILT_IN = (
     ("nats", "Nats", (4222, 6222, 7222, 7422)),
     ("cursus", "Cursus", (9000, 19000, 8000)),
 )
+
+
+CARRIED = (("liftbridge", "Liftbridge"),)
+"""Name and module, and class, of those that others carry."""
+CARRIED_GROUP = "wiredecode.carried"
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,14 @@ def known() -> tuple[Known, ...]:
     built_in = (Known(name, ports, partial(_import, name, cls)) for name, cls, ports in BUILT_IN)
     added = (entry.load()() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
     return (*built_in, *(as_known(protocol) for protocol in added))
+
+
+@cache
+def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
+    """The protocols that messages of another one carry."""
+    built_in = (getattr(import_module(f"wiredecode.protocols.{name}"), cls)() for name, cls in CARRIED)
+    added = (entry.load()() for entry in sorted(entry_points(group=CARRIED_GROUP), key=lambda entry: entry.name))
+    return tuple(one for one in (*built_in, *added) if one.carrier == carrier)
 
 
 def as_known(protocol: Protocol) -> Known:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain
+from wiredecode.fields import Array, Kind, Number, Optional, Struct, compiler, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
@@ -166,7 +166,7 @@ class Facts:
             value = "v" + "".join(f'["{step}"]' for step in path)
             namespace[f"show{index}"] = show
             piece = f" {name}={{{value if show is str else f'show{index}({value})'}}}"
-            optional = len(path) == 1 and _kind(layer, path).tagged
+            optional = len(path) == 1 and may_be_absent(layer, path[0])
             pieces.append(f"""{{f'{piece}' if "{name}" in v else ''}}""" if optional else piece)
         text = "".join(pieces)
         self.quick: Callable[[Mapping[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
@@ -180,6 +180,12 @@ class Facts:
             if value is not ...:
                 text += f" {name}={show(value)}"
         return text
+
+
+def may_be_absent(layer: type[Layer], name: str) -> bool:
+    """Whether a whole frame may come without a field."""
+    kind = next(kind for kind in layer.fields_desc if kind.name == name)
+    return isinstance(kind, Optional) or plain(kind).tagged
 
 
 def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
@@ -206,6 +212,8 @@ def _any(value: Any) -> str:
     """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
     if value.__class__ is str:
         return fact(value)
+    if value.__class__ is int:
+        return str(value)
     if value.__class__ is bytes:  # not worth remembering
         return f"{len(value)} bytes"
     if isinstance(value, list):

@@ -135,6 +135,26 @@ class FlagsColumn(NumberColumn):
         return [self.lists.take(pa.array(values))]
 
 
+class BitsColumn(NumberColumn):
+    """Some bits of the integer at which the first bit field of the group stands."""
+
+    kind: fields.Bits
+
+    def steps(self) -> list[Step]:
+        return [] if self.kind.back else [(FIXED, self.kind.whole.width, 0, 0)]
+
+    def values(self, rows: Rows) -> npt.NDArray[Any]:
+        width = self.kind.whole.width
+        starts = rows.p - width if self.kind.back else rows.advance(width)
+        whole = rows.source.gather(f">u{width}", np.where(rows.good, starts, 0)).astype(np.uint64)
+        bits = whole >> np.uint64(self.kind.shift) & np.uint64(self.kind.mask)
+        return np.where(rows.good, bits, 0).astype(self.kind.column)
+
+
+class NamedBitsColumn(BitsColumn, EnumerationColumn):
+    """Bits whose values have names."""
+
+
 class BooleanColumn(NumberColumn):
     """A byte that is neither 0 nor 1 is shown as a number: not plain."""
 
@@ -283,6 +303,10 @@ CARRIED: dict[fields.Inner, type[SizedColumn]] = {}
 """Columns of bytes whose ``inner`` decoder is known."""
 
 
+def bits(kind: fields.Bits, look: Look) -> Column:
+    return NamedBitsColumn(kind, look) if kind.names else BitsColumn(kind, look)
+
+
 def number(kind: Number, look: Look) -> Column | None:
     return EnumerationColumn(kind, look) if kind.names else NumberColumn(kind, look)
 
@@ -299,6 +323,7 @@ def sized(column: type[SizedColumn]) -> Maker:
 
 READERS: dict[type[Kind], Maker] = {
     Number: number,
+    fields.Bits: bits,
     fields.Flags: FlagsColumn,
     fields.Boolean: BooleanColumn,
     fields.Timestamp: TimeColumn,

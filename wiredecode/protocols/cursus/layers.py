@@ -11,11 +11,10 @@ in the order of the commands.
 
 from __future__ import annotations
 
-import struct
 from functools import cache
 from typing import Any, ClassVar
 
-from wiredecode.fields import Kind, Optional, Rest, Struct, Text, UInt32, When
+from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus.kinds import Pieces, Reach, SecretStretch, Stretch, comes, tells
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
@@ -44,14 +43,9 @@ class Message(Layer):
     facts: ClassVar[tuple[str, ...]] = ()
     """The fields that a one-line summary shows."""
 
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.length is None:
-            pkt = struct.pack(">I", len(pkt) + len(pay) - 4) + pkt[4:]
-        return pkt + pay
-
 
 def length() -> Kind:
-    return UInt32("length", "bytes of the body", unit="bytes", default=None)
+    return UInt32("length", "bytes of the body", unit="bytes", fill=LengthOf())
 
 
 class Body(Layer):

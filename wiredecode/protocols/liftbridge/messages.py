@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Header, Messages
 
 
-def add_inner(frame: Frame, operation: str, subject: str, out: Messages) -> bool:
+def add_messages(frame: Frame, operation: str, subject: str, out: Messages) -> bool:
     """Add what the payload of a NATS message holds; False: nothing that counts as messages."""
     inner = frame.inner[0]
     if inner.layer is Publish:

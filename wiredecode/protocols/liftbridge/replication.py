@@ -12,6 +12,7 @@ Each message has a CRC-32C of its own, over everything after it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
@@ -22,6 +23,7 @@ from wiredecode.fields import (
     Int8,
     Int32,
     Int64,
+    LengthOf,
     Optional,
     Rest,
     Short,
@@ -58,6 +60,10 @@ class MessageHeader(Layer):
     ]
 
 
+def checksum(layer: Layer, following: Mapping[str, bytes]) -> int:
+    return int(crc32c.crc32c(b"".join(reversed([*following.values()]))))
+
+
 class Entry(Layer):
     """A message of the log with the offset it got."""
 
@@ -65,8 +71,8 @@ class Entry(Layer):
         Int64("offset", "offset in the partition"),
         TimestampNs("timestamp", "when the leader received it"),
         UInt64("leader_epoch", "epoch of the leader that stored it"),
-        UInt32("size", "bytes of the message that follows", unit="bytes", default=None),
-        Hex32("crc", "CRC-32C of the message after this field", default=None),
+        UInt32("size", "bytes of the message that follows", unit="bytes", fill=LengthOf()),
+        Hex32("crc", "CRC-32C of the message after this field", fill=checksum),
         Int8("magic_byte", "version of the format", default=MESSAGE_MAGIC),
         Int8("attributes", "no bit is assigned"),
         Binary("key", "key; null: none", length=Int32, null=-1, default=None),
@@ -74,15 +80,6 @@ class Entry(Layer):
         Array("headers", MessageHeader, "headers; the server adds subject and reply", count=UInt16),
         Optional(Rest("surplus", "bytes after the last header"), When("left")),
     ]
-
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in size and CRC that were left open."""
-        size, crc = self.size, self.crc
-        if size is None:
-            size = len(pkt) - ENTRY_HEADER
-        if crc is None:
-            crc = crc32c.crc32c(pkt[ENTRY_HEADER + CHECKED_FROM :])
-        return pkt[:SIZE_AT] + struct.pack(">II", size, crc) + pkt[ENTRY_HEADER + CHECKED_FROM :] + pay
 
 
 class Entries(Array):

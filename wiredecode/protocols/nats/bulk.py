@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from wiredecode.protocols.liftbridge.kernels import (
     judge,
     locate,
 )
-from wiredecode.protocols.liftbridge.names import MAGIC
+from wiredecode.protocols.liftbridge.names import MAGIC, RAFT_MARK
 from wiredecode.protocols.nats import kernels, names
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, split
 from wiredecode.protocols.nats.kernels import (
@@ -46,7 +46,7 @@ from wiredecode.protocols.nats.kernels import (
 from wiredecode.protocols.nats.layers import Msg, Pub
 
 if TYPE_CHECKING:
-    from wiredecode.protocols.liftbridge.conversation import Memory
+    from wiredecode.protocols.liftbridge.session import Session
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
 
 SCRATCH = Scratch()
@@ -127,7 +127,7 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
         if operations[0] == HMSG and conversation.link is None:
             return False
         client = run.side if published else 1 - run.side
-    state = liftbridge_memory(conversation)
+    state = liftbridge_session(conversation)
     asking = int((envelopes == ASKING).sum())
     codes, subjects = distinct(run.buffer, at[:, SUBJECT], at[:, SUBJECT + 1])
     if not are_plain(conversation, state, codes, subjects, envelopes):
@@ -157,10 +157,8 @@ def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool
     return True
 
 
-def liftbridge_memory(conversation: NatsConversation) -> Memory:
-    from wiredecode.protocols.liftbridge.conversation import memory_of
-
-    return memory_of(conversation.memory.inner)
+def liftbridge_session(conversation: NatsConversation) -> Session:
+    return cast("Session", conversation.memory.carried.session("liftbridge"))
 
 
 def distinct(buffer: bytes, starts: Int64s, stops: Int64s) -> tuple[Int64s, list[str]]:
@@ -179,11 +177,9 @@ def distinct(buffer: bytes, starts: Int64s, stops: Int64s) -> tuple[Int64s, list
 
 
 def are_plain(
-    conversation: NatsConversation, state: Memory, codes: Int64s, subjects: list[str], envelopes: UInt8s
+    conversation: NatsConversation, state: Session, codes: Int64s, subjects: list[str], envelopes: UInt8s
 ) -> bool:
     """Whether messages on these subjects answer no request, and their envelopes are what the subjects ask for."""
-    from wiredecode.protocols.liftbridge.conversation import RAFT_MARK
-
     requests, dials = conversation.memory.requests, state.raft.dials
     acks = np.bincount(codes[envelopes == ACK], minlength=len(subjects)).tolist()
     messages = np.bincount(codes[(envelopes > 0) & (envelopes != ACK)], minlength=len(subjects)).tolist()
@@ -216,7 +212,7 @@ def deliveries(conversation: NatsConversation, run: Run) -> list[tuple[Subscript
     return told
 
 
-def remember(state: Memory, run: Run, codes: Int64s, subjects: list[str], wrapped: npt.NDArray[np.bool_]) -> None:
+def remember(state: Session, run: Run, codes: Int64s, subjects: list[str], wrapped: npt.NDArray[np.bool_]) -> None:
     """What a client published: servers hand on copies of it."""
     starts, stops = run.parts[AT][wrapped, BODY], run.stops[wrapped] - 2
     told = np.empty(len(starts), np.int64)

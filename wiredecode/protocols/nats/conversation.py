@@ -34,16 +34,6 @@ MAX_ENDED = 1_024
 MAX_WAITING = 1_024
 """PINGs and, on verbose connections, operations that wait for their answer."""
 
-Attach = Callable[[Frame, str | None, bytes, int, Style | None, Any], None]
-
-
-@cache
-def attach_inner() -> Attach:
-    """What decodes payloads; imported when the first one is met, it takes as long as all of NATS."""
-    from wiredecode.protocols import liftbridge
-
-    return liftbridge.attach
-
 
 @dataclass(slots=True)
 class Subscription:
@@ -132,16 +122,24 @@ class NatsConversation(Conversation):
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
         if "data" in values:
             data = values["data"]
-            attach_inner()(frame, subject, data, frame.length - len(data) - 2, style, self.memory.inner)
+            session = self.memory.carried.of_message(subject, data)
+            if session is not None:
+                session.decode(frame, subject, data, frame.length - len(data) - 2, style)
         elif frame.missing and "size" in values:
-            start = frame.length - 2 - values["size"] + values.get("header_size", 0)
-            if start < frame.stop - frame.start:
-                attach_inner()(frame, subject, frame.data[start:], start, style, self.memory.inner)
+            self._cut_payload(frame, subject, style)
+
+    def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
+        """Decode what was captured of the payload's front."""
+        values = frame.values
+        start = frame.length - 2 - values["size"] + values.get("header_size", 0)
+        payload = frame.data[start:]
+        if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
+            session.decode(frame, subject, payload, start, style)
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages
 
-        add_messages(frame, out)
+        add_messages(frame, self.memory.carried, out)
 
     def _lost(self, frame: Frame, said: Side) -> None:
         """Bytes before or of this frame were not captured: what counts on all of them cannot go on."""
@@ -150,10 +148,7 @@ class NatsConversation(Conversation):
             side.pings.clear()
         self.verbose = None
         self.hand_on += self.carried.lose(frame)
-        if self.memory.inner:
-            from wiredecode.protocols import liftbridge
-
-            liftbridge.interrupt(self.connection.number, frame.side, self.memory.inner)
+        self.memory.carried.interrupt(self.connection.number, frame.side)
 
     def _plan(self, frame: Frame) -> Plan | None:
         """The plan of an operation in any spelling; None: it is no operation."""
@@ -254,10 +249,8 @@ class NatsConversation(Conversation):
         self.plans.clear()
         frame.dialect = self.link
         name = options.get("name")
-        if isinstance(name, str) and name.startswith("LIFT."):
-            from wiredecode.protocols import liftbridge
-
-            for key, value in liftbridge.introduce(name, self.memory.inner).items():
+        if isinstance(name, str):
+            for key, value in self.memory.carried.client_named(name).items():
                 frame.generate(key, printable(value))
         verbose = self.link == names.CLIENT and options.get("verbose", True) is not False
         if not verbose:

@@ -11,9 +11,10 @@ Only the number of fields tells which optional ones are there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import Binary, Kind, Optional, Struct, When
+from wiredecode.fields import Binary, Kind, LengthOf, Optional, Struct, When
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
 from wiredecode.fields.textlines import TextLayer
@@ -70,25 +71,17 @@ def reply(when: When) -> Kind:
     return Optional(Token("reply", "subject for answers"), when)
 
 
-def payload_size(layer: Layer) -> int:
-    """The size field of an operation that is built from values."""
-    return len(layer.getfieldval("data"))
-
-
-def header_size(layer: Layer) -> int:
-    kinds = {kind.name: kind for kind in layer.fields_desc}
-    return sum(len(kinds[name].write(layer.fields[name], layer)) for name in HEADER_FIELDS if name in layer.fields)
-
-
-def total_size(layer: Layer) -> int:
+def total_size(layer: Layer, following: Mapping[str, bytes]) -> int:
     size = layer.getfieldval("header_size")
-    return (header_size(layer) if size is None else int(size)) + payload_size(layer)
+    if size is None:
+        size = LengthOf(*HEADER_FIELDS)(layer, following)
+    return int(size) + len(following["data"])
 
 
 def body() -> list[Kind]:
     """A size, the end of the line, and as many bytes."""
     return [
-        Decimal("size", "bytes of the payload", unit="bytes", measure=payload_size),
+        Decimal("size", "bytes of the payload", unit="bytes"),
         LineEnd(),
         Binary("data", "the payload", length="size"),
         Mark("end", b"\r\n"),
@@ -98,8 +91,8 @@ def body() -> list[Kind]:
 def body_with_headers() -> list[Kind]:
     """Two sizes, a header block and the payload."""
     return [
-        Decimal("header_size", "bytes of the header block", unit="bytes", measure=header_size),
-        Decimal("size", "bytes of header block and payload", unit="bytes", measure=total_size),
+        Decimal("header_size", "bytes of the header block", unit="bytes", fill=LengthOf(*HEADER_FIELDS)),
+        Decimal("size", "bytes of header block and payload", unit="bytes", fill=total_size),
         LineEnd(),
         Optional(Version("version", "begins a header block", default="NATS/1.0"), HAS_BLOCK),
         Optional(Status("status", "status of the server's own answer", digits=3), HAS_STATUS),

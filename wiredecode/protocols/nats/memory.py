@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.shared.carried import CarriedSessions
 
 MAX_REQUESTS = 20_000
 """Reply subjects remembered; beyond it the oldest is forgotten."""
@@ -57,8 +59,8 @@ class Memory:
     """Shared by all connections of a capture; bounded."""
 
     requests: OrderedDict[str, Request] = field(default_factory=OrderedDict)
-    inner: dict[str, Any] = field(default_factory=dict)
-    """What protocols inside payloads remember, by their name; each bounds its own."""
+    carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats")))
+    """What the protocols inside payloads remember."""
 
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> None:
         """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another."""

@@ -1,4 +1,4 @@
-"""Rows of NATS messages: one per message, and of Liftbridge's replication one per stored message."""
+"""Rows of NATS messages: one per message, or what a carried protocol makes of it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from wiredecode.protocols.nats import names
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
+    from wiredecode.protocols.shared.carried import CarriedSessions
 
 PUBLISHING = ("PUB", "HPUB")
 
 
-def add_messages(frame: Frame, out: Messages) -> None:
+def add_messages(frame: Frame, carried: CarriedSessions, out: Messages) -> None:
     """See :meth:`Conversation.messages`."""
     values = frame.values
     name, subject = values.get("operation"), values.get("subject")
     if name not in names.COUNTED or subject is None:
         return
     operation = PUBLISH if name in PUBLISHING else DELIVER
-    if frame.inner:
-        from wiredecode.protocols.liftbridge.messages import add_inner
-
-        if add_inner(frame, operation, subject, out):
-            return
+    if frame.inner and carried.messages(frame, operation, subject, out):
+        return
     headers: list[Header] | None = None
     if "version" in values:
         headers = [header_of(header, out.secrets) for header in values.get("headers", ())]

@@ -35,18 +35,24 @@ class OperationPlan(Plan):
         return plan_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
-        if style is None or not self.simple or frame.missing:
+        if frame.missing or not (style is None or self.simple):
             super().read(frame, style, rows=rows)
             return
         try:
             walk = self._walk or self._make_walk()
             values, reached = walk(frame.buffer, frame.start, frame.stop)
-            if self.secret and not self.secret.isdisjoint(values):
+            if style is not None and self.secret and not self.secret.isdisjoint(values):
                 raise compiler.Cut
         except compiler.FAILED:
             super().read(frame, style, rows=rows)
             return
         frame.layer, frame.type, frame.values = self.layer, self.type, values
+        if style is not None:
+            self._show(frame, values, style)
+        if reached < frame.stop:
+            self._tell_surplus(frame, reached - frame.start, frame.stop - frame.start)
+
+    def _show(self, frame: Frame, values: dict[str, Any], style: Style) -> None:
         record = dict(values)
         for name in self.hidden:
             record.pop(name, None)
@@ -55,8 +61,6 @@ class OperationPlan(Plan):
         if "headers" in record:
             record["headers"] = [dict(header) for header in record["headers"]]
         frame.layers = {self.layer.filter_name: record}
-        if reached < frame.stop:
-            self._tell_surplus(frame, reached - frame.start, frame.stop - frame.start)
 
 
 def is_simple(kind: Kind) -> bool:

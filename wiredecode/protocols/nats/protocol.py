@@ -10,12 +10,12 @@ from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.liftbridge.names import MESSAGE_TYPES, REQUESTS
 from wiredecode.protocols.nats import cutting, transport
 from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.layers import LAYERS
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
+from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
@@ -43,15 +43,12 @@ class Nats(Protocol):
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
-    requests = {"nats": frozenset({"PING"}), "liftbridge": frozenset(MESSAGE_TYPES[code] for code in REQUESTS)}
+    requests = {"nats": frozenset({"PING"})} | {one.name: one.requests for one in carried_by("nats")}
     generated = {
         "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
         "nats.subscription": Generated("string", "subject that the sid stands for"),
         "nats.copy_of": Generated("int64", "frame of the first passage of the same message"),
         "nats.gateway_command": Generated("string", "what gateway_cmd means"),
-        "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
-        "nats.server": Generated("string", "as namespace"),
-        "nats.purpose": Generated("string", "as namespace"),
         "nats_s2.crc_status": Generated("string", "good or bad: whether the CRC-32C fits the plain bytes"),
     }
     column_types = {"nats.account": "string"}
@@ -138,14 +135,11 @@ class Nats(Protocol):
         return NatsConversation(connection, dialect, self)
 
     def generated_fields(self) -> Mapping[str, Generated]:
-        from wiredecode.protocols import liftbridge
-
-        return {**self.generated, **liftbridge.GENERATED}
+        return self.generated | {name: field for one in carried_by(self.name) for name, field in one.generated.items()}
 
     def layers(self) -> Iterable[type[Layer]]:
-        from wiredecode.protocols import liftbridge
-
-        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *liftbridge.all_layers()]
+        carried = (layer for one in carried_by(self.name) for layer in one.layers())
+        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *carried]
 
 
 def tells(word: bytes, line: bytes) -> bool:

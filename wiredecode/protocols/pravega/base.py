@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields import Binary, Int32, Int64, Kind, Optional, UInt32, Uuid, When
+from wiredecode.fields import Binary, Int32, Int64, Kind, LengthOf, Optional, UInt32, Uuid, When
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.pravega.kinds import JavaText, RequestId
 from wiredecode.protocols.pravega.names import TYPES
@@ -39,11 +39,6 @@ class Message(Layer):
         if "type_name" not in cls.__dict__:
             cls.type_name = cls.__name__
 
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.message_length is None:
-            pkt = pkt[:4] + struct.pack(">I", len(pkt) + len(pay) - HEADER.size) + pkt[8:]
-        return pkt + pay
-
     @classmethod
     def sound(cls, values: Mapping[str, Any]) -> bool:
         """Whether values that fit this layout can be meant by it: older layouts may fit by chance."""
@@ -53,7 +48,7 @@ class Message(Layer):
 def header(code: int, names: Mapping[int, str] = TYPES) -> list[Any]:
     return [
         Int32("message_type", "what the message is", names=names, default=code),
-        UInt32("message_length", "bytes that follow the header", unit="bytes", default=None),
+        UInt32("message_length", "bytes that follow the header", unit="bytes", fill=LengthOf()),
     ]
 
 

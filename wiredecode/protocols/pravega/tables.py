@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-
-from wiredecode.fields import Array, Binary, Boolean, Int32, Int64, Kind, Optional, Struct, When
+from wiredecode.fields import Array, Binary, Boolean, Int32, Int64, Kind, LengthOf, Optional, Struct, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.base import Message, blob, control, late, nullable, segment, stack_trace, token
 from wiredecode.protocols.pravega.kinds import NO_VALUE, Meaning
@@ -22,17 +20,11 @@ class TableKey(Layer):
     """``total`` counts the version also where an empty key leaves it out."""
 
     fields_desc = [
-        Int32("total", "4 + length + 8, always", unit="bytes", default=None),
-        Int32("data_length", "length of the key", unit="bytes", default=None),
+        Int32("total", "4 + length + 8, always", unit="bytes", fill=LengthOf("data", plus=KEY_FIXED)),
+        Int32("data_length", "length of the key", unit="bytes", default=0),
         Optional(Binary("data", "the key", length="data_length"), When("data_length > 0")),
         Optional(version(), When("data_length > 0")),
     ]
-
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        length = len(self.fields.get("data") or b"")
-        total = KEY_FIXED + length if self.total is None else self.total
-        counted = length if self.data_length is None else self.data_length
-        return struct.pack(">ii", total, counted) + pkt[8:] + pay
 
 
 class EagerTableKey(TableKey):
@@ -42,11 +34,7 @@ class EagerTableKey(TableKey):
 
 
 class TableValue(Layer):
-    fields_desc = [Int32("total", "4 + length", unit="bytes", default=None), blob("data", "the value")]
-
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        total = len(pkt) - VALUE_FIXED if self.total is None else self.total
-        return struct.pack(">i", total) + pkt[4:] + pay
+    fields_desc = [Int32("total", "4 + length", unit="bytes", fill=LengthOf()), blob("data", "the value")]
 
 
 class TableEntry(Layer):

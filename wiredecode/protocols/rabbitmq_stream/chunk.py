@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from wiredecode.fields import (
@@ -22,6 +22,7 @@ from wiredecode.fields import (
     When,
 )
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
 from wiredecode.protocols.shared import amqp
 from wiredecode.protocols.shared.compression import Status, decompress
@@ -145,6 +146,20 @@ class SnapshotEntry(Layer):
     ]
 
 
+DATA = ("entries", "tracking", "snapshot")
+"""What the data section holds, one of them."""
+
+
+def message_count(layer: Layer, following: Mapping[str, bytes]) -> int:
+    """Messages of the entries; what else a chunk holds counts as one each."""
+    found = [entry for name in DATA for entry in layer.fields.get(name, ())]
+    return sum(entry.sub_batch.record_count if "sub_batch" in entry.fields else 1 for entry in found)
+
+
+def checksum(layer: Layer, following: Mapping[str, bytes]) -> int:
+    return zlib.crc32(b"".join(following.get(name, b"") for name in DATA))
+
+
 class Chunk(Layer):
     """An Osiris chunk as a client sees it.
 
@@ -161,13 +176,13 @@ class Chunk(Layer):
     fields_desc = [
         UInt8("magic_version", "magic 5, version 0", default=CHUNK_MAGIC),
         UInt8("chunk_type", "what the entries are", names=CHUNK_TYPES),
-        UInt16("num_entries", "entries; a sub-batch counts once", default=None),
-        UInt32("num_records", "messages: offsets consumed", default=None),
+        UInt16("num_entries", "entries; a sub-batch counts once"),
+        UInt32("num_records", "messages: offsets consumed", fill=message_count),
         Timestamp("timestamp", "broker clock"),
         UInt64("epoch", "leader epoch"),
         UInt64("chunk_id", "offset of the first message"),
-        UInt32("crc", "CRC-32 of the data section", default=None),
-        UInt32("data_length", "size of the entries", unit="bytes", default=None),
+        UInt32("crc", "CRC-32 of the data section", fill=checksum),
+        UInt32("data_length", "size of the entries", unit="bytes"),
         UInt32("trailer_length", "size of the trailer in the log", unit="bytes"),
         UInt8("bloom_size", "size of the filter in the log, never sent", unit="bytes"),
         UInt24("reserved"),
@@ -192,28 +207,6 @@ class Chunk(Layer):
     HEADER = struct.Struct(">BBHIqQQIII")
     HEADER_LENGTH = 48
 
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in the counts, the lengths and the CRC that were left open."""
-        header = list(self.HEADER.unpack_from(pkt))
-        trailer = b"".join(bytes(record) for record in self.fields.get("trailer", []))
-        data = pkt[self.HEADER_LENGTH : len(pkt) - len(trailer)]
-        entries = self.fields.get("entries", self.fields.get("tracking", self.fields.get("snapshot", [])))
-        filled = {
-            2: ("num_entries", len(entries)),
-            3: ("num_records", sum(_records_in(entry) for entry in entries)),
-            7: ("crc", zlib.crc32(data)),
-            8: ("data_length", len(data)),
-        }
-        for index, (name, value) in filled.items():
-            if self.getfieldval(name) is None:
-                header[index] = value
-        return self.HEADER.pack(*header) + pkt[self.HEADER.size :] + pay
-
-
-def _records_in(entry: Layer) -> int:
-    sub_batch = entry.fields.get("sub_batch")
-    return sub_batch.record_count if sub_batch is not None else 1
-
 
 def chunk_start(version: int) -> int:
     """Where the chunk starts in a Deliver frame of that version."""
@@ -234,3 +227,19 @@ def number_offsets(chunk: dict[str, Any]) -> int:
         offset += sub_batch.get("record_count", 0)
     count: int = offset - first + len(chunk.get("tracking", ())) + len(chunk.get("snapshot", ()))
     return count
+
+
+def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
+    """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
+    start = chunk_start(frame.values["version"])
+    data_start = start + Chunk.HEADER_LENGTH
+    data_stop = data_start + chunk["data_length"]
+    if chunk["magic_version"] != CHUNK_MAGIC:
+        message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"
+        frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
+    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
+    good = crc == chunk["crc"]
+    frame.generate("crc_status", "good" if good else "bad")
+    if not good:
+        message = f"CRC-32 of the data is {crc:#010x}, the chunk says {chunk['crc']:#010x}"
+        frame.find("error", "checksum", "chunk-crc", message, "chunk.crc", (start + 32, start + 36))

@@ -21,8 +21,7 @@ from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2
 from wiredecode.protocols.shared import amqp
 
 DATA_SECTION = b"\x00\x53\x75\xa0"
-MOST = 256
-"""A data section of less than 256 bytes; its size is in the next byte."""
+MOST = 256  # a data section of less has its size in the next byte
 
 
 class AmqpColumn(SizedColumn):

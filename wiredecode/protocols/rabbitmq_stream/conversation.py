@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
@@ -15,7 +14,8 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start, number_offsets
+from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
+from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
@@ -39,50 +39,6 @@ class ValuesRequest(Request):
     """A request with its fields."""
 
     values: Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class Binding:
-    """A publisher or subscription id: the stream it stands for, and what it was before its request is confirmed."""
-
-    stream: str
-    generated: Mapping[str, Any]
-    """What frames with this id are told about it."""
-    ended: bool = False
-    previous: Binding | None = None
-
-
-@dataclass(slots=True)
-class Bindings:
-    """The ids of one kind on one connection, and whether something is still to be known about unknown ones."""
-
-    table: dict[int, Binding] = field(default_factory=dict)
-
-    def declare(self, number: int, stream: str, reference: str = "") -> None:
-        generated = {"stream": printable(stream)}
-        if reference:
-            generated["reference"] = printable(reference)
-        self.table[number] = Binding(stream, generated, previous=self.table.get(number))
-
-    def settle(self, number: int, accepted: bool) -> None:
-        """The response to a declaration: a refused one leaves the id as it was."""
-        binding = self.table.get(number)
-        if binding is None:
-            return
-        if accepted:
-            binding.previous = None
-        elif binding.previous is not None:
-            self.table[number] = binding.previous
-        else:
-            del self.table[number]
-
-    def end(self, number: int) -> None:
-        if number in self.table:
-            self.table[number].ended = True
-
-    def end_stream(self, stream: str) -> None:
-        for binding in self.table.values():
-            binding.ended = binding.ended or binding.stream == stream
 
 
 class RabbitMQConversation(Conversation):
@@ -465,19 +421,3 @@ def tell_unknown(frame: Frame, code: int, version: int) -> None:
     else:
         message = f"version {version} of {frame.type} is not known"
         frame.find("warning", "protocol", "unknown-version", message, "version", (6, 8))
-
-
-def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
-    """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
-    start = chunk_start(frame.values["version"])
-    data_start = start + Chunk.HEADER_LENGTH
-    data_stop = data_start + chunk["data_length"]
-    if chunk["magic_version"] != CHUNK_MAGIC:
-        message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"
-        frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
-    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
-    good = crc == chunk["crc"]
-    frame.generate("crc_status", "good" if good else "bad")
-    if not good:
-        message = f"CRC-32 of the data is {crc:#010x}, the chunk says {chunk['crc']:#010x}"
-        frame.find("error", "checksum", "chunk-crc", message, "chunk.crc", (start + 32, start + 36))

@@ -10,103 +10,55 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 
 from __future__ import annotations
 
-import struct
-from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from wiredecode.fields import (
     Array,
     Binary,
     Boolean,
-    Int64,
-    Kind,
     Optional,
     Rest,
     Struct,
     Text,
-    Timestamp,
-    UInt8,
     UInt16,
-    UInt32,
     UInt64,
     When,
 )
-from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.rabbitmq_stream.base import (
+    Command,
+    CommandVersion,
+    Tune,
+    code,
+    header,
+    offset_specification,
+    properties,
+    publisher,
+    request,
+    stream,
+    subscription,
+    texts,
+)
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message, number_offsets
-from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
-
-NO_LEADER = 0xFFFF
-
-
-class Command(Layer):
-    """Base of all frames: fills in ``size`` when building."""
-
-    filter_name = "rabbitmq_stream"
-    added = Added.NOTHING
-    verbatim = ("messages.data", "chunk.entries.data")
-
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.size is None:
-            pkt = struct.pack(">I", len(pkt) + len(pay) - 4) + pkt[4:]
-        return pkt + pay
-
-
-def header(key: int, version: int = 1) -> list[Any]:
-    return [
-        UInt32("size", "bytes that follow", unit="bytes", default=None),
-        UInt16("key", "command, with the top bit in responses", names=KEYS, default=key),
-        UInt16("version", "version of the command", default=version),
-    ]
-
-
-def request(key: int, *fields: Kind) -> list[Any]:
-    """A frame that is answered: it carries a correlation id."""
-    return [*header(key), correlation(), *fields]
-
-
-def response(key: int, *fields: Kind) -> list[Any]:
-    """The answer: the correlation id again, and a response code."""
-    return [*header(key | RESPONSE_BIT), correlation(), code(), *fields]
-
-
-def correlation() -> Kind:
-    return UInt32("correlation_id", "ties a response to its request")
-
-
-def code() -> Kind:
-    return UInt16("response_code", "outcome", names=RESPONSE_CODES, default=1)
-
-
-def stream() -> Kind:
-    return Text("stream", "name of the stream")
-
-
-def publisher() -> Kind:
-    return UInt8("publisher_id", "publisher of this connection, chosen by the client")
-
-
-def subscription() -> Kind:
-    return UInt8("subscription_id", "subscription of this connection, chosen by the client")
-
-
-def offset_specification() -> list[Any]:
-    return [
-        UInt16("offset_type", "where to start", names=OFFSET_TYPES, default=1),
-        Optional(UInt64("offset", "offset in the stream"), When("offset_type == 4")),
-        Optional(Timestamp("timestamp", "time in the stream"), When("offset_type == 5")),
-    ]
-
-
-class Property(Layer):
-    fields_desc = [Text("key", "name"), Text("value", "value, always text")]
-
-
-def properties(name: str = "properties", doc: str = "properties", bulk: bool = False) -> Kind:
-    return Array(name, Property, doc, bulk=bulk)
-
-
-def texts(name: str, doc: str) -> Kind:
-    return Array(name, Text(name), doc, bulk=True)
+from wiredecode.protocols.rabbitmq_stream.names import RESPONSE_CODES
+from wiredecode.protocols.rabbitmq_stream.responses import (
+    ConsumerUpdateResponse,
+    CreditResponse,
+    ExchangeCommandVersionsResponse,
+    MetadataResponse,
+    OpenResponse,
+    PartitionsResponse,
+    PeerPropertiesResponse,
+    QueryOffsetResponse,
+    QueryPublisherSequenceResponse,
+    ResolveOffsetSpecResponse,
+    RouteResponse,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+    StreamStatsResponse,
+    TuneResponse,
+    plain_response,
+)
 
 
 class Unknown(Command):
@@ -289,17 +241,6 @@ class SaslAuthenticate(Command):
     facts = ("mechanism",)
 
 
-class Tune(Command):
-    """Limits: offered by the server, answered by the client with the same body and without correlation id."""
-
-    fields_desc = [
-        *header(20),
-        UInt32("frame_max", "largest frame; 0: no limit", unit="bytes"),
-        UInt32("heartbeat", "interval; 0: off", unit="s"),
-    ]
-    facts = ("frame_max", "heartbeat")
-
-
 class Open(Command):
     fields_desc = request(21, Text("virtual_host", "virtual host"))
     facts = ("virtual_host",)
@@ -335,14 +276,6 @@ class ConsumerUpdate(Command):
     facts = ("subscription_id", "active")
 
 
-class CommandVersion(Layer):
-    fields_desc = [
-        UInt16("key", "command", names=KEYS),
-        UInt16("min_version", "lowest version spoken"),
-        UInt16("max_version", "highest version spoken"),
-    ]
-
-
 class ExchangeCommandVersions(Command):
     fields_desc = request(27, Array("commands", CommandVersion, "versions the client speaks", bulk=True))
     facts = ("commands",)
@@ -372,136 +305,6 @@ class DeleteSuperStream(Command):
 class ResolveOffsetSpec(Command):
     fields_desc = request(31, stream(), *offset_specification(), Optional(properties(), When("left")))
     facts = ("stream", "offset_type", "offset", "timestamp")
-
-
-# Responses
-
-
-class Response(Command):
-    facts: ClassVar[tuple[str, ...]] = ("response_code",)
-
-
-@cache
-def plain_response(key: int) -> type[Response]:
-    """A response that carries nothing but its code."""
-    members = {"fields_desc": response(key), "__doc__": Response.__doc__, "remade": (plain_response, (key,))}
-    return type(KEYS[key | RESPONSE_BIT], (Response,), members)
-
-
-class QueryPublisherSequenceResponse(Response):
-    fields_desc = response(5, UInt64("sequence", "last publishing id known; 0: none"))
-    facts = ("response_code", "sequence")
-
-
-class CreditResponse(Response):
-    """Errors only; no correlation id, and the code comes first."""
-
-    fields_desc = [*header(9 | RESPONSE_BIT), code(), subscription()]
-    facts = ("response_code", "subscription_id")
-
-
-class QueryOffsetResponse(Response):
-    fields_desc = response(11, UInt64("offset", "stored offset"))
-    facts = ("response_code", "offset")
-
-
-class Broker(Layer):
-    fields_desc = [
-        UInt16("reference", "number used below"),
-        Text("host", "advertised host"),
-        UInt32("port", "advertised port"),
-    ]
-
-
-class StreamMetadata(Layer):
-    fields_desc = [
-        stream(),
-        code(),
-        UInt16("leader_reference", "broker of the leader", names={NO_LEADER: "none"}),
-        Array("replica_references", UInt16("replica_references"), "brokers of the replicas"),
-    ]
-
-
-class MetadataResponse(Command):
-    """The only response without a response code of its own: each stream has one."""
-
-    fields_desc = [
-        *header(15 | RESPONSE_BIT),
-        correlation(),
-        Array("brokers", Broker, "brokers of the cluster"),
-        Array("streams", StreamMetadata, "streams, in any order", bulk=True),
-    ]
-    facts = ("brokers", "streams")
-
-
-class PeerPropertiesResponse(Response):
-    fields_desc = response(17, properties(bulk=True))
-    facts = ("response_code", "properties")
-
-
-class SaslHandshakeResponse(Response):
-    fields_desc = response(18, texts("mechanisms", "SASL mechanisms offered"))
-    facts = ("response_code", "mechanisms")
-
-
-class SaslAuthenticateResponse(Response):
-    """Code 10 brings a challenge; brokers write its length as uint16, the reference says int32."""
-
-    fields_desc = response(
-        19,
-        Optional(Binary("challenge", "what the server asks", length=UInt16, secret=True), When("peek(2) == left - 2")),
-        Optional(
-            Binary("long_challenge", "the same, as the reference spells it", secret=True), When("peek(4) == left - 4")
-        ),
-    )
-
-
-class TuneResponse(Tune):
-    """The client's answer in the form with the response bit; as Tune, it has neither correlation id nor code."""
-
-    fields_desc = [*header(20 | RESPONSE_BIT), *Tune.fields_desc[3:]]
-
-
-class OpenResponse(Response):
-    fields_desc = response(
-        21, Optional(properties("properties", "how the broker is to be reached", bulk=True), When("left"))
-    )
-
-
-class RouteResponse(Response):
-    fields_desc = response(24, texts("streams", "streams of the routing key"))
-    facts = ("response_code", "streams")
-
-
-class PartitionsResponse(Response):
-    fields_desc = response(25, texts("streams", "streams of the super stream"))
-    facts = ("response_code", "streams")
-
-
-class ConsumerUpdateResponse(Response):
-    """From the client: where to go on. Some clients write 8 bytes of offset for every type."""
-
-    fields_desc = response(26, *offset_specification())
-    facts = ("response_code", "offset_type", "offset", "timestamp")
-
-
-class ExchangeCommandVersionsResponse(Response):
-    fields_desc = response(27, Array("commands", CommandVersion, "versions the server speaks", bulk=True))
-    facts = ("response_code", "commands")
-
-
-class Statistic(Layer):
-    fields_desc = [Text("key", "name"), Int64("value", "value; -1: empty stream")]
-
-
-class StreamStatsResponse(Response):
-    fields_desc = response(28, Array("statistics", Statistic, "statistics of the stream"))
-    facts = ("response_code", "statistics")
-
-
-class ResolveOffsetSpecResponse(Response):
-    fields_desc = response(31, *offset_specification())
-    facts = ("response_code", "offset_type", "offset")
 
 
 def _by_key(*layers: type[Layer]) -> dict[tuple[int, int], type[Layer]]:

@@ -13,8 +13,9 @@ from wiredecode.protocols.base import Confirms, Found, Protocol, Rejected, Split
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.generated import COLUMN_TYPES, GENERATED
-from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown, UnknownSasl
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, CORRELATED, RESPONSE_BIT, SERVER_KEYS
+from wiredecode.protocols.rabbitmq_stream.responses import PartitionsResponse, RouteResponse
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 

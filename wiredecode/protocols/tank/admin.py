@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Boolean, Kind, Optional, Text, UInt8, When
+from wiredecode.fields import Array, Boolean, Kind, LengthOf, Optional, Text, UInt8, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.base import (
     Frame,
@@ -104,7 +104,7 @@ class CreateTopic(Frame):
         CREATE_TOPIC,
         topic(),
         U16("partition_count", "partitions to create"),
-        Varint32("configuration_length", "size of the configuration", unit="bytes", measures="configuration"),
+        Varint32("configuration_length", "size of the configuration", unit="bytes", fill=LengthOf("configuration")),
         Text("configuration", "lines of key=value", length="configuration_length"),
     )
     facts = ("request_id", "topic", "partition_count")

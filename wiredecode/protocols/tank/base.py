@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, ClassVar
 
-from wiredecode.fields import Array, Kind, Rest, Text, UInt8
+from wiredecode.fields import Array, Kind, LengthOf, Rest, Text, UInt8
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.tank.kinds import (
     U16,
@@ -28,16 +28,11 @@ class Frame(Layer):
     facts: ClassVar[tuple[str, ...]] = ()
     """The fields that a one-line summary shows."""
 
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.payload_length is None:
-            pkt = pkt[:1] + struct.pack("<I", len(pkt) + len(pay) - HEADER.size) + pkt[HEADER.size :]
-        return pkt + pay
-
 
 def frame(message_id: int, *fields: Kind) -> list[Any]:
     return [
         UInt8("message_id", "what it is", names=MESSAGES, default=message_id),
-        U32("payload_length", "bytes that follow", unit="bytes", default=None),
+        U32("payload_length", "bytes that follow", unit="bytes", fill=LengthOf()),
         *fields,
     ]
 

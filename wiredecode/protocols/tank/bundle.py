@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Binary, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields import Array, Binary, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank.kinds import (
@@ -61,7 +61,7 @@ def message_fields(*gap: Optional) -> list[Any]:
             Milliseconds("timestamp", "set by the producer, ms since 1970"), When(f"flags & {SAME_TIMESTAMP} == 0")
         ),
         Optional(Binary("key", "key", length=UInt8), When(f"flags & {HAS_KEY} == {HAS_KEY}")),
-        Varint32("body_length", "size of the body", unit="bytes", measures="body"),
+        Varint32("body_length", "size of the body", unit="bytes", fill=LengthOf("body")),
         Binary("body", "the message", length="body_length"),
     ]
 
@@ -211,7 +211,7 @@ class BundleEntry(Layer):
     """A bundle in a chunk."""
 
     fields_desc = [
-        Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
+        Varint32("bundle_length", "size of the bundle", unit="bytes", fill=LengthOf("bundle")),
         produced_bundle(),
     ]
 

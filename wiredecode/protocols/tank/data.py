@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Kind, Optional, UInt8, When
+from wiredecode.fields import Array, Kind, LengthOf, Optional, UInt8, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank.base import (
-    HEADER,
     Frame,
     correlated,
     endpoint,
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 class ProducedBundle(Layer):
     fields_desc = [
         partition(),
-        Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
+        Varint32("bundle_length", "size of the bundle", unit="bytes", fill=LengthOf("bundle")),
         produced_bundle(),
     ]
 
@@ -63,7 +61,7 @@ class NumberedBundle(Layer):
 
     fields_desc = [
         partition(),
-        Varint32("bundle_length", "size of the bundle", unit="bytes", measures="bundle"),
+        Varint32("bundle_length", "size of the bundle", unit="bytes", fill=LengthOf("bundle")),
         U64("base_sequence_number", "number of the first message; the one of a sparse bundle wins"),
         produced_bundle(),
     ]
@@ -185,18 +183,7 @@ class ConsumedTopic(Layer):
     )
 
 
-class Answer(Frame):
-    """Base of the answers to Consume: fills in ``header_length`` when building."""
-
-    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        if self.header_length is None:
-            chunks = sum(len(bytes(chunk)) for chunk in self.chunks)
-            size = len(pkt) - HEADER.size - 4 - chunks
-            pkt = pkt[: HEADER.size] + struct.pack("<I", size) + pkt[HEADER.size + 4 :]
-        return super().post_build(pkt, pay)
-
-
-class ConsumeResponse(Answer):
+class ConsumeResponse(Frame):
     """The header (topics and partitions), then the chunks of the partitions that have one.
 
     ::
@@ -207,7 +194,12 @@ class ConsumeResponse(Answer):
 
     fields_desc = frame(
         CONSUME,
-        U32("header_length", "bytes that follow up to the chunks", unit="bytes", default=None),
+        U32(
+            "header_length",
+            "bytes that follow up to the chunks",
+            unit="bytes",
+            fill=LengthOf("request_id", "topics", "header_rest"),
+        ),
         request_id(),
         HeaderArray("topics", ConsumedTopic, "what was read", count=UInt8),
         Optional(
@@ -249,12 +241,17 @@ class StrayBytes(InHeader, U32):
     """Inside the header."""
 
 
-class ConsumeAsPeerResponse(Answer):
+class ConsumeAsPeerResponse(Frame):
     """As the answer to Consume, without a request id; after a wait that expired, with four zero bytes in its place."""
 
     fields_desc = frame(
         CONSUME_AS_PEER,
-        U32("header_length", "bytes that follow up to the chunks", unit="bytes", default=None),
+        U32(
+            "header_length",
+            "bytes that follow up to the chunks",
+            unit="bytes",
+            fill=LengthOf("stray", "topics", "header_rest"),
+        ),
         Optional(
             StrayBytes("stray", "where the answer to Consume has its request id"),
             When("left_of(header_length) >= 6 and peek(2) == 0"),

@@ -154,16 +154,12 @@ def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 class Varint32(Kind):
-    """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last.
-
-    ``measures`` names the field whose size it tells, to fill it in when building.
-    """
+    """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last."""
 
     column = "uint32"
 
-    def __init__(self, name: str, doc: str = "", *, measures: str | None = None, **kw: Any) -> None:
-        super().__init__(name, doc, **{"default": None if measures else 0, **kw})
-        self.measures = measures
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **{"default": 0, **kw})
 
     def minimum(self) -> int:
         return 1
@@ -172,9 +168,6 @@ class Varint32(Kind):
         return varint(data, position, end, self.name)
 
     def write(self, value: int | None, layer: Layer) -> bytes:
-        if value is None and self.measures is not None:
-            measured: Any = layer.get_field(self.measures)
-            value = len(measured.write(layer.getfieldval(self.measures), layer))
         value = 0 if value is None else value
         return value.raw if isinstance(value, LongForm) else shortest(value)
 

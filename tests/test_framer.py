@@ -1,0 +1,108 @@
+"""One direction into frames: which packet completes a frame that is recognised later, and the notes of a frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wiredecode.dissect.accounts import Accounts
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.framer import Framer, Skipped
+from wiredecode.net.types import Chunk, Connection, Gap, Note
+from wiredecode.protocols.base import Found, Split
+
+CONFIRM = 3
+"""Frames in a row that a search wants to see."""
+
+
+class Letters:
+    """Frames of three bytes, ``<`` and two letters; the search wants to see several in a row."""
+
+    name = "letters"
+
+    def split(self, data: bytes) -> Split:
+        whole = len(data) // 3 * 3
+        wrong = next((at for at in range(0, whole, 3) if data[at : at + 1] != b"<"), None)
+        ends = [*range(3, (whole if wrong is None else wrong) + 1, 3)]
+        return Split(ends, 0 if wrong is not None else 3, None if wrong is None else "a frame begins with <")
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        for at in range(len(data)):
+            row = data[at : at + 3 * CONFIRM : 3]
+            if set(row) == {ord("<")} and (final or len(data) >= at + 3 * CONFIRM):
+                return Found(at, True)
+        return Found(0, False)
+
+
+def connection() -> Connection:
+    return Connection(1, ("10.0.0.1:4000", "10.0.0.2:5552"), (4000, 5552), first=1)
+
+
+def packets(owner: Connection, offset: int, *sent: tuple[int, bytes]) -> Chunk:
+    """A chunk of one piece per packet: its number and what it carried; packet n was sent at n * 1000 ns."""
+    numbers = np.array([number for number, _ in sent], np.int64)
+    ends = offset + np.cumsum([len(data) for _, data in sent])
+    times = numbers * 1000
+    return Chunk(owner.directions[0], offset, b"".join(data for _, data in sent), ends, numbers, times, numbers, times)
+
+
+def behind_a_hole(*sent: tuple[int, bytes]) -> list[Any]:
+    """What comes out where 30 bytes are missing before these packets."""
+    owner, out = connection(), []
+    framer = Framer(owner.directions[0], Letters(), out, True)  # type: ignore[arg-type]
+    framer.gap(Gap(owner.directions[0], 0, 30, "not captured", 1, 1000))
+    framer.chunk(packets(owner, 30, *sent))
+    return out
+
+
+def test_frames_behind_a_hole_are_ready_with_the_packet_that_recognised_them_and_none_before() -> None:
+    sent = [(2, b"xx<ab"), (3, b"<cd"), (4, b"<ef"), (7, b"<gh"), (9, b"<ij")]
+    undecoded, *frames = behind_a_hole(*sent)
+    assert (undecoded.status, undecoded.ready, undecoded.time_ns) == ("undecoded", 4, 2000)
+    assert [frame.data for frame in frames] == [b"<ab", b"<cd", b"<ef", b"<gh", b"<ij"]
+    assert [frame.ready for frame in frames] == [4, 4, 4, 7, 9], "packet 4 brought the third frame in a row"
+    assert [frame.time_ns for frame in frames] == [2000, 3000, 4000, 7000, 9000], "the times are their own"
+    assert [frame.packets for frame in frames] == [[2], [3], [4], [7], [9]]
+
+
+def test_frames_that_are_skipped_have_the_same_places() -> None:
+    owner, out, counted = connection(), [], []
+
+    def skip(data: bytes, starts: list[int]) -> bool:
+        counted.extend(data[start : start + 3] for start in starts)
+        return True
+
+    framer = Framer(owner.directions[0], Letters(), out, False)  # type: ignore[arg-type]
+    framer.skip = skip
+    framer.chunk(packets(owner, 30, (2, b"<ab"), (3, b"<cd"), (5, b"<ef")))
+    framer.chunk(packets(owner, 39, (6, b"<gh<ij"), (8, b"<kl")))
+    assert all(isinstance(item, Skipped) for item in out)
+    assert [ready for item in out for ready in item.ready] == [5, 5, 5, 6, 6, 8]
+    assert counted == [b"<ab", b"<cd", b"<ef", b"<gh", b"<ij", b"<kl"]
+
+
+def frame(owner: Connection, side: int, ready: int) -> Frame:
+    return Frame(owner, side, b"", 0, 0, 0, 0, 0, [ready], ready, ready * 1000, ready * 1000)
+
+
+def note(owner: Connection, side: int, packet: int) -> Note:
+    return Note(owner.directions[side], 0x01020304, packet, "late-data", f"noted at {packet}")
+
+
+@pytest.mark.parametrize(("ready", "borne"), [(6, []), (7, [7]), (8, [7, 8]), (9, [7, 8])])
+def test_a_frame_bears_the_notes_up_to_the_packet_that_completed_it(ready: int, borne: list[int]) -> None:
+    owner, accounts = connection(), Accounts()
+    for packet in (7, 8, 10):
+        accounts.note(note(owner, 0, packet))
+    first, other, last = frame(owner, 0, ready), frame(owner, 1, 99), frame(owner, 0, 10)
+    for each in (first, other, last):
+        accounts.frame(each)
+    text = "noted at {0} (stream offset 16909060, packet {0})"
+    assert [finding.message for finding in first.findings] == [text.format(packet) for packet in borne]
+    rest = [packet for packet in (7, 8, 10) if packet not in borne]
+    assert [finding.message for finding in last.findings] == [text.format(packet) for packet in rest]
+    assert not other.findings
+    assert not accounts.has_notes(owner, 0)
+    assert accounts.totals.notes == {"late-data": 3}

@@ -1,0 +1,110 @@
+"""Decoding envelopes: their message is read and checked, and tied to what it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
+from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
+from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
+from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
+from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
+from wiredecode.protocols.liftbridge.session import NO_FACTS, ack_key
+from wiredecode.protocols.nats.memory import plain_subject
+
+if TYPE_CHECKING:
+    from wiredecode.protocols.liftbridge.session import Meaning, Session
+
+
+def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: Style | None, state: Session) -> None:
+    """See :meth:`CarriedSession.decode`; ``data`` begins with the magic number."""
+    frame.protocol = NAME
+    if len(data) < SHORT_HEADER:
+        frame.type = None
+        reading = read(Unknown, data, style, cut=True)
+        carry(frame, reading, data, start, style)
+        if frame.status != PARTIAL:
+            frame.status = MALFORMED
+            message = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
+            frame.find("error", "malformed", "truncated-envelope", message, NAME, (start, start + len(data)))
+        return
+    code = data[7]
+    layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
+    frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
+    reading = read(layer, data, style, cut=frame.status == PARTIAL)
+    carry(frame, reading, data, start, style)
+    check_header(frame, data, start)
+    tell_problem(frame, reading, start, len(data))
+    check_crc(frame, reading, data, start, style)
+    if code == names.REPLICATION_RESPONSE and layer is not Unknown and frame.status != PARTIAL:
+        check_entries(frame, reading, data, start, style)
+    if layer is not Unknown:
+        check_contents(frame, code, reading)
+        meaning = state.meaning(subject)
+        _relate(frame, subject, code, reading, style, state, meaning)
+        if code == names.PUBLISH and meaning.tail:
+            _stored(frame, meaning, data, start, reading, style)
+    copied = state.copy_of(frame, subject, data)
+    if copied is not None and "copy_of" not in frame.generated:
+        generate(frame, reading, style, "copy_of", copied)
+
+
+def _relate(
+    frame: Frame,
+    subject: str | None,
+    code: int,
+    reading: Reading,
+    style: Style | None,
+    state: Session,
+    meaning: Meaning,
+) -> None:
+    """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
+    fields, reply = reading.fields, frame.values.get("reply")
+    facts = meaning.facts
+    hop = None
+    expected = meaning.message_type
+    if code == names.PUBLISH:
+        inbox = fields.get("ack_inbox")
+        if inbox and reading.number("ack_policy") != names.NO_ACK:
+            frame.expects_response = True
+            state.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
+    elif code == names.ACK:
+        inbox = fields.get("ack_inbox") or subject or ""
+        hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
+    elif code in names.REQUESTS and reply:
+        frame.expects_response = True
+        facts = {**facts, "replica_id": fields["replica_id"]} if "replica_id" in fields else dict(facts)
+        state.ask(("reply", plain_subject(reply)), frame, code, facts)
+    elif subject is not None and code in RESPONSES:
+        hop = state.answer(("reply", plain_subject(subject)), frame)
+        if hop is not None:
+            facts, expected = hop.facts, names.REQUESTS.get(hop.message_type)
+    if hop is not None and frame.request is None:
+        frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
+    for name, value in facts.items():
+        if name not in fields:
+            generate(frame, reading, style, name, value)
+    if expected is not None and expected != code:
+        because = "the subject" if hop is None else "the request"
+        message = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
+        frame.find("warning", "protocol", "unexpected-type", message, f"{NAME}.message_type")
+
+
+RESPONSES = frozenset(names.REQUESTS.values())
+
+
+def _stored(frame: Frame, meaning: Meaning, data: bytes, start: int, reading: Reading, style: Style | None) -> None:
+    """The value of a message for one of Liftbridge's own streams."""
+    kind = meaning.tail.partition(".")[0]
+    layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(kind)
+    if layer is None or "value" not in reading.fields:
+        return
+    decoded = compiler.careful(reading.layer, data, 0, len(data))
+    value = decoded.values["value"]
+    inner = read(layer, value, style)
+    if inner.problem is None:
+        carry(frame, inner, value, start + decoded.ranges["value"][1] - len(value), style)

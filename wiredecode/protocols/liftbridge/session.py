@@ -1,0 +1,232 @@
+"""What is remembered of Liftbridge in a capture: it has no connections of its own.
+
+A request and its response usually travel on different NATS connections, and each message is seen once per hop.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import crc32c
+
+from wiredecode.fields import printable
+from wiredecode.fields.layer import Style
+from wiredecode.fields.protobuf.wire import write_varint
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.names import RAFT_MARK
+from wiredecode.protocols.liftbridge.originals import Originals
+from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
+from wiredecode.protocols.shared.carried import CarriedSession
+
+if TYPE_CHECKING:
+    from wiredecode.frames.message import Messages
+    from wiredecode.frames.run import Int64s, Run
+
+MAX_EXCHANGES = 10_000
+"""Requests and publishes remembered until they are answered; the oldest are forgotten."""
+MAX_HOPS = 16
+"""Copies of one request that are remembered."""
+MAX_KEY_CHARACTERS = 1024
+"""Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
+MAX_SUBJECTS = 4096
+"""Subjects whose meaning is remembered."""
+MAX_NAMESPACES = 64
+
+DEFAULT_NAMESPACE = "liftbridge-default"
+RAFT_SUBJECTS = {"join": 4, "propagate": 8, "info": 10, "status": 12, "fetch": 11}
+"""Message types by the token after the mark."""
+OWN_SUBJECTS = {"notify": 14, "ack": 1, "activity": 0, "cursors": 0}
+"""Message types by the token after the namespace."""
+PARTITION_SUBJECTS = {"replicate": 2, "offset": 6}
+"""Message types by the last token of ``<namespace>.<stream>.<partition>.<token>``."""
+
+Key = tuple[str, ...] | bytes
+"""Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
+
+
+class Hop(NamedTuple):
+    """A request or a publish as it was seen on one connection."""
+
+    frame: int
+    time_ns: int
+    connection: int
+    side: int
+    message_type: int
+    facts: dict[str, Any]
+    """What it tells about its response."""
+
+
+make_hop = partial(tuple.__new__, Hop)
+"""Of a tuple: twice as fast as ``Hop._make``."""
+
+
+NO_FACTS: dict[str, Any] = {}
+
+
+class Meaning(NamedTuple):
+    """What a subject says: the message type to expect, and the stream and partition it names."""
+
+    message_type: int | None = None
+    facts: dict[str, Any] = {}
+    tail: str = ""
+    """The subject within the namespace."""
+
+
+@dataclass(eq=False)
+class Session(CarriedSession):
+    """Everything in it is bounded."""
+
+    exchanges: OrderedDict[Key, list[Hop]] = field(default_factory=OrderedDict)
+    forgets: bool = False
+    """More requests came than are remembered."""
+    originals: Originals = field(default_factory=lambda: Originals(MAX_EXCHANGES))
+    """What clients published: what servers hand on is its copy."""
+    raft: RaftStreams = field(default_factory=RaftStreams)
+    namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
+    meanings: dict[str, Meaning] = field(default_factory=dict)
+
+    def learn_namespace(self, namespace: str) -> None:
+        if namespace not in self.namespaces and len(self.namespaces) < MAX_NAMESPACES:
+            self.namespaces[namespace] = None
+            self.meanings.clear()
+
+    def meaning(self, subject: str | None) -> Meaning:
+        if subject is None or len(subject) > MAX_KEY_CHARACTERS:
+            return NO_MEANING
+        known = self.meanings.get(subject)
+        if known is None:
+            if len(self.meanings) >= MAX_SUBJECTS:
+                self.meanings.clear()
+            if RAFT_MARK in subject:
+                self.learn_namespace(subject.partition(RAFT_MARK)[0])
+            known = self.meanings[subject] = self._meaning(subject)
+        return known
+
+    def _meaning(self, subject: str) -> Meaning:
+        _, mark, rest = subject.partition(RAFT_MARK)
+        if mark:
+            return Meaning(RAFT_SUBJECTS.get(rest.partition(".")[0]))
+        for namespace in self.namespaces:
+            if subject.startswith(namespace + "."):
+                tail = subject[len(namespace) + 1 :]
+                stream, _, last = tail.rpartition(".")
+                stream, _, partition = stream.rpartition(".")
+                if last in PARTITION_SUBJECTS and partition.isdecimal() and stream:
+                    facts = {"stream": printable(stream), "partition": int(partition[:10])}
+                    return Meaning(PARTITION_SUBJECTS[last], facts, tail)
+                return Meaning(OWN_SUBJECTS.get(tail.partition(".")[0]), {}, tail)
+        return NO_MEANING
+
+    def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
+        longest = len(key) if isinstance(key, bytes) else max(map(len, key))
+        if longest > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
+            return
+        hops = self.exchanges.setdefault(key, [])
+        if len(hops) < MAX_HOPS:
+            number = frame.connection.number
+            hops.append(make_hop((frame.id, frame.time_ns, number, frame.side, message_type, facts)))
+        if len(self.exchanges) > MAX_EXCHANGES:
+            self._forget(frame)
+
+    def _forget(self, frame: Frame | None = None) -> None:
+        self.exchanges.popitem(last=False)
+        if self.forgets:
+            return
+        self.forgets = True
+        message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
+        if frame is not None:
+            frame.find("note", "limit", "outstanding", message)
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many requests can come without a remark."""
+        return self.forgets or len(self.exchanges) + count <= MAX_EXCHANGES
+
+    def ask_for_acks(self, run: Run, rows: Int64s, keys: Iterable[bytes]) -> None:
+        """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
+        shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
+        columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
+        for key, hop in zip(keys, map(make_hop, columns), strict=True):
+            self._remember(key, hop)
+
+    def _remember(self, key: bytes, hop: Hop) -> None:
+        hops = self.exchanges.get(key)
+        if hops is None:
+            self.exchanges[key] = [hop]
+            if len(self.exchanges) > MAX_EXCHANGES:
+                self._forget()
+        elif len(hops) < MAX_HOPS:
+            hops.append(hop)
+
+    def answer(self, key: Key, frame: Frame) -> Hop | None:
+        """The request of a response: the one the other side of the connection sent, or else the first seen."""
+        hops = self.exchanges.get(key)
+        return own_hop(hops, frame.connection.number, frame.side) if hops else None
+
+    def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
+        """The frame in which a client sent what a server hands on."""
+        key = subject, len(payload), crc32c.crc32c(payload)
+        if frame.sender != "client":
+            return self.originals.get(key)
+        if len(subject or "") > MAX_KEY_CHARACTERS:
+            return None
+        self.originals.add(key, frame.id)
+        return None
+
+    # Asked by NATS.
+
+    @property
+    def subjects(self) -> Container[str]:  # type: ignore[override]
+        return self.raft.dials
+
+    def decode(self, frame: Frame, subject: str | None, payload: bytes, start: int, style: Style | None) -> None:
+        from wiredecode.protocols.liftbridge import envelopes, rpcs
+
+        if payload[:4] == names.MAGIC:
+            envelopes.decode(frame, subject, payload, start, style, self)
+        elif subject is not None:
+            rpcs.decode(frame, subject, payload, start, style, self)
+
+    def client_named(self, name: str) -> Mapping[str, str]:
+        """``LIFT.<namespace>.<server>.<purpose>`` of Liftbridge's servers."""
+        parts = name.split(".")
+        if len(parts) < 4:
+            return {}
+        namespace = ".".join(parts[1:-2])
+        self.learn_namespace(namespace)
+        return {"namespace": namespace, "server": parts[-2], "purpose": parts[-1]}
+
+    def interrupt(self, connection: int, side: int) -> None:
+        self.raft.interrupt(connection, side)
+
+    def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
+        from wiredecode.protocols.liftbridge.messages import add_messages
+
+        return bool(frame.inner) and add_messages(frame, operation, subject, out)
+
+
+def own_hop(hops: list[Hop], connection: int, side: int) -> Hop:
+    """The one that the other side of the connection sent, or else the first."""
+    for hop in hops:
+        if hop.connection == connection and hop.side != side:
+            return hop
+    return hops[0]
+
+
+NO_MEANING = Meaning()
+ONE_BYTE = [bytes([size]) for size in range(128)]
+
+
+def ack_key(inbox: str, correlation_id: str) -> bytes:
+    """What a published message and its ack have in common, as protobuf writes the one after the other."""
+    raw = inbox.encode("utf-8", "surrogateescape")
+    if not correlation_id:
+        return raw
+    rest = correlation_id.encode("utf-8", "surrogateescape")
+    size = len(rest)
+    return b"%bZ%b%b" % (raw, ONE_BYTE[size] if size < 128 else write_varint(size), rest)  # Z: the tag
