@@ -17,10 +17,10 @@ from wiredecode.protocols.pravega import layers, tables
 from wiredecode.protocols.pravega.appends import rebuild
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.events import walk
+from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
 from wiredecode.protocols.pravega.kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
 from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
-from wiredecode.protocols.pravega.structure import CURRENT, KNOWN, alternatives, choose
 
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "pravega_vectors.json").read_text())
 MESSAGES = TABLE["messages"] + TABLE["encoded"] + TABLE["older"]

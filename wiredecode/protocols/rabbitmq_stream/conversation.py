@@ -85,7 +85,7 @@ class RabbitMQConversation(Conversation):
         if plan.handler is not None:
             plan.handler(self, frame)
         if plan.layer in (Unknown, UnknownSasl):
-            tell_unknown(frame, code, version)
+            report_unknown(frame, code, version)
         if style is not None:
             self._finish_record(frame)
 
@@ -415,7 +415,7 @@ def make_plan(code: int, version: int) -> Plan:
     return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
 
 
-def tell_unknown(frame: Frame, code: int, version: int) -> None:
+def report_unknown(frame: Frame, code: int, version: int) -> None:
     if frame.type is None:
         frame.find("warning", "protocol", "unknown-command", f"command {code:#06x} is not known", "key", (4, 6))
     else:
