@@ -82,14 +82,23 @@ def _dispatch(protocol: Protocol, base: type[Layer], data: Any = None, **how: An
     under = how.get("_underlayer")
     ports = () if not isinstance(under, TCP) else (under.sport, under.dport)
     sides = [port in protocol.ports for port in ports]
-    layer, stop = layer_of(protocol, bytes(data), sides[1] if sum(sides) == 1 else None), _end(protocol, bytes(data))
+    dispatched["data"] = data
+    layer = layer_of(protocol, data, sides[1] if sum(sides) == 1 else None)
+    stop = first_frame(protocol, data)[0]
     if layer is None or (under is not None and bytes(layer.within(data, 0, stop)) != data[:stop]):
         return Raw
     return layer
 
 
-def _end(protocol: Protocol, data: bytes) -> int:
+def _end(self: Layer, protocol: Protocol, data: bytes) -> int:
+    """Where the frame ends, if Scapy came by a packet or by the base class; a message type takes all it is given."""
+    if self.underlayer is None and data is not dispatched["data"]:
+        return len(data)
     return first_frame(protocol, data)[0] or len(data)
+
+
+dispatched: dict[str, bytes] = {"data": b""}
+"""What a base class was called with last."""
 
 
 def _guess(self: Layer, base: type[Layer], payload: bytes) -> type[Packet]:
@@ -107,7 +116,7 @@ def register() -> dict[str, type[Layer]]:
         found[protocol.name] = base
         hooks: dict[str, Any] = {
             "dispatch_hook": staticmethod(partial(_dispatch, protocol, base)),
-            "frame_end": staticmethod(partial(_end, protocol)),
+            "frame_end": partialmethod(_end, protocol),
             "guess_payload_class": partialmethod(_guess, base),
         }
         for name, hook in hooks.items():

@@ -339,7 +339,7 @@ def test_endless_ids_are_not_remembered() -> None:
     memory.ask(("reply", "inbox"), frame, 2, {"replica_id": long})
     assert memory.copy_of(frame, long, b"") is None
     assert memory.meaning(long) is session.NO_MEANING
-    assert (len(memory.exchanges), len(memory.originals), len(memory.meanings)) == (0, 0, 0)
+    assert (len(memory.exchanges), len(memory.publications), len(memory.meanings)) == (0, 0, 0)
 
 
 def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:

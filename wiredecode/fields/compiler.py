@@ -294,15 +294,19 @@ class Emitter:
         """Read a value with the kind's own ``read``, which must not need the layer."""
         self.flush()
         value = self.variable(kind.name)
-        line = f"{value}, p = {self.constant(kind.read)}(b, p, e, None)"
-        if not self.careful:
-            self.line(line)
-            return value
-        with self.block("try:"):
-            self.line(line)
-        with self.block("except Short as s:"):
-            self.line(f"raise Short({self.path(kind.name)}, s.needed, s.had, s.start - o, s.partial) from None")
+        self.guarded(kind, f"{value}, p = {self.constant(kind.read)}(b, p, e, None)")
         return value
+
+    def guarded(self, kind: Kind, code: str) -> None:
+        """A line that may raise :class:`Short`, with positions in the buffer: careful tells those in the frame."""
+        if not self.careful:
+            self.line(code)
+            return
+        with self.block("try:"):
+            self.line(code)
+        with self.block("except Short as s:"):
+            self.line("s.start -= o")
+            self.line(f"raise s.inside({self.path(kind.name)}, s.partial) from None")
 
     # Structures and arrays.
 

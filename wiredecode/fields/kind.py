@@ -95,8 +95,11 @@ class Kind(Field[Any, Any]):
         raise NotImplementedError
 
     def emit(self, em: Emitter) -> str:
-        """Generate code that reads the value; return the expression that holds it."""
-        raise NotImplementedError
+        """Generate code that reads the value; return the expression that holds it.
+
+        This one calls :meth:`read`, which must not need the layer then: enough where speed does not matter.
+        """
+        return em.call(self)
 
     def minimum(self) -> int:
         """The least number of bytes this field can take."""

@@ -233,6 +233,3 @@ class Varint(Kind):
             value >>= 7
         out.append(value)
         return bytes(out)
-
-    def emit(self, em: Emitter) -> str:
-        return em.call(self)
