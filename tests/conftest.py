@@ -17,7 +17,7 @@ CAPTURES = Path(__file__).parent.parent / "captures"
 
 
 TOGETHER = ("tests/spark/", "tests/live/")
-"""Folders whose tests stay in one process of ``pytest -n``: they share one Spark session, or the machine's interfaces."""
+"""Folders whose tests stay in one process of ``pytest -n``: they share a Spark session, or interfaces."""
 
 
 @pytest.hookimpl(optionalhook=True)
