@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from wiredecode.protocols.pravega.structure import CURRENT, alternatives
+
 from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
 from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
 from wiredecode.fields.layer import Layer
@@ -13,7 +15,6 @@ from wiredecode.protocols.pravega import Pravega
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.proposal import assignment
-from wiredecode.protocols.pravega.structure import CURRENT, alternatives
 from wiredecode.testing import Case, ProtocolTests
 
 

@@ -277,7 +277,7 @@ class ProtocolTests:
             for start, stop in decoded.ranges.values():
                 assert 0 <= start <= stop <= len(raw)
             names = {general(path).partition(".")[0].partition("[")[0] for path in decoded.ranges}
-            assert decoded.problem is not None or names == set(decoded.values), (layer, raw.hex())
+            assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
 
     def test_how_many_layers_have_columns(self) -> None:
         from wiredecode.fields.columns.reader import covered

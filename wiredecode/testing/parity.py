@@ -78,10 +78,11 @@ def _fast_agree(
         raise
     end = start + decoded.stop
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
-    same(walked, (counted(layer, decoded.values, walked[0], "walk"), end), "walk", layer, raw)
-    same(rows, (counted(layer, decoded.values, rows[0], "rows"), end), "rows", layer, raw)
+    written = decoded.written()
+    same(walked, (counted(layer, written, walked[0], "walk"), end), "walk", layer, raw)
+    same(rows, (counted(layer, written, rows[0], "rows"), end), "rows", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, decoded.values, head, "head")), "head", layer, raw)
+    same(head, common(head, counted(layer, written, head, "head")), "head", layer, raw)
 
 
 def common(part: Any, whole: Any) -> Any:
