@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.extras import install
 from wiredecode.capture.source import RawSource
 
 MAGIC_BYTES = 4
@@ -106,7 +107,7 @@ class DecompressedSource:
             raise CaptureError(
                 raw.name,
                 f"is compressed with {name}, which needs another package",
-                advice=f'pip install "wiredecode[{name}]"',
+                advice=install(name),
             ) from None
         self._produced = 0
 

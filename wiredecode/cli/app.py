@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from wiredecode.capture.extras import missing
 from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.completion import answer_bash, asked_by_bash
 from wiredecode.cli.help import Command
@@ -155,6 +156,10 @@ def run(words: list[str]) -> int:
             complain(escape(str(error)))
         return USAGE
     except Exception as error:
+        lacking = missing(error) if isinstance(error, ImportError) else None
+        if lacking is not None:
+            complain(lacking)
+            return USAGE
         return INTERRUPTED if interrupt.came() else _bug(error, words)
     finally:
         gc.enable()
