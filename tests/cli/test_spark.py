@@ -74,7 +74,7 @@ def test_every_option_of_spark_stats_reaches_the_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: dict[str, Any]
 ) -> None:
     told: list[dict[str, Any]] = []
-    monkeypatch.setattr("wiredecode.spark.stats.run", lambda folders, **how: told.append(how) or 0)
+    monkeypatch.setattr("wiredecode.cli.spark_stats.run", lambda folders, **how: told.append(how) or 0)
     for more in ((), words.split()):
         assert run("spark", "stats", "lake", *more).code == 0
     plain, chosen = told

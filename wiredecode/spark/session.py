@@ -91,20 +91,20 @@ def _check_java() -> None:
     if java is None:
         raise CannotStart(f"there is no java on the PATH, and JAVA_HOME is not set; Spark needs {GET_JAVA}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
         where = f"JAVA_HOME is {home}, and no java can be started there" if home else f"{java} cannot be started"
         raise CannotStart(f"{where}; Spark needs {GET_JAVA}") from None
-    version = java_version(told.stderr + told.stdout)
+    version = java_version(done.stderr + done.stdout)
     if version is None:
         raise CannotStart(f"{java} does not tell its version; Spark needs {GET_JAVA}")
     if version < JAVA:
         raise CannotStart(f"{java} is Java {version}, which is too old; Spark needs {GET_JAVA}")
 
 
-def java_version(told: str) -> int | None:
+def java_version(text: str) -> int | None:
     """The version in what ``java -version`` says: 17 in ``17.0.15``, 8 in ``1.8.0_302``."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
         return None
     first, second = int(found[1]), found[2]
@@ -213,7 +213,7 @@ def one_line(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = str(error if java is None else java)
     raised: list[tuple[str, str]] = RAISED.findall(text)
-    stopped = [told for name, told in raised if name == STOPPED]
+    stopped = [message for name, message in raised if name == STOPPED]
     python = RAISED.findall(text.partition(JAVA_FRAMES)[0]) if "Traceback" in text else []
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
     found = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]

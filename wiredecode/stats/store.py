@@ -64,10 +64,10 @@ class Store:
     @property
     def levels(self) -> dict[str, list[str]]:
         """What is to be read: level to the columns of its table, as ``TableReader`` calls them."""
-        from wiredecode.tables.portable import asked
+        from wiredecode.tables.portable import table_columns
 
         wanted = {level: needed(self.statistics, level) for level in (FRAMES, MESSAGES)}
-        return {level: asked(columns(names)) or [] for level, names in wanted.items() if names}
+        return {level: table_columns(columns(names)) or [] for level, names in wanted.items() if names}
 
     def add(self, level: str, batch: pa.RecordBatch) -> None:
         """Take rows of a level."""
