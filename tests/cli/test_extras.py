@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import RABBITMQ
-from wiredecode.capture.extras import EXTRAS, missing
+from wiredecode.extras import EXTRAS, missing
 
 CAPTURE = str(RABBITMQ / "c43_basic.pcap")
 RUN = """

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.extras import install
 from wiredecode.capture.source import RawSource
+from wiredecode.extras import install
 
 MAGIC_BYTES = 4
 _INPUT_BYTES = 256 * 1024

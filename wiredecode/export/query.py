@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError
-from wiredecode.capture.extras import install
+from wiredecode.extras import install
 
 if TYPE_CHECKING:
     from wiredecode.tables.reader import TableReader

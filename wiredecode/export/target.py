@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from wiredecode.capture.extras import install
+from wiredecode.extras import install
 
 SUFFIXES = {
     ".ndjson": "ndjson",

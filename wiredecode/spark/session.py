@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from wiredecode.capture.extras import install, installed
+from wiredecode.extras import install, installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.capture.extras import install, installed
+from wiredecode.extras import install, installed
 from wiredecode.stats.dialects import DUCKDB
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, needed

@@ -18,7 +18,7 @@ from enum import StrEnum
 from io import BytesIO
 from typing import Any, Protocol
 
-from wiredecode.capture.extras import install
+from wiredecode.extras import install
 
 MAX_STREAMS = 4096
 """Concatenated gzip members or LZ4 frames read from one input; empty ones would cost time without output."""
