@@ -6,7 +6,8 @@ the buffer and the frame's first byte and end in it, so that nothing is cut out 
 ``head``     values of the fields before the first bulk array, whose element count stands for it
 ``walk``     the same, but steps over every element and reads what follows: a structural check
 ``rows``     as ``walk``, and of every element a tuple of the fields that its layer names in ``row``: None where an
-             optional one is absent, texts as the bytes they are on the wire
+             optional one is absent, texts as the bytes they are on the wire. Where it names none: the place at which
+             the element starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
 
@@ -462,7 +463,8 @@ class Emitter:
 
     def _has_rows(self, kind: Array) -> bool:
         """Whether rows of the elements are collected while they are stepped over."""
-        return self.mode == "rows" and isinstance(kind.element, Struct) and bool(kind.element.layer.row)
+        element = kind.element
+        return self.mode == "rows" and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
 
     def _at_once(self, kind: Array) -> bool:
         """Whether all elements can be read in one unpack."""
@@ -491,6 +493,8 @@ class Emitter:
             self._scalar_element(element, elements, index)
             return
         target, prefix = self.variable("d"), self.variable("x")
+        if self.stepping and self._has_rows(kind) and not element.layer.row:
+            self.line(f"{elements}.append(p)")
         if self.careful:
             self.line(f"{target} = {{}}")
             self.line(f"{elements}.append({target})")
@@ -502,7 +506,7 @@ class Emitter:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:
             self.line(f"{elements}.append({target})")
-        elif self._has_rows(kind):
+        elif self._has_rows(kind) and element.layer.row:
             self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
 
     def _scalar_element(self, element: Kind, elements: str, index: str) -> None:

@@ -218,7 +218,7 @@ class ProtocolTests:
     def test_readers_agree_on_frames_made_from_the_declaration(self, layer: type[Layer]) -> None:
         """Every integer has other bytes in all places."""
         frames = self.made(layer)
-        assert bool(frames) == (layer.__name__ not in self.unmade), f"{len(frames)} frames could be made"
+        assert frames or layer.__name__ in self.unmade, "no frame could be made"
         assert all(self.agree((layer, raw) for raw in frames))
 
     def test_a_layer_with_every_field_left_at_its_default_is_read_back(self, layer: type[Layer]) -> None:
