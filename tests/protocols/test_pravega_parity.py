@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from wiredecode.protocols.pravega.structure import CURRENT, alternatives
-
 from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
 from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
 from wiredecode.fields.layer import Layer
