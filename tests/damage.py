@@ -29,17 +29,7 @@ from wiredecode.net.types import Chunk, Direction, Event
 
 ROOT = Path(__file__).parent.parent
 CAPTURES = ROOT / "captures"
-DAMAGED = (
-    "snap96",
-    "drop1pct",
-    "midconn",
-    "ooo-dup",
-    "shuffled_dups",
-    "cutfile",
-    "s2c-only",
-    "snaplen96",
-    "midconnection",
-)
+DAMAGED = ("snap96", "drop1pct", "midconn", "ooo-dup", "shuffled_dups", "cutfile", "s2c-only", "snaplen96", "d4_")
 """Parts of the names of captures that are not whole."""
 LARGE = 200_000
 """Bytes of a capture of which many variants would take long."""

@@ -21,7 +21,6 @@ class TestTank(ProtocolTests):
     damaged: ClassVar = DERIVED
     cut: ClassVar = SMALL[::2]
     steady: ClassVar = frozenset({"payload_length", "chunk_length", "node_count"})
-    unmade: ClassVar = frozenset({"ConsumeAsPeerResponse"})
     with_columns = (21, 22)
 
     @classmethod

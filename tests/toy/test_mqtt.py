@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
-import pytest
 
 from tests.net.craft import Talk, batches
 from tests.support import dissect
-from tests.toy.mqtt import MQTT, PLANS, ConnAck, Connect, Message, PubAck, Publish
+from tests.toy.mqtt import MQTT, PLANS, ConnAck, Connect, PubAck, Publish
 from wiredecode.dissect.identify import DecodeAs
-from wiredecode.fields import compiler
 from wiredecode.fields.columns.reader import reader
 from wiredecode.frames.message import Messages
 from wiredecode.layer import Style
+from wiredecode.testing import Part, ProtocolTests
 
 ASKED = [
     Connect(client_id="lamp", has_user=1, user="ann", keep_alive=0x0102),
@@ -26,14 +27,6 @@ def test_crafted_messages_have_the_bytes_of_the_specification() -> None:
     assert bytes(ASKED[0]).hex() == "1015" + "00044d515454" + "04" + "82" + "0102" + "00046c616d70" + "0003616e6e"
     assert bytes(ASKED[1]).hex() == "3209" + "0003612f62" + "0304" + "6f6e"
     assert bytes(ASKED[2])[:3].hex() == "30cd01"
-
-
-@pytest.mark.parametrize("message", [*ASKED, *TOLD])
-def test_readers_agree_and_building_gives_the_bytes_back(message: Message) -> None:
-    raw = bytes(message)
-    again, careful = type(message)(raw), compiler.careful(type(message), raw, 0, len(raw))
-    assert bytes(again) == raw
-    assert (again.values(), dict(again.flat_ranges())) == (careful.values, careful.ranges)
 
 
 def test_messages_and_acknowledgements() -> None:
@@ -65,3 +58,11 @@ def test_its_layers_have_columns_without_further_ado() -> None:
     assert read.fields["remaining"].to_pylist() == [9, 205, 1 << 27]
     assert read.fields["packet_id"].to_pylist() == [0x0304, None, 7]
     assert read.plain.all()
+
+
+class TestMQTT(ProtocolTests):
+    protocol = MQTT
+    vectors: ClassVar = [(type(message), bytes(message)) for message in (*ASKED, *TOLD)]
+    dialogues: ClassVar = {
+        "published": [Part(1, 0, b"".join(map(bytes, ASKED))), Part(1, 1, b"".join(map(bytes, TOLD)))]
+    }

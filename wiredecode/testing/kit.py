@@ -218,7 +218,7 @@ class ProtocolTests:
     def test_readers_agree_on_frames_made_from_the_declaration(self, layer: type[Layer]) -> None:
         """Every integer has other bytes in all places."""
         frames = self.made(layer)
-        assert bool(frames) == (layer.__name__ not in self.unmade), f"{len(frames)} frames could be made"
+        assert frames or layer.__name__ in self.unmade, "no frame could be made"
         assert all(self.agree((layer, raw) for raw in frames))
 
     def test_a_layer_with_every_field_left_at_its_default_is_read_back(self, layer: type[Layer]) -> None:
@@ -277,7 +277,7 @@ class ProtocolTests:
             for start, stop in decoded.ranges.values():
                 assert 0 <= start <= stop <= len(raw)
             names = {general(path).partition(".")[0].partition("[")[0] for path in decoded.ranges}
-            assert decoded.problem is not None or names == set(decoded.values), (layer, raw.hex())
+            assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
 
     def test_how_many_layers_have_columns(self) -> None:
         from wiredecode.fields.columns.reader import covered

@@ -17,6 +17,7 @@ from wiredecode.testing.dissection import STYLE
 if TYPE_CHECKING:
     from wiredecode.fields.columns.reader import Columns
 
+Places = Mapping[str, int]
 FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
 """Around a frame in its buffer: bytes that are not its own."""
 
@@ -77,11 +78,13 @@ def _fast_agree(
             return
         raise
     end = start + decoded.stop
+    places = {path: start + first for path, (first, _) in decoded.ranges.items()}
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
-    same(walked, (counted(layer, decoded.values, walked[0], "walk"), end), "walk", layer, raw)
-    same(rows, (counted(layer, decoded.values, rows[0], "rows"), end), "rows", layer, raw)
+    written = decoded.written()
+    same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
+    same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, decoded.values, head, "head")), "head", layer, raw)
+    same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
 
 
 def common(part: Any, whole: Any) -> Any:
@@ -93,28 +96,32 @@ def common(part: Any, whole: Any) -> Any:
     return whole
 
 
-def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Any:
+def counted(
+    layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str, places: Places, prefix: str = ""
+) -> Any:
     """Values as ``walk`` gives them: of bulk arrays the number of elements; or with their ``rows``.
 
     ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given; arrays that generate code of
-    their own may give the elements or their number.
+    their own may give the elements or their number. ``places``: where each field and element starts, by its path.
     """
     made = dict(values)
     for kind in map(plain, layer.fields_desc):
         value, other = values.get(kind.name), found.get(kind.name)
         if value is None:
             continue
+        path = prefix + kind.name
         if _generates(kind) and isinstance(other, int) == (mode == "head") and mode != "walk":
             made[kind.name] = other  # rows of its own form; the number announced, of which fewer may be there
             continue
         inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
         own = _generates(kind)
         if isinstance(kind, Struct) and isinstance(other, dict):
-            made[kind.name] = counted(kind.layer, value, other, mode)
+            made[kind.name] = counted(kind.layer, value, other, mode, places, f"{path}.")
         elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
-            made[kind.name] = _rows(kind, value) if mode == "rows" and not own else len(value)
+            made[kind.name] = _rows(kind, value, places, path) if mode == "rows" and not own else len(value)
         elif inner is not None and isinstance(other, list) and len(other) == len(value):
-            made[kind.name] = [counted(inner, *pair, mode) for pair in zip(value, other, strict=True)]
+            pairs = enumerate(zip(value, other, strict=True))
+            made[kind.name] = [counted(inner, *pair, mode, places, f"{path}[{i}].") for i, pair in pairs]
     return made
 
 
@@ -123,11 +130,13 @@ def _generates(kind: Kind) -> bool:
     return type(kind).emit not in (Struct.emit, Array.emit) and isinstance(kind, Struct | Array)
 
 
-def _rows(kind: Array, elements: list[Any]) -> Any:
-    """The rows of a bulk array, texts as the bytes they are on the wire; the count of one whose layer names none."""
+def _rows(kind: Array, elements: list[Any], places: Places, path: str) -> Any:
+    """The rows of a bulk array, texts as the bytes they are on the wire; or where its elements start."""
     element = kind.element
-    if not isinstance(element, Struct) or not element.layer.row:
+    if not isinstance(element, Struct):
         return len(elements)
+    if not element.layer.row:
+        return [places[f"{path}[{index}]"] for index in range(len(elements))]
     return [tuple(_encoded(values.get(name)) for name in element.layer.row) for values in elements]
 
 

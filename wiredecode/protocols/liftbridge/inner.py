@@ -49,7 +49,7 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
         return Reading(layer, known.decode(data, 0, len(data))[0])
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
-        fields = decoded.values if style is None else layer.present(decoded.values, style)
+        fields = decoded.written() if style is None else layer.present(decoded.values, style)
         return Reading(layer, fields, decoded.problem, unusual=True)
 
 
