@@ -109,7 +109,7 @@ class Dissector:
         """
         self._events(self.network.tick(time_ns))
         self._close_ended(REPLACED)
-        yield from self._linked(self._release(self.network.watermark))
+        yield from self._linked(self._release(None))
         self._lookahead.tick(time_ns, patience_ns)
         yield from self._not_waiting()
 

@@ -173,13 +173,9 @@ class Payload:
     def _release(self) -> None:
         """Hand on what nothing can come before any more."""
         self._waiting.sort(key=itemgetter(0))  # stable: each direction keeps its order
-        watermark, count = self._network.watermark, 0
         for piece in self._waiting:
-            if piece[0] >= watermark:
-                break
-            count += 1
             self._out(piece)
-        del self._waiting[:count]
+        self._waiting.clear()
 
 
 def _pieces(chunk: Chunk) -> Iterator[Piece]:
