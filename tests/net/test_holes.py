@@ -34,7 +34,8 @@ def ack(upto: int) -> bytes:
 def placed(outcome: Outcome, side: int = 0) -> list[tuple[int, int, int]]:
     """(end, place, ms between the packet and the time at which it was complete) of every piece."""
     return [
-        (end, ready, (ready_ns - time_ns) // 1_000_000) for end, _, time_ns, ready, ready_ns in outcome.pieces(side=side)
+        (end, ready, (ready_ns - time_ns) // 1_000_000)
+        for end, _, time_ns, ready, ready_ns in outcome.pieces(side=side)
     ]
 
 

@@ -6,8 +6,6 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
-import numpy as np
-
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser

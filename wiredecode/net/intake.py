@@ -240,7 +240,8 @@ class ColumnIntake:
         rows = self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
         if stream.answered is None:
             self._answer(stream, flow)
-        rows = rows[(s.ready[rows] > stream.opened_at) & (s.flags[rows] & SYN == 0) & (s.flags[rows] & (ACK | RST) != 0)]
+        kinds = s.flags[rows]
+        rows = rows[(s.ready[rows] > stream.opened_at) & (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)]
         ack, flags = s.ack[rows], s.flags[rows]
         news = np.ones(len(rows), bool)
         news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])

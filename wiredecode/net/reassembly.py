@@ -33,7 +33,7 @@ class Hole:
 
 
 class Reassembler:
-    """Reassembly of one direction. Events are appended to the list given to each call, in stream order.
+    """Reassembly of one direction. Events go to the list given to each call, in stream order.
 
     A hole is given up `Limits.hole_seconds` after the other side acknowledged what lies in it: so long may packets
     change places. Until then it may be filled, however long that takes, within the budgets of bytes and segments.
@@ -41,34 +41,9 @@ class Reassembler:
     """
 
     __slots__ = (
-        "_acks",
-        "_backlog",
-        "_ended",
-        "_fin",
-        "_fin_origin",
-        "_held",
-        "_history",
-        "_holes",
-        "_noted",
-        "_opened",
-        "_part_offset",
-        "_parts",
-        "_pieces",
-        "_ready",
-        "_ready_ns",
-        "_reset",
-        "_shared",
-        "_told",
-        "acked_by",
-        "answered",
-        "base",
-        "direction",
-        "held_segments",
-        "hole_ns",
-        "isn",
-        "limits",
-        "offset",
-        "over",
+        *("_acks", "_backlog", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted", "_opened"),
+        *("_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_shared", "_told", "acked_by"),
+        *("answered", "base", "direction", "held_segments", "hole_ns", "isn", "limits", "offset", "over"),
     )
 
     def __init__(self, direction: Direction, shared: Shared, acked_by: FlowKey) -> None:
@@ -241,10 +216,9 @@ class Reassembler:
         backlog, acks = self._backlog, self._acks
         if backlog is None or acks is None:
             return None
-        shared = self._shared
-        if shared.tell_acks is not None and self._told != shared.part:
-            self._told = shared.part
-            shared.tell_acks(self)
+        if self._shared.tell_acks is not None and self._told != self._shared.part:
+            self._told = self._shared.part
+            self._shared.tell_acks(self)
         end = self._fin if backlog.first is None else backlog.first.start
         assert end is not None
         since = acks.since(end)
@@ -274,7 +248,7 @@ class Reassembler:
         """
         assert self._backlog is not None
         first = self._backlog.first
-        target, origin = (first.start, first.origin) if first is not None else (self._fin, self._fin_origin)
+        target, origin = (self._fin, self._fin_origin) if first is None else (first.start, first.origin)
         assert target is not None and origin is not None
         self.over = max(self.over, cause.at)
         self._now_ready(origin)
@@ -362,11 +336,10 @@ class Reassembler:
     def _behind_hole(self, origin: Origin) -> Backlog:
         if self._backlog is None:
             assert self.base is not None
-            shared = self._shared
             self._backlog, self._opened, self._told = Backlog(), origin, 0
             self._acks = Acks(self.base, self.offset, self.limits)
-            shared.holed[self] = None
-            self.direction.open_hole(origin.at, int(shared.number[0]))
+            self._shared.holed[self] = None
+            self.direction.open_hole(origin.at, int(self._shared.number[0]))
         return self._backlog
 
     def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
