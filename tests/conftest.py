@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,22 @@ settings.register_profile("wiredecode", derandomize=True, deadline=None, databas
 settings.load_profile("wiredecode")
 
 CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+TOGETHER = ("tests/spark/", "tests/live/")
+"""Folders whose tests stay in one process of ``pytest -n``: they share a Spark session, or interfaces."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests go to whatever process is free. (``xdist_group`` does this, too, but has no effect with pytest 9.2.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+
+    return Scheduling(config, log)
 
 
 def pytest_unconfigure() -> None:

@@ -1,58 +1,54 @@
-"""What several test modules share: running the whole stack, comparing frames, and making captures anew."""
+"""What several test modules share: captures of the repository, what damaged ones may say, and parts of the kit."""
 
 from __future__ import annotations
 
-import random
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.net.craft import Talk, batches
-from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
-from wiredecode.fields import compiler
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.totals import Totals
-from wiredecode.protocols.base import Protocol
+from wiredecode.testing.dissection import STYLE, careful_values, dissect, meaning
+from wiredecode.testing.dissection import Result as Run
+from wiredecode.testing.packets import batches
+from wiredecode.testing.samples import build
+from wiredecode.testing.segments import (
+    Cutting,
+    Part,
+    Segments,
+    craft,
+    duplicated,
+    every,
+    overlapped,
+    random_cuts,
+    reordered,
+)
+from wiredecode.testing.segments import dialogue as dialogue_of
+
+__all__ = [
+    "STYLE",
+    "Cutting",
+    "Part",
+    "Run",
+    "Segments",
+    "batches",
+    "build",
+    "careful_values",
+    "craft",
+    "dissect",
+    "duplicated",
+    "every",
+    "meaning",
+    "overlapped",
+    "random_cuts",
+    "reordered",
+]
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"
-STYLE = Style()
-
-
-@dataclass
-class Run:
-    """What came out of a dissection."""
-
-    frames: list[Frame]
-    totals: Totals
-    error: CaptureError | None = None
-
-    def of(self, *types: str | None) -> list[Frame]:
-        return [frame for frame in self.frames if frame.type in types]
-
-    @property
-    def whole(self) -> list[Frame]:
-        """The frames all of whose bytes were there."""
-        return [frame for frame in self.frames if frame.status in ("ok", "malformed")]
-
-
-def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = None, **options: Any) -> Run:
-    """Run the whole stack with records; an error of the capture is kept. ``options``: of a demand."""
-    dissector = Dissector(Demand(**{"style": STYLE, "protocols": known, **options}))
-    frames: list[Frame] = []
-    error = None
-    try:
-        frames.extend(dissector.frames(source))
-    except CaptureError as raised:
-        error = raised
-    return Run(frames, dissector.totals, error)
 
 
 @cache
@@ -66,49 +62,6 @@ def capture_files() -> list[Path]:
     return sorted(path for path in RABBITMQ.iterdir() if ".pcap" in path.name)
 
 
-def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
-    """What a frame says, without packet numbers and times; ``linked``: with what other frames tell about it."""
-    said = {
-        "connection": frame.connection.endpoints[0],
-        "side": frame.side,
-        "offset": frame.offset,
-        "length": frame.length,
-        "type": frame.type,
-        "code": frame.code,
-        "status": frame.status,
-        "values": careful_values(frame),
-    }
-    if linked:
-        findings = [finding.record() for finding in frame.findings]
-        said |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
-        said |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
-    return said
-
-
-def careful_values(frame: Frame) -> dict[str, Any]:
-    """Every field of the frame as numbers, text and bytes."""
-    if frame.layer is None:
-        return dict(frame.values)
-    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
-
-
-def build(layer: type[Layer], values: dict[str, Any]) -> Layer:
-    """The layer with these plain values; structures inside become layers, too."""
-    from wiredecode.fields import Array, Struct, plain
-
-    made: dict[str, Any] = {}
-    for kind in map(plain, layer.fields_desc):
-        if kind.name not in values:
-            continue
-        value = values[kind.name]
-        if isinstance(kind, Struct):
-            value = build(kind.layer, value)
-        elif isinstance(kind, Array) and isinstance(kind.element, Struct):
-            value = [build(kind.element.layer, element) for element in value]
-        made[kind.name] = value
-    return layer(**made)
-
-
 def at(record: Any, path: str) -> Any:
     """The value at a dotted path of a record: ``messages.0.data``."""
     for step in path.split("."):
@@ -116,117 +69,9 @@ def at(record: Any, path: str) -> Any:
     return record
 
 
-# Making captures.
-
-
-@dataclass
-class Part:
-    """Consecutive bytes of one side of one connection."""
-
-    connection: int
-    side: int
-    data: bytes
-
-
 def dialogue(run: Run, most: int | None = None) -> list[Part]:
-    """Both sides of all connections of a run, in the order in which their frames were complete.
-
-    Side 0 of a part is the endpoint that opened the connection; ``most`` takes only so many frames.
-    """
-    parts: list[Part] = []
-    for frame in run.frames[:most]:
-        side = frame.side ^ (frame.connection.initiator or 0)
-        last = parts[-1] if parts else None
-        if last is not None and (last.connection, last.side) == (frame.connection.number, side):
-            last.data += frame.data
-        else:
-            parts.append(Part(frame.connection.number, side, frame.data))
-    return parts
-
-
-Segments = list[tuple[int, bytes]]
-"""What is sent of a part, in the order of sending: (place in the part, bytes)."""
-Cutting = Callable[[bytes], Segments]
-
-
-def craft(parts: Iterable[Part], cut: Cutting, server_port: int = 5552, handshake: bool = True) -> list[bytes]:
-    """Packets that carry the parts, each cut by ``cut``."""
-    talks: dict[int, Talk] = {}
-    packets: list[bytes] = []
-    for part in parts:
-        talk = talks.get(part.connection)
-        if talk is None:
-            client = ("10.0.0.1", 40000 + part.connection)
-            talk = talks[part.connection] = Talk(client, ("10.0.0.2", server_port))
-            packets += talk.handshake() if handshake else []
-        first = talk.seq[part.side]
-        packets += [talk.packet(part.side, data, first + place) for place, data in cut(part.data)]
-        talk.seq[part.side] += len(part.data)
-    return packets
-
-
-def every(size: int) -> Cutting:
-    """Segments of ``size`` bytes, in order."""
-    return lambda data: [(place, data[place : place + size]) for place in range(0, len(data), size)]
-
-
-def random_cuts(seed: int, mean: int = 40) -> Cutting:
-    """Segments of random length, in order."""
-    chance = random.Random(seed)
-
-    def cut(data: bytes) -> Segments:
-        places = [0]
-        while places[-1] < len(data):
-            places.append(min(len(data), places[-1] + chance.randint(1, 2 * mean)))
-        return [(a, data[a:b]) for a, b in pairwise(places)]
-
-    return cut
-
-
-def reordered(seed: int, window: int = 4) -> Cutting:
-    """Random segments, each group of ``window`` in random order."""
-    chance, cuts = random.Random(seed), random_cuts(seed)
-
-    def cut(data: bytes) -> Segments:
-        segments = cuts(data)
-        for low in range(0, len(segments), window):
-            group = segments[low : low + window]
-            chance.shuffle(group)
-            segments[low : low + window] = group
-        return segments
-
-    return cut
-
-
-def duplicated(seed: int) -> Cutting:
-    """Random segments, half of them sent again after a few others."""
-    chance, cuts = random.Random(seed), random_cuts(seed)
-
-    def cut(data: bytes) -> Segments:
-        sent: Segments = []
-        again: Segments = []
-        for segment in cuts(data):
-            sent.append(segment)
-            again += [segment] * chance.randint(0, 1)
-            if len(again) > 3:
-                sent.append(again.pop(chance.randrange(len(again))))
-        return sent + again
-
-    return cut
-
-
-def overlapped(seed: int) -> Cutting:
-    """Random segments that begin before the end of the one before and reach into the next one."""
-    chance, cuts = random.Random(seed), random_cuts(seed)
-
-    def cut(data: bytes) -> Segments:
-        sent: Segments = []
-        for place, segment in cuts(data):
-            low = max(0, place - chance.randint(0, 30))
-            sent.append((low, data[low : place + len(segment) + chance.randint(0, 30)]))
-        return sent
-
-    return cut
+    """Both sides of all connections of a run; ``most`` takes only so many frames."""
+    return dialogue_of(run.frames[:most])
 
 
 def one_sided(data: bytes, side: int = 0, **options: Any) -> Run:

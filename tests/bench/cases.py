@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 VERSION = 3
@@ -25,6 +25,8 @@ class Case:
     protocols: tuple[str, ...]
     loss: float = 0.0
     """Share of the segments with payload that are lost, repeated or late."""
+    midstream: bool = False
+    """The capture was begun later than its connections: no SYN, no handshake, nothing declared."""
 
 
 CASES = {
@@ -85,6 +87,11 @@ CASES = {
         loss=0.005,
     ),
 }
+CASES |= {
+    f"{name}-midstream": replace(case, about=f"{case.about}; begun in the middle of the connections", midstream=True)
+    for name, case in CASES.items()
+    if not case.loss
+}
 
 
 def make(name: str, megabytes: float, folder: Path) -> dict[str, int | str]:
@@ -102,7 +109,7 @@ def make(name: str, megabytes: float, folder: Path) -> dict[str, int | str]:
     for module, speaker, count in case.speakers:
         speakers += [getattr(importlib.import_module(f"tests.bench.{module}"), speaker)] * count
     part = path.with_suffix(".part")
-    counts = write_capture(part, speakers, int(megabytes * 1e6), case.loss)
+    counts = write_capture(part, speakers, int(megabytes * 1e6), case.loss, midstream=case.midstream)
     part.replace(path)
     made = {"case": name, "version": VERSION, **counts}
     account.write_text(json.dumps(made))

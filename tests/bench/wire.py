@@ -151,9 +151,12 @@ class Capture:
         self.file, self.trouble = file, trouble
         self.pending: list[tuple[int, bytes]] = []
         self.bytes, self.packets = FILE_HEADER.size, 0
+        self.recording = True
         file.write(FILE_HEADER.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
 
     def add(self, time_ns: int, packet: bytes, payload: bool = False) -> None:
+        if not self.recording:
+            return
         if payload:
             for time in self.trouble.times(time_ns):
                 self.pending.append((time, packet))
@@ -218,9 +221,12 @@ def close_connections(group: Group, out: Capture) -> None:
             out.add(time_ns, connection.packet(side, time_ns, b"", flags))
 
 
-def write_capture(path: Path, speakers: Sequence[Speaker], size: int, loss: float = 0.0) -> dict[str, int]:
+def write_capture(
+    path: Path, speakers: Sequence[Speaker], size: int, loss: float = 0.0, *, midstream: bool = False
+) -> dict[str, int]:
     """Write at least ``size`` bytes of all speakers' talks; every speaker has finished at least its first turn.
 
+    ``midstream``: the capture was begun later than its connections, which have opened and said their first turn.
     The result counts bytes, packets, connections, and by the talks' own account frames and messages.
     """
     firsts = itertools.accumulate((speaker.connections for speaker in speakers), initial=1)
@@ -229,8 +235,12 @@ def write_capture(path: Path, speakers: Sequence[Speaker], size: int, loss: floa
     pace = 8 * SECOND * len(groups) // LINK_BITS
     with path.open("wb") as file:
         out = Capture(file, Trouble(loss))
+        out.recording = not midstream
         for group in groups:
             open_connections(group, out)
+            if midstream:
+                play(group, next(group.talk), out)
+        out.recording = True
         heap = [(group.clock, number) for number, group in enumerate(groups)]
         heapq.heapify(heap)
         turns = 0

@@ -286,7 +286,7 @@ def test_the_option_changes_what_comes_out(
 def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = ["-i", "lo", "--hole-timeout", "7", "--max-buffer", "9", "--limit", "closed_seconds=3"]
     limits: list[Any] = []
-    monkeypatch.setattr(sniff, "dissector", lambda *given: limits.append(given[2].limits))
+    monkeypatch.setattr(sniff, "dissector", lambda *given, **_: limits.append(given[2].limits))
     monkeypatch.setattr(sniff, "_open", lambda *_: None)
     assert run("sniff", *said).code == 2
     (found,) = limits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from operator import attrgetter
@@ -74,7 +73,7 @@ def test_every_option_of_spark_stats_reaches_the_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: dict[str, Any]
 ) -> None:
     told: list[dict[str, Any]] = []
-    monkeypatch.setattr("wiredecode.spark.stats.run", lambda folders, **how: told.append(how) or 0)
+    monkeypatch.setattr("wiredecode.cli.spark_stats.run", lambda folders, **how: told.append(how) or 0)
     for more in ((), words.split()):
         assert run("spark", "stats", "lake", *more).code == 0
     plain, chosen = told
@@ -125,8 +124,7 @@ def test_what_is_wrong_is_said_before_anything_starts(
 def test_without_a_package_one_line_says_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find(name))
+    monkeypatch.setattr(session, "installed", lambda name: name != package)
     result = run(*COMMAND)
     assert result.code == 2
     assert result.err.count("\n") == 1

@@ -24,7 +24,7 @@ from tests.support import Part, capture, dialogue
 from wiredecode.capture import open_capture, write_pcap
 from wiredecode.net.link import LINKTYPE_LINUX_SLL2
 
-pytestmark = [pytest.mark.usefixtures("rights"), pytest.mark.xdist_group("live")]
+pytestmark = pytest.mark.usefixtures("rights")
 
 ALIKE = ("type", "code", "status", "sender", "offset", "length", "protocol", "dialect", "layers")
 """What the frames of a dialogue have in common, whenever and wherever it is held."""

@@ -11,7 +11,6 @@ import pytest
 
 from tests.conftest import CAPTURES
 from tests.net.craft import batches
-from tests.protocols.test_cursus_vectors import check_parity, layers_of
 from tests.protocols.truth_cursus import check
 from tests.support import (
     Cutting,
@@ -19,12 +18,8 @@ from tests.support import (
     craft,
     dialogue,
     dissect,
-    duplicated,
     every,
     meaning,
-    overlapped,
-    random_cuts,
-    reordered,
 )
 from wiredecode.capture import open_capture
 from wiredecode.protocols.cursus import Cursus
@@ -84,30 +79,6 @@ def test_a_lie_is_noticed() -> None:
         else:
             stream["pairs"][0]["responses"].pop()
         assert check(path, truth) != [], change
-
-
-@each_whole_file
-def test_every_byte_is_accounted_for(path: Path) -> None:
-    run = run_of(path)
-    assert run.totals.closes
-    assert run.totals.undecoded == 0
-    assert not run.totals.other
-    assert run.totals.framed == sum(frame.length for frame in run.frames)
-
-
-@each_file
-def test_all_readers_agree_on_every_frame(path: Path) -> None:
-    for frame in run_of(path).frames:
-        if frame.layer is not None:
-            for layer, raw in layers_of(frame):
-                check_parity(layer, raw)
-
-
-@pytest.mark.parametrize("path", CUT, ids=[path.stem for path in CUT])
-def test_segmentation_does_not_matter(path: Path) -> None:
-    whole = crafted(run_of(path), every(1460))
-    for cut in (every(1), every(7), random_cuts(3), reordered(4), duplicated(5), overlapped(6)):
-        assert said(crafted(run_of(path), cut)) == said(whole)
 
 
 @pytest.mark.parametrize("path", CUT, ids=[path.stem for path in CUT])

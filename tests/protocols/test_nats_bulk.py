@@ -336,9 +336,9 @@ def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
     """All that conversations and memories know, to be compared."""
     inner = protocol.memory.carried.session("liftbridge")
     assert isinstance(inner, Session)
-    inner.originals.settle()
+    inner.publications.merge_runs()
     shared = (
-        *(list(inner.originals.known.items()), list(inner.exchanges.items()), inner.forgets),
+        *(list(inner.publications.known.items()), list(inner.exchanges.items()), inner.forgets),
         *(list(inner.namespaces), list(inner.raft.dials)),
     )
     each = {

@@ -18,17 +18,11 @@ from tests.support import (
     craft,
     dialogue,
     dissect,
-    duplicated,
     every,
     meaning,
-    overlapped,
-    random_cuts,
-    reordered,
 )
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dissect.identify import DecodeAs
-from wiredecode.fields import compiler
-from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import Pravega
@@ -91,34 +85,6 @@ def test_every_reply_has_its_request(path: Path) -> None:
     assert alone == []
 
 
-@each_file
-def test_every_frame_is_built_again_to_its_bytes(path: Path) -> None:
-    for frame in run_of(path).frames:
-        if frame.layer is None:
-            continue
-        packet: Layer = frame.layer(frame.data)
-        assert bytes(packet) == frame.data
-        assert packet.values() == compiler.careful(frame.layer, frame.data, 0, len(frame.data)).values
-        for inner in frame.inner:
-            assert bytes(inner.layer(inner.data)) == inner.data
-
-
-CUTS = {
-    "byte by byte": every(1),
-    "random": random_cuts(1),
-    "reordered": reordered(2),
-    "duplicated": duplicated(3),
-    "overlapped": overlapped(4),
-}
-
-
-@pytest.mark.parametrize("name", CUTS)
-@pytest.mark.parametrize("stem", ["append_basic", "seed_dialect", "tables"])
-def test_segmentation_does_not_matter(stem: str, name: str) -> None:
-    parts = dialogue(run_of(FOLDER / f"{stem}.pcap"))
-    assert said(crafted(parts, CUTS[name])) == said(crafted(parts))
-
-
 @each_whole_file
 @pytest.mark.parametrize("port", [40404, 5552, 4222])
 def test_any_port_will_do(path: Path, port: int) -> None:
@@ -171,13 +137,6 @@ def test_a_lost_segment_invents_nothing(stem: str) -> None:
 
 def place(frame: Frame) -> tuple[str, str, int]:
     return frame.source, frame.destination, frame.offset
-
-
-def test_batches_of_one_packet_give_the_same() -> None:
-    parts = dialogue(run_of(FOLDER / "read_cuts.pcap"))
-    packets = craft(parts, every(50), server_port=PORT)
-    one_by_one = dissect(batches(packets, 1), known=(Pravega(),))
-    assert said(one_by_one) == said(dissect(batches(packets), known=(Pravega(),)))
 
 
 def test_a_dialect_can_be_forced() -> None:

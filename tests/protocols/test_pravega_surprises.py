@@ -18,8 +18,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import Pravega, errors, layers, tables
 from wiredecode.protocols.pravega.base import HEADER
-from wiredecode.protocols.pravega.events import MAX_EMPTY_RUN, Runs, walk
-from wiredecode.protocols.pravega.events import Run as SegmentRun
+from wiredecode.protocols.pravega.events import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.older import OLDER
@@ -283,14 +282,14 @@ def test_a_refused_read_carries_its_offset_for_an_id() -> None:
 
 
 def test_an_event_too_large_is_stepped_over() -> None:
-    run, data = SegmentRun(), event(bytes(100)) + event(b"next")
+    run, data = SegmentReader(), event(bytes(100)) + event(b"next")
     pieces = [run.feed(at, data[at : at + 30], room=50) for at in range(0, len(data), 30)]
     assert [piece.note for piece in pieces] == [None, "too-large", None, None]
     assert [piece.events.source[8:] for piece in pieces if piece.events] == [b"next"]
 
 
 def test_what_is_kept_of_unfinished_events_is_bounded() -> None:
-    runs = Runs(max_buffer=1000, max_runs=10)
+    runs = SegmentReaders(max_buffer=1000, max_segments=10)
     for number in range(100):
         runs.feed(number, 0, HEADER.pack(0, 10_000) + bytes(300))
         assert runs.buffered <= 1000 and len(runs.table) <= 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from tests.net.craft import batches
 from tests.protocols import truth_tank
 from tests.protocols.tank_vectors import VECTORS
-from tests.protocols.test_tank_vectors import agree, decoded
+from tests.protocols.test_tank_vectors import decoded
 from tests.protocols.truth_tank import tank
 from tests.support import (
     Cutting,
@@ -21,12 +21,9 @@ from tests.support import (
     craft,
     dialogue,
     dissect,
-    duplicated,
     every,
     lossy,
     meaning,
-    random_cuts,
-    reordered,
     seen,
 )
 from wiredecode.capture import CaptureError, open_capture
@@ -39,7 +36,6 @@ FOLDER = CAPTURES / "tank"
 ORIGINALS = sorted(path for path in FOLDER.glob("*.pcap") if "_d" not in path.name)
 DERIVED = sorted(path for path in FOLDER.glob("*.pcap") if "_d" in path.name)
 SMALL = [path for path in ORIGINALS if path.stat().st_size < 13_000]
-MOST_BYTES = 20_000
 """Of larger frames the readers are compared on the vectors."""
 
 
@@ -71,14 +67,6 @@ def test_nothing_is_found_wrong_with_real_traffic(path: Path) -> None:
         assert frame.status == "ok"
         assert {finding.group for finding in frame.findings} <= {"response"}
         assert frame.expects_response == (frame.response is not None) or frame.type == "Consume"
-
-
-@pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
-def test_the_readers_agree_on_real_frames_and_build_them_again(path: Path) -> None:
-    for frame in tank(path).frames:
-        if frame.length < MOST_BYTES:
-            assert frame.layer is not None
-            agree(frame.layer, frame.data)
 
 
 def test_a_truth_that_was_changed_is_noticed() -> None:
@@ -139,27 +127,6 @@ def by_side(frames: list[Frame]) -> list[tuple[object, ...]]:
 def crafted(path: Path, cut: Cutting, port: int = 11011, handshake: bool = True) -> Run:
     packets = craft(dialogue(tank(path)), cut, server_port=port, handshake=handshake)
     return dissect(batches(packets), known=(Tank(),))
-
-
-CUTS: list[tuple[str, Callable[[], Cutting]]] = [
-    ("seven bytes", lambda: every(7)),
-    ("random cuts", lambda: random_cuts(5)),
-    ("reordered", lambda: reordered(6)),
-    ("duplicated", lambda: duplicated(7)),
-]
-
-
-@pytest.mark.parametrize("cut", [cut for _, cut in CUTS], ids=[name for name, _ in CUTS])
-@pytest.mark.parametrize("path", SMALL[::2], ids=by_name)
-def test_segments_do_not_matter(path: Path, cut: Callable[[], Cutting]) -> None:
-    whole = crafted(path, every(100_000))
-    assert len(whole.frames) == len(tank(path).frames)
-    assert told(crafted(path, cut()).frames) == told(whole.frames)
-
-
-def test_a_capture_byte_by_byte_says_the_same() -> None:
-    path = FOLDER / "tank_07_produce_multi_errors.pcap"
-    assert told(crafted(path, every(1)).frames) == told(crafted(path, every(100_000)).frames)
 
 
 @pytest.mark.parametrize("path", ORIGINALS, ids=by_name)

@@ -46,31 +46,6 @@ def decoded(vector: Vector, style: Style | None = STYLE) -> Frame:
     return frame
 
 
-def agree(layer: type[Layer], data: bytes) -> None:
-    """Scapy, the careful decoder and the fast ones say the same of these bytes; what is whole is built again."""
-    scapy = layer(data)
-    careful = compiler.careful(layer, data, 0, len(data))
-    assert scapy.values() == careful.values
-    assert dict(scapy.flat_ranges()) == careful.ranges
-    if scapy.problem is not None:
-        assert careful.problem is not None
-        assert scapy.problem.args == careful.problem.args
-        with pytest.raises(compiler.FAILED):
-            compiler.walk(layer, data, 0, len(data))
-        return
-    assert careful.problem is None
-    assert bytes(scapy) == data
-    try:
-        record, reached = compiler.record(layer, data, 0, len(data), STYLE)
-        walked = compiler.walk(layer, data, 0, len(data))[1]
-        compiler.head(layer, data, 0, len(data))
-    except UnicodeDecodeError:
-        return
-    assert reached == walked == careful.stop == scapy.stop
-    assert record == layer.present(scapy, STYLE) == layer.present(careful.values, STYLE)
-    assert list(record) == list(layer.present(scapy, STYLE))
-
-
 @EACH
 def test_a_vector_says_what_it_should(vector: Vector) -> None:
     frame = decoded(vector)
@@ -116,30 +91,6 @@ def without_lengths(value: Any) -> Any:
         for name, inner in value.items()
         if name not in left_out and not (name == "bundle_length" and "bundle" in value)
     }
-
-
-@EACH
-def test_the_readers_agree_wherever_a_vector_ends(vector: Vector) -> None:
-    data = vector.data
-    ends = (
-        range(5, len(data) + 1)
-        if len(data) < 130
-        else sorted(random.Random(vector.name).sample(range(5, len(data)), 40))
-    )
-    for end in ends:
-        agree(layer_of(vector), data[:end])
-
-
-@EACH
-def test_the_readers_agree_on_mutations(vector: Vector) -> None:
-    chance = random.Random(f"mutations of {vector.name}")
-    for _ in range(MUTATIONS):
-        data = bytearray(vector.data)
-        for _ in range(chance.randint(1, 3)):
-            data[chance.randrange(1, len(data))] = chance.choice(
-                [0, 1, 2, 0x7F, 0x80, 0xFC, 0xFF, chance.randrange(256)]
-            )
-        agree(layer_of(vector), bytes(data))
 
 
 @EACH

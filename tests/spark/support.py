@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.spark.decode import Plan
-from wiredecode.tables.portable import asked, converted
+from wiredecode.tables.portable import converted, table_columns
 from wiredecode.tables.reader import TableReader
 
 
@@ -20,7 +20,7 @@ def expected(files: Iterable[str | Path], plan: Plan, source: str = "") -> pa.Ta
     reader = TableReader(
         open_capture(list(files)),
         plan.level,
-        columns=asked(plan.columns),
+        columns=table_columns(plan.columns),
         decode_as=plan.decoding,
         limits=plan.reassembly,
         show_secrets=plan.show_secrets,

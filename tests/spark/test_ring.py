@@ -26,7 +26,7 @@ def put(folder: Path, name: str, seconds: int | None, *, at: float = 0.0) -> Pat
 
 
 def ring(folder: Path, **options: object) -> Ring:
-    return Ring([str(folder)], **{"settle": 60.0, "now": lambda: NOW, **options})  # type: ignore[arg-type]
+    return Ring([str(folder)], **{"idle": 60.0, "now": lambda: NOW, **options})  # type: ignore[arg-type]
 
 
 def names(offset: Offset) -> list[str]:
@@ -44,7 +44,7 @@ def test_files_come_in_order_of_time_not_of_name(tmp_path: Path) -> None:
     assert found.after(second, found.closed(), 2) is second
 
 
-def test_the_last_file_of_a_source_is_open_until_it_settles(tmp_path: Path) -> None:
+def test_the_last_file_of_a_source_is_open_until_it_is_idle(tmp_path: Path) -> None:
     put(tmp_path, "1.pcap", 1, at=NOW)
     last = put(tmp_path, "2.pcap", 2, at=NOW - 59)
     found = ring(tmp_path)
@@ -95,7 +95,7 @@ def test_a_file_that_begins_before_others_that_were_taken_is_late(tmp_path: Path
     assert [file.late for file in found.files(found.first(), first)] == [False]
 
 
-def test_without_packets_or_no_capture_a_file_waits_until_it_settles(tmp_path: Path) -> None:
+def test_without_packets_or_no_capture_a_file_waits_until_it_is_idle(tmp_path: Path) -> None:
     for at, taken in ((NOW, []), (0.0, ["empty.pcap", "text.pcap"])):
         put(tmp_path, "empty.pcap", None, at=at)
         text = put(tmp_path, "text.pcap", None)

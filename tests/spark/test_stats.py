@@ -37,14 +37,14 @@ def wide(level: str) -> pa.Table:
 
     from wiredecode.stats.queries import columns
     from wiredecode.stats.tables import STATISTICS, needed
-    from wiredecode.tables.portable import asked, chosen, converted, spark_schema
+    from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
     from wiredecode.tables.reader import table_schema
 
     names = ["source", *columns(needed(STATISTICS, level))]
     schema = chosen(spark_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:
-        capture = wiredecode.read(CAPTURES / name, level=level, columns=asked(names), ids="stable")
+        capture = wiredecode.read(CAPTURES / name, level=level, columns=table_columns(names), ids="stable")
         parts += [converted(batch, name, schema) for batch in capture.nested()]
     return pa.Table.from_batches(parts, schema)
 
@@ -87,7 +87,7 @@ def lake(tables: dict[str, DataFrame], tmp_path_factory: pytest.TempPathFactory)
 def test_the_command_prints_the_numbers_of_one_machine(
     spark: SparkSession, lake: Path, here: dict[str, list[dict[str, Any]]], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    from wiredecode.spark.stats import run
+    from wiredecode.cli.spark_stats import run
 
     folders = [str(lake / level) for level in ("frames", "messages")]
     names = ["throughput", "confirms"]
@@ -103,7 +103,7 @@ def test_the_command_prints_the_numbers_of_one_machine(
 def test_what_a_folder_does_not_have_is_told(
     spark: SparkSession, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wiredecode.spark.stats import run
+    from wiredecode.cli.spark_stats import run
 
     (tmp_path / "frames").mkdir()
     for folder, tables, code, said in (
@@ -114,7 +114,7 @@ def test_what_a_folder_does_not_have_is_told(
         ([str(lake / "frames")] * 2, None, 2, "is another folder with frames"),
         (str(lake / "frames"), ["latencies"], 2, "no statistic is called 'latencies'"),
     ):
-        assert run(folder, spark=spark, tables=tables) == code
+        assert run([folder] if isinstance(folder, str) else folder, spark=spark, tables=tables) == code
         err = capsys.readouterr().err
         assert said in err
         assert err.count("\n") == 1

@@ -70,7 +70,7 @@ class Replay:
     def start(self, spark: SparkSession, plan: Plan, every: str | None = None, **options: Any) -> StreamingQuery:
         from wiredecode.spark.streaming import stream, write
 
-        rows = stream(spark, str(self.inside), plan, **{"settle": 3600.0, **options})
+        rows = stream(spark, str(self.inside), plan, **{"idle": 3600.0, **options})
         return write(rows, str(self.out), str(self.checkpoint), every=every, partitions=2)
 
     def run(self, spark: SparkSession, plan: Plan, **options: Any) -> StreamingQuery:
@@ -150,7 +150,7 @@ def killed(batch, out, number):
 streaming.write_batch = killed
 inside, out, checkpoint = sys.argv[1:]
 with session("local[2]", settings={{"spark.driver.memory": "1g"}}) as spark:
-    rows = streaming.stream(spark, inside, Plan("messages", buckets=2), settle=3600.0, files=40)
+    rows = streaming.stream(spark, inside, Plan("messages", buckets=2), idle=3600.0, files=40)
     streaming.write(rows, out, checkpoint, every=None, partitions=2).awaitTermination()
 """
 
@@ -176,7 +176,7 @@ def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
 
 def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: SparkSession, tmp_path: Path) -> None:
     replay, plan = Replay(tmp_path, count=4), Plan("frames", columns=["source", "frame", "status"])
-    how = {"settle": 0.0, "expire": 0.001, "source": "folder"}
+    how = {"idle": 0.0, "expire": 0.001, "source": "folder"}
 
     def put(folder: str, number: int) -> None:
         (replay.inside / folder).mkdir(exist_ok=True)

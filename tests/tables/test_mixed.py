@@ -1,4 +1,4 @@
-"""Runs read by columns give the rows that frames read one by one give."""
+"""Frames read as columns give the rows that frames read one by one give."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from wiredecode.fields.columns.reader import reader as column_reader
 from wiredecode.fields.columns.rows import Int64s
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames import framer
-from wiredecode.frames.frame import Frame
-from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
 from wiredecode.tables import columns_frames, mixed
-from wiredecode.tables.mixed import MixedBatches
 from wiredecode.tables.reader import TableReader
 
 CAPTURES = RABBITMQ.parent
@@ -45,16 +42,18 @@ def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def in_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many frames came in each run."""
+def as_columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many frames were read as columns, each time."""
     found: list[int] = []
-    add = MixedBatches.add
+    read = columns_frames.read
 
-    def counting(self: MixedBatches, items: list[Frame | Run]) -> None:
-        found.extend(len(item) for item in items if isinstance(item, Run))
-        add(self, items)
+    def counting(layer: type[Layer], wanted: columns_frames.Wanted, *more: Any) -> Any:
+        part, plain = read(layer, wanted, *more)
+        found.append(int(plain.sum()))
+        return part, plain
 
-    monkeypatch.setattr(MixedBatches, "add", counting)
+    monkeypatch.setattr(columns_frames, "read", counting)
+    monkeypatch.setattr(columns_frames, "FEW", 2)
     return found
 
 
@@ -76,19 +75,19 @@ def agree(path: Path, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("path", SELECTION, ids=lambda path: path.stem)
-def test_rows_of_runs_are_rows_of_frames(path: Path, in_runs: list[int]) -> None:
+def test_rows_read_as_columns_are_rows_of_frames(path: Path, as_columns: list[int]) -> None:
     agree(path)
-    assert sum(in_runs) > 15
+    assert sum(as_columns) > 15
 
 
 @pytest.mark.parametrize("path", [AMQP, PUBSUB], ids=lambda path: path.stem)
-def test_batches_end_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch, in_runs: list[int]) -> None:
+def test_batches_end_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch, as_columns: list[int]) -> None:
     columns = ["frame", "response", "packets", "layers.rabbitmq_stream", "layers.nats"]
     monkeypatch.setattr(mixed, "ROWS", 7)
     agree(path, columns=columns)
     monkeypatch.setattr(mixed, "BYTES", 1)
     agree(path, columns=columns)
-    assert max(in_runs) > 1
+    assert max(as_columns) > 1
 
 
 @pytest.mark.parametrize(
@@ -126,7 +125,7 @@ class Doubting:
 
 @pytest.mark.parametrize("path", [AMQP, PUBSUB], ids=lambda path: path.stem)
 @pytest.mark.parametrize("none", [False, True])
-def test_frames_of_runs_that_columns_cannot_hold_are_read_one_by_one(
+def test_frames_that_columns_cannot_hold_are_read_one_by_one(
     path: Path, none: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reader(layer: type[Layer], style: Style, raw: bool) -> Doubting | None:
@@ -134,6 +133,7 @@ def test_frames_of_runs_that_columns_cannot_hold_are_read_one_by_one(
         return None if none or found is None else Doubting(found)
 
     monkeypatch.setattr(columns_frames, "reader", reader)
+    monkeypatch.setattr(columns_frames, "FEW", 1)
     agree(path)
 
 

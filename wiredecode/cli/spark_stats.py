@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
+from wiredecode.cli.output import complain, wants_color
 from wiredecode.cli.spark import Cluster
-from wiredecode.cli.stats import StatsOptions
+from wiredecode.cli.stats import StatsOptions, asked, show
+from wiredecode.frames.escape import escape
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLES = """\b
 Examples:
@@ -37,14 +47,6 @@ def stats(
 
     Throughput is counted from messages, the rest from frames: name a folder of each for both.
     """
-    from wiredecode.tables import require_pyarrow
-
-    try:
-        require_pyarrow()
-    except ImportError as error:
-        raise options.UsageError(str(error)) from None
-    from wiredecode.spark.stats import run
-
     return run(
         folders,
         master=cluster.master,
@@ -56,3 +58,48 @@ def stats(
         color=form.color.value,
         verbose=verbose,
     )
+
+
+def run(
+    folders: Sequence[str],
+    *,
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    tables: list[str] | None = None,
+    interval: str = "1h",
+    json: bool = False,
+    csv: bool = False,
+    color: str = "auto",
+    verbose: bool = False,
+) -> int:
+    """Print the statistics of folders; return the exit code.
+
+    ``spark``: a session to use, which is left running; otherwise one is started with ``master`` and ``settings``, whose
+    own messages ``verbose`` shows. What is wrong is one line on standard error.
+    """
+    from wiredecode.spark import session
+    from wiredecode.spark.stats import Unusable, collected
+    from wiredecode.stats.tables import chosen
+
+    try:
+        asked(tables, interval, json=json, csv=csv)
+        if spark is not None:
+            found = collected(spark, folders, tables, interval)
+        else:
+            log = nullcontext(None) if verbose else Path(os.devnull).open("wb")  # noqa: SIM115
+            with log as quiet, session.session(master, settings=settings, log=quiet) as started:
+                found = collected(started, folders, tables, interval)
+    except (ValueError, Unusable, session.CannotStart, OSError) as error:
+        complain(escape(str(error)))
+        return 2
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
+            raise
+        complain(escape(session.one_line(error)))
+        return 2
+    show(found, json=json, csv=csv, color=wants_color(color, sys.stdout))
+    left = [statistic.name for statistic in chosen(tables) if statistic.name not in {each.name for each, _ in found}]
+    if left:
+        complain(f"without {', '.join(left)}: name a folder with {chosen(left)[0].level}, too")
+    return 0

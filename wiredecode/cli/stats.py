@@ -74,10 +74,9 @@ def stats(
     With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
     """
     from wiredecode.cli.stats_reader import StatsReader
-    from wiredecode.tables import bound_memory, require_pyarrow
+    from wiredecode.tables import bound_memory
 
     try:
-        require_pyarrow()
         bound_memory()
         from wiredecode.stats.store import CannotCount, Store, require_duckdb
 

@@ -295,7 +295,13 @@ class Dissector:
         frame.number = self._number = number
         demand = self.demand
         if readable:
-            if demand.select is None:
+            if demand.runs is RunsFor.COLUMNS and conversation.records_later and frame.status == OK:
+                conversation.decode(frame, None)
+                if conversation.is_plain(frame):
+                    frame.recorder = conversation.record
+                elif demand.style is not None:
+                    conversation.record(frame, demand.style)
+            elif demand.select is None:
                 conversation.decode(frame, demand.style)
             else:
                 self._decode_selected(frame, conversation, demand.select)

@@ -52,6 +52,11 @@ class Bits(Number):
         whole = sum(((layer.getfieldval(bits.name) or 0) & bits.mask) << bits.shift for bits in self.group)
         return self.whole.write(whole, layer)
 
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import integer
+
+        return integer(0, self.mask)
+
     def emit(self, em: Emitter) -> str:
         shared = em.scopes[-1].variables
         key = f"bits of {self.group[0].name}"

@@ -6,7 +6,8 @@ the buffer and the frame's first byte and end in it, so that nothing is cut out 
 ``head``     values of the fields before the first bulk array, whose element count stands for it
 ``walk``     the same, but steps over every element and reads what follows: a structural check
 ``rows``     as ``walk``, and of every element a tuple of the fields that its layer names in ``row``: None where an
-             optional one is absent, texts as the bytes they are on the wire
+             optional one is absent, texts as the bytes they are on the wire. Where it names none: the place at which
+             the element starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
 
@@ -55,10 +56,31 @@ FAILED = (Cut, Short, UnicodeDecodeError)
 class Decoded:
     """What the careful decoder read: plain values, byte ranges by path, the position reached, the problem if any."""
 
+    layer: type[Layer]
     values: dict[str, Any]
     ranges: dict[str, Range]
     stop: int
     problem: Short | None
+
+    def written(self) -> dict[str, Any]:
+        """The values without defaults that the wire leaves out, which have no range."""
+        return _written(self.layer, self.values, self.ranges, "")
+
+
+def _written(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind in map(plain, layer.fields_desc):
+        name, path = kind.name, prefix + kind.name
+        if name not in values or (name in layer.defaults and path not in ranges):
+            continue
+        value = values[name]
+        if isinstance(kind, Struct) and value is not None:
+            value = _written(kind.layer, value, ranges, f"{path}.")
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
+            inner = kind.element.layer
+            value = [_written(inner, each, ranges, f"{path}[{index}].") for index, each in enumerate(value)]
+        found[name] = value
+    return found
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
@@ -84,8 +106,8 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
         stop = decoder(layer, "careful")(b, p, e, values, ranges)
     except Short as short:
         reached = max((end for _, end in ranges.values()), default=0)
-        return Decoded(values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
-    return Decoded(values, ranges, stop - p, None)
+        return Decoded(layer, values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
+    return Decoded(layer, values, ranges, stop - p, None)
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
@@ -293,15 +315,19 @@ class Emitter:
         """Read a value with the kind's own ``read``, which must not need the layer."""
         self.flush()
         value = self.variable(kind.name)
-        line = f"{value}, p = {self.constant(kind.read)}(b, p, e, None)"
-        if not self.careful:
-            self.line(line)
-            return value
-        with self.block("try:"):
-            self.line(line)
-        with self.block("except Short as s:"):
-            self.line(f"raise Short({self.path(kind.name)}, s.needed, s.had, s.start - o, s.partial) from None")
+        self.guarded(kind, f"{value}, p = {self.constant(kind.read)}(b, p, e, None)")
         return value
+
+    def guarded(self, kind: Kind, code: str) -> None:
+        """A line that may raise :class:`Short`, with positions in the buffer: careful tells those in the frame."""
+        if not self.careful:
+            self.line(code)
+            return
+        with self.block("try:"):
+            self.line(code)
+        with self.block("except Short as s:"):
+            self.line("s.start -= o")
+            self.line(f"raise s.inside({self.path(kind.name)}, s.partial) from None")
 
     # Structures and arrays.
 
@@ -437,7 +463,8 @@ class Emitter:
 
     def _has_rows(self, kind: Array) -> bool:
         """Whether rows of the elements are collected while they are stepped over."""
-        return self.mode == "rows" and isinstance(kind.element, Struct) and bool(kind.element.layer.row)
+        element = kind.element
+        return self.mode == "rows" and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
 
     def _at_once(self, kind: Array) -> bool:
         """Whether all elements can be read in one unpack."""
@@ -466,6 +493,8 @@ class Emitter:
             self._scalar_element(element, elements, index)
             return
         target, prefix = self.variable("d"), self.variable("x")
+        if self.stepping and self._has_rows(kind) and not element.layer.row:
+            self.line(f"{elements}.append(p)")
         if self.careful:
             self.line(f"{target} = {{}}")
             self.line(f"{elements}.append({target})")
@@ -477,7 +506,7 @@ class Emitter:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:
             self.line(f"{elements}.append({target})")
-        elif self._has_rows(kind):
+        elif self._has_rows(kind) and element.layer.row:
             self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
 
     def _scalar_element(self, element: Kind, elements: str, index: str) -> None:

@@ -44,6 +44,11 @@ class Struct(Kind):
         em.flush()
         return em.structure(self.layer, self.name)
 
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import structure
+
+        return structure(self.layer)
+
 
 class Array(Kind):
     """``count`` elements one after another: a kind (its name is not used) or the fields of a layer.
@@ -107,6 +112,11 @@ class Array(Kind):
 
     def emit(self, em: Emitter) -> str:
         return em.array(self)
+
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import elements
+
+        return elements(self.element.randval())
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return [self.element.present(element, show) for element in value]

@@ -95,8 +95,11 @@ class Kind(Field[Any, Any]):
         raise NotImplementedError
 
     def emit(self, em: Emitter) -> str:
-        """Generate code that reads the value; return the expression that holds it."""
-        raise NotImplementedError
+        """Generate code that reads the value; return the expression that holds it.
+
+        This one calls :meth:`read`, which must not need the layer then: enough where speed does not matter.
+        """
+        return em.call(self)
 
     def minimum(self) -> int:
         """The least number of bytes this field can take."""
@@ -121,3 +124,9 @@ class Kind(Field[Any, Any]):
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return repr(x)
+
+    def randval(self) -> Any:
+        """A random value for Scapy's ``fuzz``, or None: it keeps its default."""
+        from wiredecode.fields.fuzzing import random_value
+
+        return random_value(self.column)

@@ -34,6 +34,8 @@ RESERVED = frozenset(dir(Packet)) | {
     "values",
     "added",
     "verbatim",
+    "defaults",
+    "left_out",
 }
 
 
@@ -75,6 +77,8 @@ class Layer(Packet):
     """Fields of which the record says more or less than the bytes, although nothing is added."""
     verbatim: ClassVar[tuple[str, ...]] = ()
     """Fields whose values stand in the frame as they are compared: what the frame does not hold, they do not."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """The values of fields that the wire leaves out: they have no byte range."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -153,8 +157,12 @@ class Layer(Packet):
     def emit_tail(cls, em: Emitter) -> None:
         """Generate code that reads the tagged fields."""
 
+    frame_end: ClassVar[Any] = None
+    """Where the first frame of some bytes ends; set where Scapy is to find several in one segment."""
+
     def do_dissect(self, s: bytes) -> bytes:
-        self.read_fields(s, 0, len(s))
+        end = len(s) if self.frame_end is None else self.frame_end(s)
+        self.read_fields(s, 0, end)
         return s[self.stop :]
 
     def self_build(self) -> bytes:

@@ -83,6 +83,11 @@ class Number(Kind):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.names)}.get({expression}, {expression})" if self.names else expression
 
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import whole
+
+        return whole(8 * self.width, signed=self.signed)
+
     def i2repr(self, pkt: Any, x: Any) -> str:
         if self.names and x in self.names:
             return f"{self.names[x]} ({x})"
@@ -228,6 +233,3 @@ class Varint(Kind):
             value >>= 7
         out.append(value)
         return bytes(out)
-
-    def emit(self, em: Emitter) -> str:
-        return em.call(self)

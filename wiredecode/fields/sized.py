@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -153,6 +154,11 @@ class Binary(Sized):
             else f"show({expression})"
         )
 
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import octets
+
+        return octets()
+
     def i2repr(self, pkt: Any, x: Any) -> str:
         return "null" if x is None else f"{len(x)} bytes"
 
@@ -194,6 +200,11 @@ class Uuid(Kind):
 
     def emit(self, em: Emitter) -> str:
         return em.fixed(self)
+
+    def randval(self) -> Any:
+        from wiredecode.fields.fuzzing import Random
+
+        return Random(lambda: random.randbytes(16))
 
     def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
         text = value.hex()

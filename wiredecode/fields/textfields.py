@@ -80,7 +80,7 @@ class Piece(Kind):
         em.flush()
         start, stop, value = em.variable("s"), em.variable("q"), em.variable(self.name)
         layer = em.constant(em.scopes[-1].layer)
-        em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
+        em.guarded(self, f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
         decode = em.constant(self.decode if em.careful else self.strict())
         em.line(f"{value} = {decode}(b[{start}:{stop}])")
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ from wiredecode.frames.ids import frame_id
 from wiredecode.frames.presenter import presenter
 
 if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer, Range
+    from scapy.packet import Packet
+
+    from wiredecode.fields.layer import Layer, Range, Style
     from wiredecode.net.types import Connection
 
 Severity = str
@@ -136,6 +138,8 @@ class Frame:
     """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
     layers_text: str | None = None
     """In place of ``layers``: the same as JSON text, without ``generated`` and the two closing braces after it."""
+    recorder: Callable[[Frame, Style], None] | None = None
+    """Makes ``layers`` where that was left to the table of frames, which reads most frames as columns instead."""
 
     @property
     def id(self) -> int:
@@ -171,6 +175,14 @@ class Frame:
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
         self.generated = {**self.generated, name: value}
+
+    def packet(self) -> Packet:
+        """The frame as a Scapy packet: its layer, dissected anew; ``Raw`` where it has none."""
+        from scapy.packet import Raw
+
+        packet: Packet = Raw(self.data) if self.layer is None else self.layer.within(self.data, 0, len(self.data))
+        packet.time = self.time_ns / 1e9
+        return packet
 
     # For people: of frames that wiredecode.read gives.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from wiredecode.fields.layer import Layer
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.run import Run
 
@@ -39,6 +40,34 @@ class FrameMessages:
     def size(self) -> int:
         """Bytes of the bodies."""
         return sum(len(body) for body in self.bodies if body is not None)
+
+
+@dataclass(slots=True, eq=False)
+class FrameElements:
+    """The messages of one frame, not read yet: they are elements of an array, which tables read of many frames at once.
+
+    ``starts``: places in ``frame.buffer``. ``columns``: which fields of the elements are the body, the sequence and the
+    like. Where a frame turns out to be out of the ordinary, ``one_by_one`` adds its messages instead.
+    """
+
+    frame: Frame
+    operation: str
+    element: type[Layer]
+    starts: list[int]
+    columns: Mapping[str, str]
+    one_by_one: Callable[[Frame, Messages], None]
+    topic: str | None = None
+    first_offset: int | None = None
+    """Offset of the first message; that of each other is one more."""
+    time_ns: int | None = None
+    """Time of all of them."""
+    partition: int | None = None
+    compression: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frame."""
+        return self.frame.length
 
 
 @dataclass(slots=True, eq=False)
@@ -115,9 +144,11 @@ class RunMessages:
 class Messages:
     """What conversations add messages to, in the order of decoding; whoever made it takes ``parts``."""
 
-    parts: list[FrameMessages | RunMessages] = field(default_factory=list)
+    parts: list[FrameMessages | FrameElements | RunMessages] = field(default_factory=list)
     count: int = 0
     """Messages in ``parts``."""
+    elements: bool = False
+    """Whether :class:`FrameElements` are wanted where there can be some."""
     secrets: bool = False
     """Whether bodies and headers that carry credentials by their purpose are wanted."""
 
@@ -150,7 +181,13 @@ class Messages:
         )
         self.parts.append(told)
 
-    def take(self) -> list[FrameMessages | RunMessages]:
+    def add_elements(self, part: FrameElements) -> None:
+        """Add the messages of a frame that are still to be read."""
+        if part.starts:
+            self.count += len(part.starts)
+            self.parts.append(part)
+
+    def take(self) -> list[FrameMessages | FrameElements | RunMessages]:
         """What was added since the last time."""
         parts, self.parts, self.count = self.parts, [], 0
         return parts

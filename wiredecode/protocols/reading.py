@@ -72,7 +72,7 @@ class Plan:
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and frame.status not in (MALFORMED, PARTIAL):
-            self._tell_surplus(frame, reached - start, stop - start)
+            self._report_surplus(frame, reached - start, stop - start)
 
     # Decoders are made when they are first needed: generating one takes about a millisecond.
 
@@ -115,10 +115,10 @@ class Plan:
         if style is not None:
             frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}
         if frame.status != PARTIAL:
-            tell_problem(frame, decoded.problem)
+            report_problem(frame, decoded.problem)
         return frame.start + decoded.stop
 
-    def _tell_surplus(self, frame: Frame, reached: int, stop: int) -> None:
+    def _report_surplus(self, frame: Frame, reached: int, stop: int) -> None:
         message, where = f"{stop - reached} bytes after the last field", (reached, stop)
         if self.surplus_note is None:
             frame.find("warning", "malformed", "surplus-bytes", message, None, where)
@@ -126,7 +126,7 @@ class Plan:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
 
 
-def tell_problem(frame: Frame, problem: Short | None) -> None:
+def report_problem(frame: Frame, problem: Short | None) -> None:
     """Make a finding of what the careful decoder met; without a problem it may have been text that is not UTF-8."""
     if problem is None:
         if has_surrogates(frame.values):

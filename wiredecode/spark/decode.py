@@ -21,7 +21,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
 from wiredecode.spark.packets import REPORT, packed, packets_of, report_text
-from wiredecode.tables.portable import asked, chosen, converted, spark_schema
+from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
 from wiredecode.tables.reader import LEVELS, TableReader, table_schema
 
 REPORTED = pa.field("report", pa.string())
@@ -82,7 +82,7 @@ class Plan:
         return TableReader(
             packets,
             self.level,
-            columns=asked(self.columns),
+            columns=table_columns(self.columns),
             decode_as=self.decoding,
             show_secrets=self.show_secrets,
             display=self.display(),
@@ -112,7 +112,7 @@ def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatc
     for (source, bucket), parts in parted(rows):
         packets = numbered(parts)
         if bucket is None:
-            yield from (said(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
+            yield from (report_row(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
             continue
         reader = plan.reader(packets, bucket)
         yield from (row_batch(batch, source, plan) for batch in reader)
@@ -130,10 +130,10 @@ def ended(reader: TableReader, source: str, bucket: int, plan: Plan) -> pa.Recor
     known = registry.session_ports(plan.decoding)
     apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in known)
     text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
-    return said(text, plan.row_schema())
+    return report_row(text, plan.row_schema())
 
 
-def said(text: str, schema: pa.Schema) -> pa.RecordBatch:
+def report_row(text: str, schema: pa.Schema) -> pa.RecordBatch:
     """A report as a row of the result."""
     columns = [pa.nulls(1, field.type) for field in schema][:-1]
     return pa.record_batch([*columns, pa.array([text])], schema=schema)

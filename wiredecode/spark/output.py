@@ -112,8 +112,8 @@ class Folder:
         """Where a table is to be written."""
         return f"{self.run}/{name}"
 
-    def commit(self, told: dict[str, Any]) -> None:
-        """All tables are complete: they get their names; ``told`` is what ``_SUCCESS`` says."""
+    def commit(self, success: dict[str, Any]) -> None:
+        """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""
         written = [str(each.getPath().getName()) for each in self._fs.listStatus(self._path(self.run))]
         self._fs.mkdirs(self._path(self._old))
         self._delete(f"{self.out}/{DONE}")
@@ -122,7 +122,7 @@ class Folder:
             self._rename(f"{self.out}/{name}", f"{self._old}/{name}")
         for name in written:
             self._rename(f"{self.run}/{name}", f"{self.out}/{name}")
-        self._write(f"{self.run}/{DONE}", json.dumps(told, indent=2) + "\n")
+        self._write(f"{self.run}/{DONE}", json.dumps(success, indent=2) + "\n")
         self._rename(f"{self.run}/{DONE}", f"{self.out}/{DONE}")
         self._delete(self._old)
         self._delete(self.run)
@@ -174,13 +174,13 @@ class Accounts:
 
     @classmethod
     def of(cls, reports: Iterable[str]) -> Accounts:
-        """Put reports together; each counts once, however often it was told."""
-        told = [json.loads(text) for text in dict.fromkeys(reports)]
+        """Put reports together; each counts once, however often it came."""
+        found = [json.loads(text) for text in dict.fromkeys(reports)]
         made = cls()
-        made.problems = sorted((each["source"], each["file"], each["problem"]) for each in told if "problem" in each)
-        made.apart = sorted({(name, port) for each in told for name, port in each.get("apart", ())})
+        made.problems = sorted((each["source"], each["file"], each["problem"]) for each in found if "problem" in each)
+        made.apart = sorted({(name, port) for each in found for name, port in each.get("apart", ())})
         counted: dict[str, list[dict[str, Any]]] = {}
-        for each in told:
+        for each in found:
             if "totals" in each:
                 counted.setdefault(each["source"], []).append(each)
         made.sources = {source: combined(*_totals(some)) for source, some in sorted(counted.items())}
@@ -188,10 +188,10 @@ class Accounts:
         return made
 
 
-def _totals(told: Sequence[dict[str, Any]]) -> tuple[list[Totals], list[Totals]]:
+def _totals(reports: Sequence[dict[str, Any]]) -> tuple[list[Totals], list[Totals]]:
     """Totals of files, which have the packets, and of buckets, which have everything else."""
-    files = [unpacked(each["totals"]) for each in told if "bucket" not in each]
-    return files, [unpacked(each["totals"]) for each in told if "bucket" in each]
+    files = [unpacked(each["totals"]) for each in reports if "bucket" not in each]
+    return files, [unpacked(each["totals"]) for each in reports if "bucket" in each]
 
 
 def combined(files: Iterable[Totals], buckets: Iterable[Totals]) -> Totals:
@@ -211,22 +211,22 @@ def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
     from wiredecode.frames.record import totals_record
 
     for source, totals in accounts.sources.items():
-        told = totals_record(totals)
+        record = totals_record(totals)
 
         def row(section: str, name: str | None, value: int, *kind: Any, source: str = source) -> tuple[Any, ...]:
             return source, section, name, *(kind or (None, None, None, None)), value
 
-        packets = told["packets"]
+        packets = record["packets"]
         yield row("packets", "read", packets["read"])
         yield row("packets", "tcp", packets["tcp"])
         if totals.first_ns is not None:
             yield row("packets", "first_ns", totals.first_ns)
             yield row("packets", "last_ns", totals.last_ns)
         yield from (row("not_decoded", name, count) for name, count in packets["not_decoded"].items())
-        yield row("connections", "seen", told["connections"])
+        yield row("connections", "seen", record["connections"])
         for section in ("payload", "reassembly", "limits_hit"):
-            yield from (row(section, name, value) for name, value in told[section].items())
-        for other in told["other_protocols"]:
+            yield from (row(section, name, value) for name, value in record[section].items())
+        for other in record["other_protocols"]:
             for name in ("bytes", "connections"):
                 yield row("other_protocols", name, other[name], other["looks_like"], None, None, other["port"])
         for (protocol, kind, status), count in sorted(totals.frames.items()):

@@ -157,16 +157,16 @@ def sliced(buffer: bytes, start: Int64s, length: Int64s) -> pa.Array:
 # Reports: what is not a packet, and is to reach whoever started it all.
 
 
-def report_text(source: str, **said: Any) -> str:
+def report_text(source: str, **content: Any) -> str:
     """What a report says: ``totals`` (see :func:`packed`) of a ``file`` from a ``place`` on, or of a ``bucket``;
     ``problem`` in a ``file``; ``apart``: protocols and ports of connections that know of each other, and were decoded
     apart. Spark may tell one twice, where a task ran again."""
-    return json.dumps({"source": source, **said})
+    return json.dumps({"source": source, **content})
 
 
-def report(source: str, **said: Any) -> pa.RecordBatch:
+def report(source: str, **content: Any) -> pa.RecordBatch:
     """A row that is no packet. It goes to bucket 0."""
-    values = {"source": source, "linktype": REPORT, "data": report_text(source, **said).encode()}
+    values = {"source": source, "linktype": REPORT, "data": report_text(source, **content).encode()}
     defaults: dict[Any, Any] = {pa.string(): "", pa.binary(): b""}
     row = {field.name: values.get(field.name, defaults.get(field.type, 0)) for field in PACKETS}
     return pa.RecordBatch.from_pylist([row], schema=PACKETS)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import session, splits
-from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, said
+from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row
 from wiredecode.spark.files import HEAD_BYTES, Problem, find, source_rule
 from wiredecode.spark.packets import ORDER, PACKETS, File, PacketRows, packed, report, report_text
 from wiredecode.tables import bound_memory
@@ -269,7 +269,7 @@ def problem_row(problem: Problem, plan: Plan) -> pa.RecordBatch:
     """A file that is not read, as a report."""
     told = {"problem": problem.text, "file": problem.file}
     if plan.level == PACKET_LEVEL:
-        return said(report_text(problem.source, **told), plan.row_schema())
+        return report_row(report_text(problem.source, **told), plan.row_schema())
     return report(problem.source, **told)
 
 
@@ -324,5 +324,5 @@ def packet_table(file: File, batches: Iterable[PacketBatch], plan: Plan) -> Iter
             yield pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=schema)
     except CaptureError as error:
         for each in error.errors:
-            yield said(report_text(file.source, problem=str(each), file=file.name), schema)
-    yield said(report_text(file.source, totals=packed(reader.totals), file=file.name, place=file.place), schema)
+            yield report_row(report_text(file.source, problem=str(each), file=file.name), schema)
+    yield report_row(report_text(file.source, totals=packed(reader.totals), file=file.name, place=file.place), schema)

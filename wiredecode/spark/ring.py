@@ -48,13 +48,13 @@ class Next(NamedTuple):
 class Ring:
     """Files, folders and globs as :func:`wiredecode.spark.files.find` takes them, and ``sources`` as there.
 
-    A file is closed when its source has a file that begins later, or when it has not changed for ``settle`` seconds.
+    A file is closed when its source has a file that begins later, or when it has not changed for ``idle`` seconds.
     Files without packets, and what cannot be read, only in the latter case.
     """
 
     paths: Sequence[str]
     sources: str = files.NONE
-    settle: float = 60.0
+    idle: float = 60.0
     now: Callable[[], float] = time.time
     _begin: dict[files.Listed, int] = field(default_factory=dict)
     """Times of the first packets of the files that are there."""
@@ -69,20 +69,20 @@ class Ring:
     def closed(self, *, all_of_them: bool = False) -> list[Closed]:
         """The files that are closed now, or all. Raises CaptureError for a folder that cannot be listed."""
         there = {file: self._begin.get(file, UNREADABLE) for path in self.paths for file in _listing(path)}
-        new = [file for file, told in there.items() if told == UNREADABLE]
+        new = [file for file, first_ns in there.items() if first_ns == UNREADABLE]
         with ThreadPoolExecutor(max_workers=files.THREADS) as pool:
             begin = there | dict(zip(new, pool.map(_first_ns, (file.name for file in new)), strict=True))
         latest: dict[str, int] = {}
-        for file, told in begin.items():
+        for file, first_ns in begin.items():
             source = self.source_of(file.name)
-            latest[source] = max(told, latest.get(source, UNREADABLE))
+            latest[source] = max(first_ns, latest.get(source, UNREADABLE))
         self._begin = begin
         return sorted(
-            Closed(told, file.name)
-            for file, told in begin.items()
+            Closed(first_ns, file.name)
+            for file, first_ns in begin.items()
             if all_of_them
-            or UNREADABLE < told < latest[self.source_of(file.name)]
-            or self.now() - file.changed >= self.settle
+            or UNREADABLE < first_ns < latest[self.source_of(file.name)]
+            or self.now() - file.changed >= self.idle
         )
 
     def after(self, offset: Offset, closed: Sequence[Closed], most: int | None) -> Offset:
@@ -97,7 +97,7 @@ class Ring:
         for file in fresh:
             source = self.source_of(file.name)
             last[source] = max(file.first_ns, last.get(source, UNREADABLE))
-        kept = {name: told for name, told in seen.items() if name in there}
+        kept = {name: first_ns for name, first_ns in seen.items() if name in there}
         return {"batch": offset["batch"] + 1, "files": taken, "seen": kept | taken, "last": last, "over": False}
 
     def over(self, offset: Offset) -> Offset:
@@ -127,7 +127,7 @@ def _listing(path: str) -> list[files.Listed]:
 def _first_ns(name: str) -> int:
     """Time of the first packet; :data:`UNREADABLE` as long as there is none."""
     try:
-        told = files.first_ns(name)
+        found = files.first_ns(name)
     except CaptureError:
         return UNREADABLE
-    return UNREADABLE if told is None else told
+    return UNREADABLE if found is None else found

@@ -12,9 +12,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from wiredecode.extras import install, installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ GET_JAVA = (
     f"Java {JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-{JAVA}-jre-headless; macOS: brew install "
     f"openjdk@{JAVA}; elsewhere https://adoptium.net), then set JAVA_HOME if java is not on the PATH"
 )
-GET_PYSPARK = "pip install 'wiredecode[spark]'"
+GET_PYSPARK = install("spark")
 JAVA_SECONDS = 30.0
 """How long ``java -version`` may take."""
 
@@ -64,7 +65,7 @@ class CannotStart(Exception):
 
 
 def check(master: str = "local[*]") -> None:
-    """Raise :class:`CannotStart` where pyspark, pyarrow or Java is missing or too old; nothing is started for it."""
+    """Raise :class:`CannotStart` where pyspark, pandas or Java is missing or too old; nothing is started for it."""
     if master.startswith("sc:"):
         raise CannotStart("Spark Connect (sc://...) cannot be used: name the master itself, or run it there")
     _check_packages()
@@ -72,7 +73,7 @@ def check(master: str = "local[*]") -> None:
 
 
 def _check_packages() -> None:
-    if find_spec("pyspark") is None:
+    if not installed("pyspark"):
         raise CannotStart(f"Spark needs pyspark {PYSPARK}.0 or newer, which is not installed: {GET_PYSPARK}")
     from importlib.metadata import PackageNotFoundError, version
 
@@ -80,9 +81,8 @@ def _check_packages() -> None:
         found = version("pyspark")
         if int(found.split(".")[0]) < PYSPARK:
             raise CannotStart(f"pyspark {found} is too old, {PYSPARK}.0 or newer is needed: {GET_PYSPARK}")
-    for name in ("pyarrow", "pandas"):
-        if find_spec(name) is None:
-            raise CannotStart(f"Spark needs {name}, which is not installed: {GET_PYSPARK}")
+    if not installed("pandas"):
+        raise CannotStart(f"Spark needs pandas, which is not installed: {GET_PYSPARK}")
 
 
 def _check_java() -> None:
@@ -91,20 +91,20 @@ def _check_java() -> None:
     if java is None:
         raise CannotStart(f"there is no java on the PATH, and JAVA_HOME is not set; Spark needs {GET_JAVA}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
         where = f"JAVA_HOME is {home}, and no java can be started there" if home else f"{java} cannot be started"
         raise CannotStart(f"{where}; Spark needs {GET_JAVA}") from None
-    version = java_version(told.stderr + told.stdout)
+    version = java_version(done.stderr + done.stdout)
     if version is None:
         raise CannotStart(f"{java} does not tell its version; Spark needs {GET_JAVA}")
     if version < JAVA:
         raise CannotStart(f"{java} is Java {version}, which is too old; Spark needs {GET_JAVA}")
 
 
-def java_version(told: str) -> int | None:
+def java_version(text: str) -> int | None:
     """The version in what ``java -version`` says: 17 in ``17.0.15``, 8 in ``1.8.0_302``."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
         return None
     first, second = int(found[1]), found[2]
@@ -213,7 +213,7 @@ def one_line(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = str(error if java is None else java)
     raised: list[tuple[str, str]] = RAISED.findall(text)
-    stopped = [told for name, told in raised if name == STOPPED]
+    stopped = [message for name, message in raised if name == STOPPED]
     python = RAISED.findall(text.partition(JAVA_FRAMES)[0]) if "Traceback" in text else []
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
     found = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]

@@ -180,11 +180,11 @@ def _edge(file: BinaryIO, header: Header, split: Split, low: int) -> int | None:
     """Offset of the first record of the part that begins at ``low``; None: none was found. The same for all parts."""
     if low == 0:
         return FILE_HEADER_BYTES
-    settle = max(header.longest + header.size, CHAIN_BYTES)
-    for window in (4 * settle, 16 * settle):
+    reach = max(header.longest + header.size, CHAIN_BYTES)
+    for window in (4 * reach, 16 * reach):
         file.seek(low)
         data = _read(file, min(window, split.size - low))
-        found = edge(data, header, split.file.first_ns // NS_PER_SECOND, settle)
+        found = edge(data, header, split.file.first_ns // NS_PER_SECOND, reach)
         if found is not None:
             return low + found if found < split.step else None
         if len(data) < window:
@@ -200,20 +200,20 @@ def _read(file: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
-def edge(data: bytes, header: Header, first_seconds: int, settle: int) -> int | None:
+def edge(data: bytes, header: Header, first_seconds: int, reach: int) -> int | None:
     """Offset of a record in ``data``, which begins anywhere in a file; None when there is none to rely on.
 
     A packet may carry a capture itself, and what looks like records there may lead to the end of the packet, and so to
     the true ones. The other way round it is not possible: true records do not lead into packets. So an edge is believed
-    ``settle`` bytes, more than any packet has, behind the first header that leads so far; and only if no other records
+    ``reach`` bytes, more than any packet has, behind the first header that leads so far; and only if no other records
     lead past it.
     """
     table, seen = Headers(data, header, first_seconds), set[int]()
-    chains = [chain for first in table.plausible(settle) if (chain := table.chain(first, seen))]
+    chains = [chain for first in table.plausible(reach) if (chain := table.chain(first, seen))]
     if len(chains) != 1:
         return None
     chain = chains[0]
-    after = max(int(np.searchsorted(chain, chain[0] + settle)), CHAIN_RECORDS)
+    after = max(int(np.searchsorted(chain, chain[0] + reach)), CHAIN_RECORDS)
     return _in_order(data, header, chain, after) if after < len(chain) else None
 
 

@@ -66,7 +66,7 @@ class BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
         written, size, packed = data.split(b"\n", 2)
         if written != mark(plan):
-            found, now = (said.decode().partition(" ")[0] for said in (written, mark(plan)))
+            found, now = (each.decode().partition(" ")[0] for each in (written, mark(plan)))
             other = "other options" if found == now else f"wiredecode {found}, this is {now}"
             raise OtherState(BEGIN_ANEW.format(other))
         state = cls(plan, source, bucket)
@@ -80,12 +80,12 @@ class BucketState:
 
 def mark(plan: Plan) -> bytes:
     """What a state depends on: the version, and a digest of the plan."""
-    told = repr(sorted(plan.__getstate__().items())).encode()
+    text = repr(sorted(plan.__getstate__().items())).encode()
     try:
         running = version("wiredecode")
     except PackageNotFoundError:  # out of a checkout, or an archive
         running = "unknown"
-    return f"{running} {blake2b(told, digest_size=8).hexdigest()}".encode()
+    return f"{running} {blake2b(text, digest_size=8).hexdigest()}".encode()
 
 
 def in_order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,17 +1,12 @@
 """Statistics of what the pipeline wrote, or of any tables of frames and messages on Spark (docs/stats.md).
 
-For notebooks and jobs: :func:`statistics` gives a DataFrame per table. For the command ``wiredecode spark stats DIR``:
-:func:`run` reads a folder that ``wiredecode spark`` wrote, prints the tables and returns the exit code. They hold the
-numbers of ``wiredecode stats``, by the same queries, with the column ``source`` before the others.
+For notebooks and programs: :func:`statistics` gives a DataFrame per table. They hold the numbers of
+``wiredecode stats``, by the same queries, with the column ``source`` before the others.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wiredecode.spark.output import DONE, Folder, literal
@@ -100,59 +95,13 @@ def _table(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.schema(StructType(fields)).parquet(literal(path))
 
 
-def run(
-    folder: str | Sequence[str],
-    *,
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
-    settings: Mapping[str, str] | None = None,
-    tables: list[str] | None = None,
-    interval: str = HOUR,
-    json: bool = False,
-    csv: bool = False,
-    color: str = "auto",
-    verbose: bool = False,
-) -> int:
-    """Print the statistics of a folder that ``wiredecode spark`` wrote; return the exit code.
-
-    Several folders may be given where one has the frames and another the messages. ``spark``: a session to use, which
-    is left running; otherwise one is started with ``master`` and ``settings``, whose own messages ``verbose`` shows.
-    ``tables``, ``interval``, ``json``, ``csv``, ``color``:
-    as the options of ``wiredecode stats``, from whose module a command can take their declarations
-    (``wiredecode.cli.stats.Table``, ``Interval``, ``Json``, ``Csv``). What is wrong is one line on standard error.
-    """
-    from wiredecode.cli.output import complain, wants_color
-    from wiredecode.cli.stats import asked, show
-    from wiredecode.frames.escape import escape
-    from wiredecode.spark import session
-
-    folders = [folder] if isinstance(folder, str) else list(folder)
-    try:
-        asked(tables, interval, json=json, csv=csv)
-        if spark is not None:
-            found = _collected(spark, folders, tables, interval)
-        else:
-            log = nullcontext(None) if verbose else Path(os.devnull).open("wb")  # noqa: SIM115
-            with log as quiet, session.session(master, settings=settings, log=quiet) as started:
-                found = _collected(started, folders, tables, interval)
-    except (ValueError, Unusable, session.CannotStart, OSError) as error:
-        complain(escape(str(error)))
-        return 2
-    except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
-            raise
-        complain(escape(session.one_line(error)))
-        return 2
-    show(found, json=json, csv=csv, color=wants_color(color, sys.stdout))
-    left = [statistic.name for statistic in chosen(tables) if statistic.name not in {each.name for each, _ in found}]
-    if left:
-        complain(f"without {', '.join(left)}: name a folder with {chosen(left)[0].level}, too")
-    return 0
-
-
-def _collected(
-    spark: SparkSession, folders: Sequence[str], tables: list[str] | None, interval: str
+def collected(
+    spark: SparkSession, folders: Sequence[str], tables: Sequence[str] | None, interval: str
 ) -> list[tuple[Statistic, pa.Table]]:
+    """The tables of statistics of folders that ``wiredecode spark`` wrote: one with frames, one with messages.
+
+    Raises ``ValueError``, :class:`Unusable`, and what Spark raises.
+    """
     levels: dict[str, DataFrame] = {}
     for folder in folders:
         for level, rows in read(spark, folder).items():

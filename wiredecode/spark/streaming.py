@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.spark.decode import REPORTED, Plan, pieces, said
+from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
 from wiredecode.spark.files import Problem, open_file
 from wiredecode.spark.packets import File, report_text
 from wiredecode.spark.pipeline import Stopped, problem_row, read_rows
@@ -39,7 +39,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # sources could not limit themselves, nor remember between runs
-    raise ImportError("streams need pyspark 4.2 or newer: pip install -U pyspark") from None
+    raise ImportError("streams need pyspark 4.2 or newer: pip install -U 'pyspark>=4.2'") from None
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ REPORTS = -1
 PARCELS = "source string, bucket int, data binary"
 """``data``: a batch of packets of the bucket; none at all: nothing more will come."""
 PARCEL = pa.schema([("source", pa.string()), ("bucket", pa.int32()), ("data", pa.binary())])
-FILES, SETTLE = 100, 60.0
+FILES, IDLE_SECONDS = 100, 60.0
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER, TASKS = "spark.sql.streaming.stateStore.providerClass", "spark.sql.shuffle.partitions"
 EMPTY = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -66,14 +66,14 @@ def stream(
     *,
     source: str = "none",
     files: int = FILES,
-    settle: float = SETTLE,
+    idle: float = IDLE_SECONDS,
     expire: float | None = None,
     finish: bool = False,
 ) -> DataFrame:
     """The rows of ``plan`` out of files that come, with reports in the last column, as a streaming DataFrame.
 
     ``paths``, ``source``: as for :func:`wiredecode.spark.files.find`. A file is taken when its source has a newer one,
-    or when it has not changed for ``settle`` seconds; ``files``: at most so many in a micro-batch, which bounds its
+    or when it has not changed for ``idle`` seconds; ``files``: at most so many in a micro-batch, which bounds its
     memory: the packets of one bucket are in memory together. The state of ``plan.buckets`` buckets per source is kept;
     neither ``plan`` nor ``source`` may change as long as a checkpoint lives.
 
@@ -84,12 +84,12 @@ def stream(
 
     Raises ``ValueError`` for what is wrong.
     """
-    _check(spark, files=files, settle=settle, expire=expire)
+    _check(spark, files=files, idle=idle, expire=expire)
     listed = [paths] if isinstance(paths, str) else list(paths)
-    told = listed, source, settle, files, finish, plan, max(1, spark.sparkContext.defaultParallelism)
+    settings = listed, source, idle, files, finish, plan, max(1, spark.sparkContext.defaultParallelism)
     Ring(listed, source)  # raises ValueError
     spark.dataSource.register(RingSource)
-    parcels = spark.readStream.format(NAME).option("told", _text(told)).load()
+    parcels = spark.readStream.format(NAME).option("settings", _text(settings)).load()
     if plan.level != PACKETS:
         parcels = parcels.groupBy("source", "bucket").applyInPandasWithState(
             Step(plan, expire),
@@ -112,8 +112,8 @@ def _check(spark: SparkSession, **numbers: float | None) -> None:
             raise ValueError(f"{name} cannot be {value}")
 
 
-def _text(told: Any) -> str:
-    return base64.b64encode(pickle.dumps(told)).decode()
+def _text(settings: Any) -> str:
+    return base64.b64encode(pickle.dumps(settings)).decode()
 
 
 # From files to parcels.
@@ -130,10 +130,10 @@ class RingSource(DataSource):
         return PARCELS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
-        return RingReader(*pickle.loads(base64.b64decode(self.options["told"])))
+        return RingReader(*pickle.loads(base64.b64decode(self.options["settings"])))
 
 
-class Share(InputPartition):
+class TaskFiles(InputPartition):
     """What one task reads."""
 
     def __init__(self, files: Sequence[Next], finished: Iterable[str] = ()) -> None:
@@ -144,9 +144,9 @@ class RingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark asks it in the driver what there is, and in tasks to read it; the names of methods are Spark's."""
 
     def __init__(
-        self, paths: list[str], source: str, settle: float, files: int, finish: bool, plan: Plan, tasks: int
+        self, paths: list[str], source: str, idle: float, files: int, finish: bool, plan: Plan, tasks: int
     ) -> None:
-        self.ring = Ring(paths, source, settle)
+        self.ring = Ring(paths, source, idle)
         self.plan, self.most, self.finish, self.tasks = plan, files, finish, tasks
         self.target: list[Closed] | None = None
         """The files that are to be taken before the query ends by itself."""
@@ -171,12 +171,12 @@ class RingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         files = self.ring.files(start, end)
-        shares = [Share(files[first :: self.tasks]) for first in range(min(self.tasks, len(files)))]
-        return [*shares, Share([], end["last"])] if end["over"] else shares
+        tasks = [TaskFiles(files[first :: self.tasks]) for first in range(min(self.tasks, len(files)))]
+        return [*tasks, TaskFiles([], end["last"])] if end["over"] else tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         bound_memory()
-        if not isinstance(partition, Share):  # of no partitions Spark makes one that is None
+        if not isinstance(partition, TaskFiles):  # of no partitions Spark makes one that is None
             return
         for file in partition.files:
             yield from parcels(file, self.plan)
@@ -189,7 +189,7 @@ def parcels(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
     schema, source = plan.row_schema(), file.source
     if file.late:
         text = f"{file.name}: begins before files that were taken earlier; rows of connections in both may differ"
-        yield _parcel(source, REPORTS, wrapped(said(report_text(source, problem=text, file=file.name), schema)))
+        yield _parcel(source, REPORTS, wrapped(report_row(report_text(source, problem=text, file=file.name), schema)))
     for rows in _rows(file, plan):
         if plan.level == PACKETS:
             yield _parcel(source, REPORTS, wrapped(rows))
@@ -197,7 +197,7 @@ def parcels(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
         for (_, bucket), part in pieces(_by_bucket(rows)):
             if bucket is None:
                 for text in part.column("data").to_pylist():
-                    yield _parcel(source, REPORTS, wrapped(said(text.decode(), schema)))
+                    yield _parcel(source, REPORTS, wrapped(report_row(text.decode(), schema)))
             else:
                 yield _parcel(source, bucket, wrapped(part))
 
@@ -335,12 +335,12 @@ def write_batch(batch: DataFrame, out: str, number: int) -> None:
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
-    told = Observation()
-    observed = batch.observe(told, F.collect_list(REPORTED.name).alias("reports"))
+    observation = Observation()
+    observed = batch.observe(observation, F.collect_list(REPORTED.name).alias("reports"))
     table = observed.where(F.col(REPORTED.name).isNull()).drop(REPORTED.name)
     place = f"batch={number:06d}"
     table.write.mode("overwrite").parquet(f"{out}/{place}")
-    reports = [(text,) for text in told.get["reports"]]
+    reports = [(text,) for text in observation.get["reports"]]
     lines = batch.sparkSession.createDataFrame(reports, "value string").coalesce(1)
     lines.write.mode("overwrite").text(f"{out}/_reports/{place}")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wiredecode.fields.columns.reader import COMPLETE, reader
+from wiredecode.fields.columns.reader import COMPLETE, Columns, reader
 from wiredecode.fields.columns.rows import Bools, Int64s
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
@@ -99,6 +99,9 @@ COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
 
 # Layers.
 
+FEW = 8
+"""Fewer frames of one layer are read faster one by one."""
+
 
 @dataclass(slots=True)
 class Part:
@@ -114,26 +117,81 @@ class Part:
 
 @dataclass(slots=True)
 class Wanted:
-    """Frames of runs that have the same layer, in the order of their rows."""
+    """Frames that have the same layer, in the order of their rows."""
 
     rows: Int64s
     data: list[bytes]
     codes: Int64s
     generated: list[Mapping[str, Any]]
     """What other frames tell: ``generated[codes[i]]`` about frame i."""
+    origin: list[Frame] | RunFrames
+    """The frames, which can make their records; or where in runs they are."""
+
+    def record(self, layer: type[Layer], index: int, style: Style) -> dict[str, Any]:
+        """The layers of one of them, which columns could not hold."""
+        if isinstance(self.origin, RunFrames):
+            return self.origin.record(layer, index, self.generated[int(self.codes[index])], style)
+        return recorded(self.origin[index], style)
+
+
+@dataclass(slots=True)
+class RunFrames:
+    """Frames of runs."""
+
     parts: list[tuple[Run, Int64s]]
-    """Where they come from: runs, and which of their frames."""
+    """Runs, and which of their frames."""
     order: Int64s
     """Places of the frames among those of ``parts``."""
 
-    def frame(self, index: int) -> Frame:
-        """One of them as a frame."""
+    def record(self, layer: type[Layer], index: int, generated: Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The layers of one of the frames, as its conversation would have made them."""
         place = int(self.order[index])
         ends = np.cumsum([len(rows) for _, rows in self.parts])
         part = int(np.searchsorted(ends, place, "right"))
         run, rows = self.parts[part]
         row = int(rows[place - int(ends[part])])  # counted from behind
-        return run.part(row, row + 1).frames()[0]
+        frame = run.part(row, row + 1).frames()[0]
+        Plan(layer, None).read(frame, style)
+        assert frame.layers is not None
+        made = frame.layers[layer.filter_name]
+        made.update(generated)
+        layer.complete_record(made)
+        layers: dict[str, Any] = frame.layers
+        return layers
+
+
+def recorded(frame: Frame, style: Style) -> dict[str, Any]:
+    """The layers of a frame whose record may still be to be made."""
+    if frame.recorder is not None:
+        frame.recorder(frame, style)
+        frame.recorder = None
+    return frame.layers or {}
+
+
+def of_frames(frames: list[Frame], rows: Int64s) -> tuple[dict[type[Layer], Wanted], list[int]]:
+    """The frames that can be read as columns, by layer, and which of them are or become records; they have ``rows``."""
+    found: dict[type[Layer], list[int]] = {}
+    records = []
+    for index, frame in enumerate(frames):
+        if frame.recorder is None or frame.layer is None or frame.status != OK:
+            records.append(index)
+        else:
+            found.setdefault(frame.layer, []).append(index)
+    for layer, indexes in list(found.items()):
+        if len(indexes) < FEW:
+            records += found.pop(layer)
+    return {layer: one_by_one(frames, rows, indexes) for layer, indexes in found.items()}, records
+
+
+def one_by_one(frames: list[Frame], rows: Int64s, indexes: list[int]) -> Wanted:
+    """Frames of one layer, each of which is an object."""
+    order = np.array(indexes)[np.argsort(rows[indexes])]
+    chosen = [frames[index] for index in order.tolist()]
+    places: dict[int, int] = {}
+    codes = [places.setdefault(id(frame.generated), len(places)) for frame in chosen]
+    generated = list({id(frame.generated): frame.generated for frame in chosen}.values())
+    data = [frame.data for frame in chosen]
+    return Wanted(rows[order], data, np.array(codes), generated, chosen)
 
 
 def by_layer(runs: Iterable[Run], rows: Iterable[Int64s]) -> dict[type[Layer], Wanted]:
@@ -158,19 +216,31 @@ def gathered(parts: list[tuple[Run, Int64s, RunLayer]]) -> Wanted:
     order = np.argsort(rows)
     ordered = [data[place] for place in order.tolist()]
     sources = [(run, each.rows) for run, _, each in parts]
-    return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, sources, order)
+    found = RunFrames(sources, order)
+    return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, found)
 
 
-def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType | None) -> tuple[Part, Bools]:
-    """The columns of a layer, for its type in the table; which of the frames they hold."""
+def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType) -> tuple[Part, Bools]:
+    """What the table has of a layer, ``kind`` being its type of all layers; which of the frames that holds."""
     none = np.zeros(len(wanted.rows), np.bool_)
-    nothing = Part(wanted.rows[none], none[none], {}), none
-    found = reader(layer, style, raw)
-    if found is None or kind is None:
-        return nothing
+    nothing = Part(wanted.rows[none], none[none], {})
+    members = {member.name: member.type for member in kind}
+    told = layer.filter_name in members or OTHER in members
+    found = reader(layer, style, raw) if told or not isinstance(wanted.origin, RunFrames) else None
+    if found is None:
+        return nothing, none if told or not isinstance(wanted.origin, RunFrames) else ~none
     sizes = np.array([*map(len, wanted.data)], np.int64)
     stops = np.cumsum(sizes)
     columns = found.read(b"".join(wanted.data), stops - sizes, stops)
+    if layer.filter_name not in members:
+        return nothing, none if told else columns.plain
+    return shown(layer, wanted, columns, members[layer.filter_name], nothing)
+
+
+def shown(
+    layer: type[Layer], wanted: Wanted, columns: Columns, kind: pa.StructType, nothing: Part
+) -> tuple[Part, Bools]:
+    """The members that the table has of a layer, and what other frames tell."""
     fields, plain = columns.fields, columns.plain
     if layer in COMPLETE:
         COMPLETE[layer](fields)
@@ -178,7 +248,7 @@ def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.S
         fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
     names = {field.name for field in kind}
     if OTHER in names and not holds(kind, pa.struct([(name, array.type) for name, array in fields.items()])):
-        return nothing
+        return nothing, np.zeros(len(plain), np.bool_)
     fields = {name: array for name, array in fields.items() if name in names}
     if not plain.all():
         fields = {name: array.filter(pa.array(plain)) for name, array in fields.items()}
@@ -194,18 +264,6 @@ def holds(kind: pa.DataType, found: pa.DataType) -> bool:
     return all(
         kind.get_field_index(field.name) >= 0 and holds(kind.field(field.name).type, field.type) for field in found
     )
-
-
-def record(layer: type[Layer], wanted: Wanted, index: int, style: Style) -> dict[str, Any]:
-    """The layers of one of the frames, as its conversation would have made them."""
-    frame = wanted.frame(index)
-    Plan(layer, None).read(frame, style)
-    assert frame.layers is not None
-    made = frame.layers[layer.filter_name]
-    made.update(wanted.generated[int(wanted.codes[index])])
-    layer.complete_record(made)
-    layers: dict[str, Any] = frame.layers
-    return layers
 
 
 def parts_of(kind: pa.StructType, rows: Int64s, members: Mapping[str, pa.Array]) -> dict[str, Part]:

@@ -81,18 +81,19 @@ class FrameTable:
 
         frames: list[Frame] = [item for item in items if isinstance(item, Frame)]
         runs = [item for item in items if not isinstance(item, Frame)]
-        if not runs:
+        if not runs and all(frame.recorder is None for frame in frames):
             return self.batch(sorted(frames, key=attrgetter("number")))
         numbers = np.concatenate([[frame.number for frame in frames], *(run.numbers for run in runs)])
         order = np.argsort(numbers)
         rows = np.empty(len(order), np.int64)
         rows[order] = np.arange(len(order))
+        layers = self._mixed_layers(frames, runs, rows)  # first: making a record may find something
         columns = []
         for field in self.schema:
             if field.name == "layers":
-                columns.append(self._mixed_layers(field, frames, runs, rows))
+                columns.append(layers)
                 continue
-            told = [self._column(field, frames), bulk.COLUMNS[field.name](runs, field.type)]
+            told = [self._column(field, frames), *([bulk.COLUMNS[field.name](runs, field.type)] if runs else ())]
             columns.append(pa.concat_arrays(told).take(pa.array(order)))
         return pa.record_batch(columns, schema=self.schema)
 
@@ -102,33 +103,34 @@ class FrameTable:
             return pa.array(values, pa.int64()).cast(field.type)
         return self._builder.array(field, values, ignore)
 
-    def _mixed_layers(self, field: pa.Field, frames: Sequence[Frame], runs: list[Run], rows: Int64s) -> pa.Array:
+    def _mixed_layers(self, frames: list[Frame], runs: list[Run], rows: Int64s) -> pa.StructArray:
         """The column ``layers``; ``rows`` has the row of each frame, and then of each frame of the runs."""
         from wiredecode.tables import columns_frames as bulk
 
+        kind = self.schema.field("layers").type if "layers" in self.schema.names else pa.struct([])
         parts: dict[str, list[bulk.Part]] = {}
-        records, places = [frame.layers or {} for frame in frames], rows[: len(frames)].tolist()
-        ends, names = np.cumsum([len(frames), *map(len, runs)]), {member.name for member in field.type}
-        for layer, wanted in bulk.by_layer(runs, np.split(rows, ends)[1:-1]).items():
-            if layer.filter_name not in names and OTHER not in names:
-                continue  # no column tells it
-            kind = field.type.field(layer.filter_name).type if layer.filter_name in names else None
+        ends = np.cumsum([len(frames), *map(len, runs)])
+        alone, one_by_one = bulk.of_frames(frames, rows[: len(frames)])
+        records = [bulk.recorded(frames[index], self._record_style) for index in one_by_one]
+        places: list[int] = rows[one_by_one].tolist()
+        for layer, wanted in chain(alone.items(), bulk.by_layer(runs, np.split(rows, ends)[1:-1]).items()):
             part, plain = bulk.read(layer, wanted, self._style, self._raw, kind)
             parts.setdefault(layer.filter_name, []).append(part)
             for index in np.flatnonzero(~plain).tolist():
-                records.append(bulk.record(layer, wanted, index, self._record_style))
+                records.append(wanted.record(layer, index, self._record_style))
                 places.append(int(wanted.rows[index]))
-        members = self._builder.members(field.type, records)
-        for name, part in bulk.parts_of(field.type, np.array(places, np.int64), members).items():
+        members = self._builder.members(kind, records)
+        for name, part in bulk.parts_of(kind, np.array(places, np.int64), members).items():
             parts.setdefault(name, []).append(part)
         joiner, columns = bulk.Joiner(len(rows)), {}
-        for member in field.type:
+        for member in kind:
             if member.name in parts:
-                made = joiner.layer(member.type, parts[member.name])
-                columns[member.name] = self._builder.filled(len(rows), member.type, *made)
+                columns[member.name] = self._builder.filled(
+                    len(rows), member.type, *joiner.layer(member.type, parts[member.name])
+                )
         if OTHER in members:
             columns[OTHER] = joiner.joined([(np.array(places, np.int64), members[OTHER])], pa.string())
-        return self._builder.filled(len(rows), field.type, columns)
+        return self._builder.filled(len(rows), kind, columns)
 
 
 def ignore(row: int, path: str, value: Any) -> None:

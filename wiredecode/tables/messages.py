@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from wiredecode.frames.ids import Int64s
-from wiredecode.frames.message import Coded, FrameMessages, RunMessages
+from wiredecode.frames.message import Coded, FrameElements, FrameMessages, Messages, RunMessages
+from wiredecode.tables import elements
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.schema import messages_schema
 
@@ -40,13 +41,17 @@ class MessageTable:
         self._order: list[Int64s] = []
         """Numbers of the frames of all rows."""
         self._waiting: list[FrameMessages] = []
+        self._elements: dict[elements.Form, list[FrameElements]] = {}
         self._numbered = 0, 0
         """The last frame that was added one by one, and how many messages of it."""
 
-    def add(self, part: FrameMessages | RunMessages) -> None:
+    def add(self, part: FrameMessages | FrameElements | RunMessages) -> None:
         if isinstance(part, FrameMessages):
             self._waiting.append(part)
             self.rows += len(part.bodies)
+        elif isinstance(part, FrameElements):
+            self._elements.setdefault(elements.form(part), []).append(part)
+            self.rows += len(part.starts)
         else:
             self._add_frames()
             self._add_run(part)
@@ -86,6 +91,29 @@ class MessageTable:
         for name, tell in TOLD_BY_MESSAGE.items():
             self._lists(name).add_lists([tell(part) for part in parts], counts)
 
+    def _add_elements(self, parts: list[FrameElements]) -> None:
+        """Read and add the messages of frames of one form."""
+        found = elements.read(parts)
+        one_by_one = Messages()
+        for part in found.others:
+            part.one_by_one(part.frame, one_by_one)
+        for other in one_by_one.take():
+            self.add(other)
+        parts, rows, index = found.parts, found.rows, found.index
+        if not parts:
+            return
+        self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
+        for name, tell in TOLD_BY_FRAME.items():
+            self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
+        self.numbers["index"].add(index, len(rows))
+        self.numbers["timestamp"].add_each([part.time_ns for part in parts], rows)
+        columns: dict[str, Any] = dict(found.columns)
+        if parts[0].first_offset is not None:
+            firsts = np.array([part.first_offset for part in parts], np.uint64)
+            columns["offset"] = firsts[rows] + index.astype(np.uint64)
+        for name in TOLD_BY_MESSAGE.keys() - {"timestamp"}:
+            self._lists(name).add(columns.get(name), len(rows))
+
     def _places(self, parts: list[FrameMessages], counts: list[int]) -> list[int]:
         """The index of the first message of each part in its frame."""
         places = []
@@ -112,6 +140,8 @@ class MessageTable:
         schema = encoded_schema(self.schema) if encoded else self.schema
         if not self.rows:
             return pa.RecordBatch.from_pylist([], schema=schema)
+        for parts in self._elements.values():
+            self._add_elements(parts)
         self._add_frames()
         frames = np.concatenate(self._order)
         order = None if bool((frames[1:] >= frames[:-1]).all()) else np.argsort(frames, kind="stable")
@@ -124,7 +154,7 @@ class MessageTable:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-TOLD_BY_FRAME: dict[str, Callable[[FrameMessages], Any]] = {
+TOLD_BY_FRAME: dict[str, Callable[[Any], Any]] = {
     "frame": lambda part: part.frame.id,
     "time": lambda part: part.frame.time_ns,
     "connection": lambda part: part.frame.connection.id,

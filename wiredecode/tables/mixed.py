@@ -42,8 +42,9 @@ class MixedBatches:
         order = np.argsort(column((frame.number for frame in frames), (run.numbers for run in runs)))
         lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
         weights = lengths + ROW_BYTES
-        rows = np.flatnonzero(order < len(frames))
-        weights[rows] *= RECORD
+        records = np.zeros(len(order), np.bool_)
+        records[: len(frames)] = [frame.layers is not None for frame in frames]
+        weights[records[order]] *= RECORD
         self._weights.append(weights)
         self._items += items
         if self._lookahead is not None:

@@ -36,7 +36,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def asked(columns: Sequence[str] | None) -> list[str] | None:
+def table_columns(columns: Sequence[str] | None) -> list[str] | None:
     """The columns of a table of wiredecode that the given ones on Spark are made of."""
     if columns is None:
         return None

@@ -14,7 +14,7 @@ from wiredecode.capture.reader import Capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.frames.message import Messages, RunMessages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
@@ -118,7 +118,7 @@ class TableReader:
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
         self.held: dict[Frame, list[Any]] = {}
         """Messages of frames that match, or may, and wait for their response."""
-        self.messages = Messages() if level == MESSAGES else None
+        self.messages = Messages(elements=True) if level == MESSAGES else None
         """What the dissector collects, until it makes a batch."""
         self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
@@ -288,7 +288,9 @@ class MessageBatches:
     def add(self, frame: Frame) -> bool:
         """Whether it is time to take batches."""
         if self._selected:
-            chosen = [part for part in self._messages.parts if isinstance(part, FrameMessages) and part.frame is frame]
+            chosen = [
+                part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
+            ]
             self._messages.parts = chosen  # type: ignore[assignment]
         return self.gather()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +176,38 @@ class TimeColumn(NumberColumn):
 
 class NanosecondsColumn(TimeColumn):
     unit, most = "ns", 2**63 - 1
+
+
+class OwnColumn(Column):
+    """Kinds that say nothing of columns: read value by value, as Scapy reads them."""
+
+    TYPES: ClassVar = {"string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()} | {
+        f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("u", "") for bits in (8, 16, 32, 64)
+    }
+
+    def __init__(self, kind: Kind, look: Look) -> None:
+        self.kind, self.look, self.names = kind, look, (kind.name,)
+        self.bytes = look.raw and kind.column == "binary"
+        self.type = TEXT_TYPE if kind.column == "binary" and not look.raw else self.TYPES[kind.column]
+
+    def read(self, rows: Rows, scope: Scope) -> list[pa.Array]:
+        nothing: Any = None
+        values: list[Any] = [None] * len(rows)
+        reached, fits = rows.p.copy(), np.ones(len(rows), np.bool_)
+        for row in np.flatnonzero(rows.good).tolist():
+            try:
+                place = int(rows.p[row]), int(rows.e[row])
+                values[row], reached[row] = self.kind.read(rows.source.buffer, *place, nothing)
+            except fields.Short:
+                fits[row] = False
+        rows.p = reached
+        rows.require(fits)
+        if "int" in self.kind.column:
+            scope.values[self.kind.name] = np.array([value or 0 for value in values], self.kind.column)
+        if not self.bytes:
+            show = self.look.style.show
+            values = [None if value is None else self.kind.present(value, show) for value in values]
+        return [pa.array(values, self.type)]
 
 
 class FixedBytes(Column):
@@ -346,4 +378,6 @@ def column(kind: Kind, look: Look) -> Column | None:
         if base in READERS:
             made = READERS[base](kind, look) if same(kind, base) else None
             return None if made is None or (kind.secret and not made.hides_secrets) else made
+    if type(kind).emit is Kind.emit and kind.column in OwnColumn.TYPES and not kind.secret:
+        return OwnColumn(kind, look)
     return None

@@ -24,7 +24,7 @@ from wiredecode.protocols.cursus.layers import (
     TextReply,
 )
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
-from wiredecode.protocols.cursus.reader import BATCH, NAME, Hints, read
+from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
 from wiredecode.protocols.shared.pairing import Outstanding, Request
 
 MAX_EARLY = 16
@@ -68,7 +68,7 @@ class CursusConversation(Conversation):
         self.stream: CommandRequest | None = None
         """The STREAM that the broker accepted: from then on it answers nothing else."""
         self.early: deque[tuple[Frame, dict[str, Any]]] = deque()
-        self.asked = False
+        self.command_seen = False
         self.rows: list[Row] | None = None
         """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
         self.named: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class CursusConversation(Conversation):
         if frame.stop - frame.start < 4:
             self._headless(frame, style)
             return
-        named = self.named = read(frame, style, Hints(self.forced, self.dialect, self.rows))
+        named = self.named = read(frame, style, FrameContext(self.forced, self.dialect, self.rows))
         if self.client is None:
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
@@ -157,7 +157,7 @@ class CursusConversation(Conversation):
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
         request = CommandRequest(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
-        self.asked = True
+        self.command_seen = True
         while self.early and self.outstanding:
             early, said = self.early.popleft()
             early.expects_response = False
@@ -181,7 +181,7 @@ class CursusConversation(Conversation):
         frame.request, self.answered = request.frame, request
         if not early:
             frame.latency_ns = frame.time_ns - request.time_ns
-        self._tell_request(frame, request, named)
+        self._report_request(frame, request, named)
         if self.uncertain:
             frame.find("note", "protocol", "after-gap", "frames were lost: the command it answers is a guess")
         if request.type == "STREAM" and frame.type in PUSHED:
@@ -197,16 +197,16 @@ class CursusConversation(Conversation):
 
     def _wait(self, frame: Frame, named: dict[str, Any]) -> None:
         """A reply before its command: a capture may hold packets in another order than they were sent."""
-        if self.asked and not self.uncertain and len(self.early) < MAX_EARLY:
+        if self.command_seen and not self.uncertain and len(self.early) < MAX_EARLY:
             self.early.append((frame, named))
             frame.expects_response = True  # held back until it is known what it answers
 
-    def _tell_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
-        told: dict[str, Any] = {"in_reply_to": request.type}
+    def _report_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
+        added: dict[str, Any] = {"in_reply_to": request.type}
         if frame.type in ("AckResponse", "OK", "JsonError", "ERROR"):
-            told.update(topic=request.topic, partition=request.partition)
+            added.update(topic=request.topic, partition=request.partition)
         record = frame.layers.get(NAME, {}) if frame.layers else {}
-        for name, value in told.items():
+        for name, value in added.items():
             if value is not None and name not in named:
                 frame.generate(name, value)
                 record.setdefault(name, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import NamedTuple
+from operator import attrgetter
 
 from wiredecode.fields import compiler
 from wiredecode.protocols.cursus import names
@@ -22,6 +22,7 @@ from wiredecode.protocols.cursus.body import (
     text_command,
 )
 from wiredecode.protocols.cursus.layers import Envelope
+from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest body taken for real: what clients and older brokers accept."""
@@ -36,8 +37,8 @@ MAX_PEEK_BYTES = 64 * 1024
 MAX_TOPIC_BYTES = 256
 """Longest topic, or pattern of topics, in a frame that is believed."""
 
-BAD, CUT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
-"""Cannot be a frame; its end has not come; says nothing; might be chance; would rarely be chance; cannot be chance."""
+CHAIN_FRAMES = 16
+"""Frames in a row that are looked at to recognise the protocol."""
 
 MAGICS = (names.MAGIC, *(magic for magic, _ in CODECS))
 LENGTH = struct.Struct(">I")
@@ -52,14 +53,6 @@ GOOD_REPLY = re.compile(
 REPLY_WORDS = ("OK", "ERROR", "STREAM_CONTROL")
 COMMAND_WORDS = tuple(sorted(names.COMMANDS | set(names.DISCOVERY)))
 KNOWN_WORDS = (*COMMAND_WORDS, *REPLY_WORDS)
-
-
-class Evidence(NamedTuple):
-    """What a supposed frame says: how much (see above), where it ends, and whether its sender is the client."""
-
-    level: int
-    end: int = 0
-    client: bool | None = None
 
 
 def judge(data: bytes, position: int, final: bool = False) -> Evidence:
@@ -189,6 +182,25 @@ def compressed(data: bytes, final: bool) -> Evidence:
         return Evidence(BAD, size + 4)
     held = judge(len(inner).to_bytes(4, "big") + inner, 0)
     return Evidence(SURE if held.level >= GOOD else BAD, size + 4, True if held.client is None else held.client)
+
+
+class FrameChain(Chain):
+    """Frames of either side; ``started``: the first of a connection may be compressed."""
+
+    most = CHAIN_FRAMES
+
+    def __init__(self, data: bytes, position: int, started: bool, final: bool) -> None:
+        self.started, self.final = started, final
+        super().__init__(data, position)
+
+    def judge(self, data: bytes, position: int) -> Evidence:
+        found = judge(data, position, self.final)
+        if self.started and found.level in (BAD, WEAK) and position == 0 and found.end > 4:
+            found = max(found, compressed(data, self.final), key=attrgetter("level"))
+        return found
+
+    def enough(self) -> bool:
+        return self.score >= SURE
 
 
 def _may_be_snappy(front: bytes, size: int) -> bool:

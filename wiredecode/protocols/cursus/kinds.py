@@ -115,7 +115,7 @@ MAX_PIECES = 65_536
 _MOST_PIECES = re.compile(rb"(?:\s*\S+){0,%d}" % (MAX_PIECES - 1)).match
 
 
-class Pieces(Array):
+class TextList(Array):
     """Elements with white space between them, up to where ``bound`` says, which is at most the end of the frame."""
 
     def __init__(self, name: str, element: type[Layer], bound: Reach, doc: str = "", **kw: Any) -> None:

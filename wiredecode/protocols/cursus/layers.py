@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.cursus.kinds import Pieces, Reach, SecretStretch, Stretch, comes, tells
+from wiredecode.protocols.cursus.kinds import Reach, SecretStretch, Stretch, TextList, comes, tells
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 
 BLANKS = rb"[ \t\r\n\v\f]+"
@@ -93,7 +93,7 @@ def piece(pattern: bytes) -> list[Any]:
     ]
 
 
-class Piece(Layer):
+class ListElement(Layer):
     """An element of a list of pieces: never empty, since the list ends before white space at its end."""
 
     @classmethod
@@ -101,13 +101,13 @@ class Piece(Layer):
         return 1
 
 
-class Argument(Piece):
+class Argument(ListElement):
     """A parameter of a command: cut at the first ``=``, never quoted, in any order."""
 
     fields_desc = piece(WORD)
 
 
-class Word(Piece):
+class Word(ListElement):
     """A word of a positional command."""
 
     fields_desc = [blanks("gap"), *value(WORD, "the word")]
@@ -166,7 +166,7 @@ class PayloadTail(Layer):
 
 def key_values(tail: type[Layer], tag: bytes) -> list[Any]:
     return command_fields(
-        Pieces("arguments", Argument, before(tag), "parameters in the order of the wire"),
+        TextList("arguments", Argument, before(tag), "parameters in the order of the wire"),
         blanks("gap"),
         Optional(Struct("tail", tail, "what takes the rest of the text"), comes(tag)),
     )
@@ -193,7 +193,7 @@ class PayloadCommand(Message):
 class PositionalCommand(Message):
     """A command of the older document: words in a fixed order."""
 
-    fields_desc = command_fields(Pieces("words", Word, trimmed, "words in the order of the wire"))
+    fields_desc = command_fields(TextList("words", Word, trimmed, "words in the order of the wire"))
 
 
 class DiscoveryCommand(Message):
@@ -225,13 +225,13 @@ class Envelope(Message):
 # Replies of the broker.
 
 
-class ReplyField(Piece):
+class ReplyField(ListElement):
     """A field of an OK reply: unquoted, lists in brackets, JSON to the end."""
 
     fields_desc = piece(REPLY_VALUE)
 
 
-class Detail(Piece):
+class Detail(ListElement):
     """A field or word of an error: values may be quoted as in Go."""
 
     fields_desc = piece(QUOTED)
@@ -244,7 +244,7 @@ class Success(Message):
         length(),
         blanks("pad"),
         Stretch("outcome", rb"OK", default="OK"),
-        Pieces("reply_fields", ReplyField, trimmed, "fields in the order of the wire"),
+        TextList("reply_fields", ReplyField, trimmed, "fields in the order of the wire"),
         blanks("end"),
     ]
 
@@ -258,7 +258,7 @@ class Failure(Message):
         Stretch("outcome", rb"ERROR:?", default="ERROR:"),
         blanks("gap"),
         Stretch("error_code", WORD, "what went wrong"),
-        Pieces("details", Detail, trimmed, "details in the order of the wire"),
+        TextList("details", Detail, trimmed, "details in the order of the wire"),
         blanks("end"),
     ]
     facts = ("error_code",)
@@ -271,7 +271,7 @@ class StreamControl(Message):
         length(),
         blanks("pad"),
         Stretch("outcome", rb"STREAM_CONTROL", default="STREAM_CONTROL"),
-        Pieces("details", Detail, trimmed, "fields in the order of the wire"),
+        TextList("details", Detail, trimmed, "fields in the order of the wire"),
         blanks("end"),
     ]
 

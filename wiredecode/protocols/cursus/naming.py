@@ -11,7 +11,7 @@ import orjson
 from wiredecode.fields import printable, redacted
 from wiredecode.protocols.cursus import names
 
-Pieces = Sequence[Mapping[str, Any]]
+Elements = Sequence[Mapping[str, Any]]
 
 TOKEN_VALUE = re.compile(r'token=((?:[^\s"\\]|\\(?!"))+)')
 """A token inside other text, quoted or not."""
@@ -94,12 +94,12 @@ def offset_list(text: str) -> list[dict[str, int]] | None:
 # Commands.
 
 
-def parameters(pieces: Pieces, secrets: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+def parameters(elements: Elements, secrets: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Named parameters, those with unknown keys, and words without ``=``; a repeated key keeps the last value."""
     named: dict[str, Any] = {}
     other: dict[str, str] = {}
     words: list[str] = []
-    for piece in pieces:
+    for piece in elements:
         if "key" not in piece:
             words.append(piece_text(piece, secrets))
             continue
@@ -160,12 +160,12 @@ def discovery(values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
 # Replies.
 
 
-def reply_fields(pieces: Pieces, secrets: bool) -> dict[str, Any]:
+def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
     """The fields of an OK, ERROR or STREAM_CONTROL reply; bare words are ``details``."""
     named: dict[str, Any] = {}
     other: dict[str, str] = {}
     words: list[str] = []
-    for piece in pieces:
+    for piece in elements:
         value = unquoted(piece_text(piece, secrets))
         key: str | None = piece.get("key")
         if key is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
@@ -12,20 +11,11 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.conversation import CursusConversation
-from wiredecode.protocols.cursus.evidence import (
-    BAD,
-    CUT,
-    EMPTY,
-    GOOD,
-    MAX_FRAME_BYTES,
-    SURE,
-    WEAK,
-    compressed,
-    judge,
-)
+from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, judge
 from wiredecode.protocols.cursus.generated import COLUMN_TYPES
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 from wiredecode.protocols.cursus.names import COMMANDS
+from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 SEARCH_BYTES = 256 * 1024
@@ -33,8 +23,6 @@ SEARCH_BYTES = 256 * 1024
 RECOGNISE_BYTES, RECOGNISE_BYTES_ELSEWHERE = 256 * 1024, 32 * 1024
 """Bytes of a direction that are looked at, again with each packet, when a capture starts in mid-stream: on the
 protocol's ports, and on others."""
-CHAIN_FRAMES = 16
-"""Frames in a row that are looked at to recognise the protocol."""
 MAX_REFUSED_BYTES = 64 * 1024
 """On its own port, what may be a frame that the broker refuses is not given up before the broker speaks."""
 START_BYTES = 12
@@ -45,26 +33,6 @@ START = re.compile(
     rb"\x1f\x8b\x08|\x82SNAPPY\0|\x04\x22\x4d\x18|\x28\xb5\x2f\xfd))",
     re.DOTALL,
 )
-
-
-class Chain:
-    """Frames in a row from a position on: how much they say together."""
-
-    def __init__(self, data: bytes, position: int, started: bool, final: bool) -> None:
-        self.score, self.verdict = 0, CUT
-        self.client: bool | None = None
-        for _ in range(CHAIN_FRAMES):
-            found = judge(data, position, final)
-            if started and found.level in (BAD, WEAK) and position == 0 and found.end > 4:
-                found = max(found, compressed(data, final), key=itemgetter(0))
-            self.verdict = found.level
-            if found.level < EMPTY:
-                return
-            self.score += found.level
-            self.client = found.client if self.client is None else self.client
-            if self.score >= SURE:
-                return
-            position = found.end
 
 
 class Cursus(Protocol):
@@ -84,12 +52,12 @@ class Cursus(Protocol):
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
         most = RECOGNISE_BYTES if port else RECOGNISE_BYTES_ELSEWHERE
         for position in [0] if started else self._positions(data):
-            chain = Chain(data, position, started, final)
+            chain = FrameChain(data, position, started, final)
             needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
-            cut_short = chain.verdict == CUT and final and port and position == 0 and len(data) >= START_BYTES
+            cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
             if chain.score >= needed or cut_short:
                 return Verdict(position, client=chain.client)
-            if chain.verdict >= CUT and not final and (started or len(data) - position < most):
+            if chain.last.level >= CUT and not final and (started or len(data) - position < most):
                 return Undecided(0 if started else position)
         if started and port and not final and len(data) < most and self._may_be_refused(data):
             return Undecided()
@@ -111,7 +79,8 @@ class Cursus(Protocol):
         """
         for match in START.finditer(data):
             position = match.start()
-            level, end, _ = judge(data, position, final)
+            seen = judge(data, position, final)
+            level, end = seen.level, seen.end
             if level == SURE or (final and level == GOOD and end > len(data)):
                 return Found(position, True)
             if level == BAD or end - position > SEARCH_BYTES:

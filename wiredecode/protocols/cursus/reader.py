@@ -1,4 +1,4 @@
-"""Reading the body of a frame: its layer, its record, and its fields by name. Needs nothing but the frame and hints."""
+"""Reading the body of a frame: its layer, its record, and its fields by name. Needs the frame and its context only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PLANS: dict[type[Layer], Plan] = {}
 
 
 @dataclass(slots=True, frozen=True)
-class Hints:
+class FrameContext:
     """What the connection tells about its next frame."""
 
     forced: str | None = None
@@ -63,35 +63,35 @@ class Hints:
     """Where the rows of the messages of a batch go, if they are wanted: where it is not read in one go, none."""
 
 
-def read(frame: Frame, style: Style | None, hints: Hints) -> dict[str, Any]:
+def read(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, Any]:
     """Fill in everything that the frame itself tells; return its fields by name, JSON-ready and with secrets hidden."""
-    named = _read_current_batch(frame, style, hints)
+    named = _read_current_batch(frame, style, context)
     if named is not None:
         return named
-    body = _cut_body(frame, hints) if frame.missing else None
+    body = _cut_body(frame, context) if frame.missing else None
     if body is None:
-        body = classify(frame.buffer, frame.start, frame.stop, frame.sender, hints.forced)
+        body = classify(frame.buffer, frame.start, frame.stop, frame.sender, context.forced)
     if frame.length - 4 > MAX_ACCEPTED_BYTES:
         message = f"length {frame.length - 4} is above what newer brokers accept ({MAX_ACCEPTED_BYTES})"
         frame.find("note", "protocol", "length", message, "length", (0, 4))
-    return (_read_compressed if body.layer is Compressed else _read_body)(frame, body, style, hints)
+    return (_read_compressed if body.layer is Compressed else _read_body)(frame, body, style, context)
 
 
-def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict[str, Any] | None:
+def _read_current_batch(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, Any] | None:
     """The common case, a batch of today's layout, in one go; None: have a closer look."""
     buffer, start, stop = frame.buffer, frame.start, frame.stop
     if not buffer.startswith(names.MAGIC, start + 4) or stop - start < 32 or frame.missing:
         return None
-    if hints.forced not in (None, "cur") or may_be_seed(buffer, start, stop):
+    if context.forced not in (None, "cur") or may_be_seed(buffer, start, stop):
         return None
     if buffer.find(TOKEN, start, stop) >= 0:
         return None
     record = None
     try:
-        step = "walk" if hints.rows is None else "rows"
+        step = "walk" if context.rows is None else "rows"
         values, reached = compiler.decoder(Batch, step if style is None else "head")(buffer, start, stop)
         rows = values["messages"]
-        if hints.rows is not None and style is None:
+        if context.rows is not None and style is None:
             values["messages"] = len(rows)
         if not sound("cur", values):
             return None
@@ -101,19 +101,19 @@ def _read_current_batch(frame: Frame, style: Style | None, hints: Hints) -> dict
         return None
     if reached != stop:
         return None
-    if hints.rows is not None and style is None:
-        hints.rows[:] = rows
+    if context.rows is not None and style is None:
+        context.rows[:] = rows
     if record is not None:
         frame.layers = {NAME: record}
     frame.layer, frame.values, frame.dialect = Batch, values, "cur"
     return _batch(frame)
 
 
-def _cut_body(frame: Frame, hints: Hints) -> Body | None:
+def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
     """What is left of a batch or of a compressed body; other text is read as far as it goes."""
     buffer, position, stop = frame.buffer, frame.start + 4, frame.stop
     if buffer.startswith(names.MAGIC, position):
-        dialect = hints.last if hints.last in BATCHES else "cur"
+        dialect = context.last if context.last in BATCHES else "cur"
         return Body(batch_layer(dialect, guarded=True), dialect)
     if position == stop:
         return Body(Unknown)
@@ -132,7 +132,7 @@ def _plan(layer: type[Layer]) -> Plan:
     return plan
 
 
-def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> dict[str, Any]:
+def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameContext) -> dict[str, Any]:
     layer = body.layer
     handler = HANDLERS.get(layer)
     _plan(layer).read(frame, style if handler is None else None)
@@ -148,7 +148,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> d
             frame.layers.update(_inner_records(frame, style))
         return named
     if body.dialect is not None:
-        _tell_layout(frame, body)
+        _report_layout(frame, body)
         if frame.buffer.find(TOKEN, frame.start, frame.stop) >= 0:
             message = "a message may hold a token: some clients send it behind message="
             frame.find("warning", "security", "token-in-message", message, "messages")
@@ -161,32 +161,32 @@ def _read_body(frame: Frame, body: Body, style: Style | None, hints: Hints) -> d
     return {}
 
 
-def _read_compressed(frame: Frame, body: Body, style: Style | None, hints: Hints) -> dict[str, Any]:
+def _read_compressed(frame: Frame, body: Body, style: Style | None, context: FrameContext) -> dict[str, Any]:
     """Decompress, and read what is inside as if it had come alone."""
     codec, inflated = body.codec, body.inflated
     assert codec is not None and inflated is not None
     _plan(CompressedSecret if TOKEN in inflated.data else Compressed).read(frame, style)
     frame.type = "Compressed"
-    told = {"compression": codec, "inflated_length": len(inflated.data)}
+    added = {"compression": codec, "inflated_length": len(inflated.data)}
     if frame.layers is not None:
-        frame.layers[Compressed.filter_name].update(told)
+        frame.layers[Compressed.filter_name].update(added)
     if inflated.status is not Status.OK:
-        _tell_decompression(frame, codec, inflated)
+        _report_decompression(frame, codec, inflated)
         return {"compression": codec}
     inner = _inner_frame(frame, inflated.data)
-    inside = classify(inner.buffer, 0, inner.stop, frame.sender, hints.forced)
+    inside = classify(inner.buffer, 0, inner.stop, frame.sender, context.forced)
     if inside.layer is Compressed:
         frame.find("warning", "limit", "nested-compression", "compressed content inside is not opened", "data")
-        return told
-    named = _read_body(inner, inside, style, hints)
+        return added
+    named = _read_body(inner, inside, style, context)
     _take_inner(frame, inner, inflated.data)
     if frame.type == BATCH:
         named = {name: inner.values[name] for name in ("topic", "partition") if name in inner.values}
         named["message_count"] = inner.values.get("messages")
-    return {**told, **named}
+    return {**added, **named}
 
 
-def _tell_decompression(frame: Frame, codec: str, inflated: Decompressed) -> None:
+def _report_decompression(frame: Frame, codec: str, inflated: Decompressed) -> None:
     message = f"{codec}: {inflated.message}"
     if inflated.status is Status.LIMIT:
         frame.find("warning", "limit", "decompressed-size", message, "data")
@@ -232,13 +232,13 @@ def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
     if values.get("arguments") or values.get("tail"):
         frame.dialect = "cur"
     if not frame.missing:
-        _tell_command(frame, name, named)
+        _report_command(frame, name, named)
     if name == "INTERNAL_BATCH":
         _internal_batch(frame, named, secrets)
     return named
 
 
-def _tell_command(frame: Frame, name: str, named: dict[str, Any]) -> None:
+def _report_command(frame: Frame, name: str, named: dict[str, Any]) -> None:
     """What brokers do not take as it was meant."""
     keys = [piece["key"] for piece in frame.values.get("arguments", ()) if "key" in piece]
     if len(keys) != len(set(keys)):
@@ -402,7 +402,7 @@ def _batch(frame: Frame) -> dict[str, Any]:
     if values.get("acks", "1").lower() not in names.KNOWN_ACKS:
         frame.find("warning", "protocol", "acks", f"acks {printable(values['acks'])} is not known", "acks")
     if frame.sender != "client" and frame.buffer.find(MARKER, frame.start, frame.stop) >= 0:
-        _tell_markers(frame, record)
+        _report_markers(frame, record)
     return {}
 
 
@@ -414,7 +414,7 @@ def _guarded_record(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _tell_markers(frame: Frame, record: dict[str, Any] | None) -> None:
+def _report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
     """Transaction markers, ordinary messages on the wire: who ended which transaction."""
     count = 0
     for message in (record or {}).get("messages", ()):
@@ -427,7 +427,7 @@ def _tell_markers(frame: Frame, record: dict[str, Any] | None) -> None:
         frame.find("note", "protocol", "transaction-marker", "holds markers of transactions", "messages")
 
 
-def _tell_layout(frame: Frame, body: Body) -> None:
+def _report_layout(frame: Frame, body: Body) -> None:
     """Which layout it is, and what speaks against it."""
     if body.ambiguous:
         message = f"fits today's layout and that of the older document: read as {body.dialect}"

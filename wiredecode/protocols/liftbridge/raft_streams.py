@@ -32,7 +32,7 @@ STRINGS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
 PART, UNALIGNED, LIMIT = "part", "unaligned", "limit"
 
 
-class Asked(NamedTuple):
+class OutstandingRpc(NamedTuple):
     """An RPC that waits for its answer."""
 
     frame: int
@@ -62,7 +62,7 @@ class RaftStream:
     """MessagePack items that are still to come."""
     snapshot: bytearray | None = None
     snapshot_left: int = 0
-    outstanding: deque[Asked] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
+    outstanding: deque[OutstandingRpc] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
 
     @property
     def held(self) -> int:
@@ -194,12 +194,12 @@ class RaftStreams:
                     self.held -= stream.held
                     stream.reset()
 
-    def asked(self, key: Key, asked: Asked) -> bool:
+    def sent(self, key: Key, rpc: OutstandingRpc) -> bool:
         """Remember an RPC; tells whether its answer can be known."""
-        self.streams[key].outstanding.append(asked)
+        self.streams[key].outstanding.append(rpc)
         return key[0] in self.peers
 
-    def answered(self, key: Key) -> Asked | None:
+    def answered(self, key: Key) -> OutstandingRpc | None:
         """The RPC that an answer is for: answers come in the order of the RPCs."""
         subject, connection, side = key
         stream = self.streams.get((self.peers.get(subject, ""), connection, 1 - side))

@@ -11,7 +11,7 @@ from wiredecode.protocols.liftbridge import raft
 from wiredecode.protocols.liftbridge.inner import Reading, carry, read, tell_problem
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
-from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Asked, Piece
+from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, OutstandingRpc, Piece
 from wiredecode.protocols.liftbridge.session import MAX_KEY_CHARACTERS
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
             frame.find(severity, group, code, message, raft.NAME, where)
         elif issubclass(piece.layer, raft.Rpc):
             frame.code = piece.data[0] if frame.code is None else frame.code
-            if state.raft.asked(key, Asked(frame.id, frame.time_ns)):
+            if state.raft.sent(key, OutstandingRpc(frame.id, frame.time_ns)):
                 frame.expects_response = True
         elif issubclass(piece.layer, raft.Answer):
-            asked = state.raft.answered(key)
-            if asked is not None and frame.request is None:
-                frame.request, frame.latency_ns = asked.frame, frame.time_ns - asked.time_ns
+            rpc = state.raft.answered(key)
+            if rpc is not None and frame.request is None:
+                frame.request, frame.latency_ns = rpc.frame, frame.time_ns - rpc.time_ns
             if reading.fields.get("error"):
                 message = f"the RPC failed: {printable(reading.fields['error'])}"
                 frame.find("note", "response", "refused", message, f"{raft.NAME}.error", None)

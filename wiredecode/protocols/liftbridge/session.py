@@ -20,7 +20,7 @@ from wiredecode.fields.protobuf.wire import write_varint
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
-from wiredecode.protocols.liftbridge.originals import Originals
+from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
 from wiredecode.protocols.shared.carried import CarriedSession
 
@@ -85,7 +85,7 @@ class Session(CarriedSession):
     exchanges: OrderedDict[Key, list[Hop]] = field(default_factory=OrderedDict)
     forgets: bool = False
     """More requests came than are remembered."""
-    originals: Originals = field(default_factory=lambda: Originals(MAX_EXCHANGES))
+    publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
@@ -172,10 +172,10 @@ class Session(CarriedSession):
         """The frame in which a client sent what a server hands on."""
         key = subject, len(payload), crc32c.crc32c(payload)
         if frame.sender != "client":
-            return self.originals.get(key)
+            return self.publications.get(key)
         if len(subject or "") > MAX_KEY_CHARACTERS:
             return None
-        self.originals.add(key, frame.id)
+        self.publications.add(key, frame.id)
         return None
 
     # Asked by NATS.

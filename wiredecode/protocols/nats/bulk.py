@@ -217,7 +217,7 @@ def remember(state: Session, run: Run, codes: Int64s, subjects: list[str], wrapp
     starts, stops = run.parts[AT][wrapped, BODY], run.stops[wrapped] - 2
     told = np.empty(len(starts), np.int64)
     checksums(view(run.buffer), starts, stops, told)
-    state.originals.add_run(subjects, codes[wrapped], stops - starts, told, run.ids[wrapped])
+    state.publications.add_run(subjects, codes[wrapped], stops - starts, told, run.ids[wrapped])
 
 
 # Columns.
@@ -233,7 +233,7 @@ def run_layers(conversation: NatsConversation, run: Run) -> list[RunLayer]:
             at = run.parts[AT][rows]
             codes, sids = distinct(run.buffer, at[:, SID], at[:, SID + 1])
             known = [conversation.subscriptions.get(sid) for sid in sids]
-            generated = [NOTHING if each is None else each.told for each in known]
+            generated = [NOTHING if each is None else each.generated for each in known]
         if len(rows):
             told.append(RunLayer(layer, rows, codes, generated))
     return told

@@ -16,9 +16,10 @@ from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport
 from wiredecode.protocols.nats.carried import CarriedStreams
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
-from wiredecode.protocols.nats.layers import DEDICATED, GRAMMARS, WITH_ORIGIN, Unknown
+from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
+from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
-from wiredecode.protocols.nats.plans import OperationPlan, hide_headers, secret_plan
+from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, secret_plan
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
 
@@ -37,11 +38,11 @@ MAX_WAITING = 1_024
 
 @dataclass(slots=True)
 class Subscription:
-    """What a sid stands for; ``told`` are the generated fields of its messages."""
+    """What a sid stands for; ``generated`` are fields of its messages."""
 
     subject: str
     queue: str | None
-    told: dict[str, Any]
+    generated: dict[str, Any]
     most: int = 0
     """Ends after so many deliveries; 0: never."""
     delivered: int = 0
@@ -288,9 +289,9 @@ class NatsConversation(Conversation):
         closing = "" if harmless else "; the connection is closed"
         frame.find(severity, "response", "server-error", f"the server says: {printable(text)}{closing}", "error")
 
-    def _link(self, frame: Frame, asked: Waiting) -> None:
-        frame.request = asked.frame
-        frame.latency_ns = frame.time_ns - asked.time_ns
+    def _link(self, frame: Frame, request: Waiting) -> None:
+        frame.request = request.frame
+        frame.latency_ns = frame.time_ns - request.time_ns
 
     # Subscriptions.
 
@@ -352,7 +353,7 @@ class NatsConversation(Conversation):
             return
         subscription = self.subscriptions.get(sid)
         if subscription is not None:
-            told = subscription.told
+            told = subscription.generated
             frame.generated = told if frame.generated is NOTHING else {**frame.generated, **told}
             subscription.delivered += 1
             if subscription.delivered == subscription.most:

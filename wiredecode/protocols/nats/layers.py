@@ -28,7 +28,6 @@ from wiredecode.protocols.nats.kinds import (
     Status,
     Version,
 )
-from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 from wiredecode.protocols.nats.options import ConnectOptions, InfoOptions
 
 HEADER_FIELDS = ("version", "status", "description", "version_end", "headers", "headers_end", "header_block")
@@ -401,64 +400,3 @@ class Unknown(Operation):
 
     fields_desc = [LineText("line", "the line", before=b""), LineEnd()]
     facts = ("line",)
-
-
-ANYWHERE: dict[str, type[Layer]] = {
-    "INFO": Info,
-    "CONNECT": Connect,
-    "PING": Ping,
-    "PONG": Pong,
-    "+OK": Ok,
-    "-ERR": Err,
-    "PUB": Pub,
-    "HPUB": HPub,
-    "SUB": Sub,
-    "UNSUB": Unsub,
-    "MSG": Msg,
-    "HMSG": HMsg,
-}
-OF_ROUTES: dict[str, type[Layer]] = {
-    "RS+": RouteSub,
-    "RS-": RouteUnsub,
-    "LS+": OriginSub,
-    "LS-": OldOriginUnsub,
-    "A+": AccountSub,
-    "A-": AccountUnsub,
-    "RMSG": RouteMsg,
-    "HMSG": RouteHMsg,
-    "LMSG": OriginMsg,
-}
-OF_LEAFS: dict[str, type[Layer]] = {"LS+": LeafSub, "LS-": LeafUnsub, "HMSG": DedicatedHMsg, "LMSG": LeafMsg}
-
-GRAMMARS: dict[str, dict[str, type[Layer]]] = {
-    CLIENT: {**OF_ROUTES, **ANYWHERE},
-    ROUTE: {**ANYWHERE, **OF_ROUTES},
-    GATEWAY: {**ANYWHERE, **OF_ROUTES},
-    LEAF: {**ANYWHERE, **OF_ROUTES, **OF_LEAFS},
-}
-"""Layers by kind of link, then by operation."""
-
-DEDICATED: dict[str, type[Layer]] = {
-    "RS+": DedicatedSub,
-    "RS-": DedicatedUnsub,
-    "LS+": DedicatedOriginSub,
-    "LS-": DedicatedOldOriginUnsub,
-    "RMSG": DedicatedMsg,
-    "HMSG": DedicatedHMsg,
-    "LMSG": DedicatedOriginMsg,
-}
-"""What is different on the route of one account."""
-
-WITH_ORIGIN: dict[bool, type[Layer]] = {False: OriginUnsub, True: DedicatedOriginUnsub}
-"""``LS-`` where both ends announced ``lnocu``, by whether the route is of one account."""
-
-LAYERS: tuple[type[Layer], ...] = tuple(
-    dict.fromkeys(
-        [
-            *(layer for grammar in GRAMMARS.values() for layer in grammar.values()),
-            *DEDICATED.values(),
-            *WITH_ORIGIN.values(),
-            Unknown,
-        ]
-    )
-)

@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.nats import cutting, transport
 from wiredecode.protocols.nats.conversation import NatsConversation
-from wiredecode.protocols.nats.layers import LAYERS
+from wiredecode.protocols.nats.grammars import LAYERS
 from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.registry import carried_by

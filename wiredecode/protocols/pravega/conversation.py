@@ -13,13 +13,13 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER, NAME, Message
+from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.kinds import JavaString
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
 from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.pravega.proposal import Assignment
 from wiredecode.protocols.pravega.proposed import Proposed
 from wiredecode.protocols.pravega.shipped import Shipped
-from wiredecode.protocols.pravega.structure import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.reading import Plan
 
 MAX_EMPTY_EVENTS = 64
@@ -88,7 +88,7 @@ class PravegaConversation(Conversation):
             message = "both dialects have messages like this; read as the shipped protocol until one tells"
             frame.find("note", "protocol", "dialect-undecided", message)
         self._explain(frame, plan.layer)
-        self._tell_misplaced(frame, name, proposed)
+        self._report_misplaced(frame, name, proposed)
         talk = self.talk = self.proposed if proposed else self.shipped
         talk.handle(frame, name, lost)
         if style is not None:
@@ -195,7 +195,7 @@ class PravegaConversation(Conversation):
         if frame.findings:  # surrogates are nothing unusual here
             frame.findings = [finding for finding in frame.findings if finding.code != "invalid-utf8"]
 
-    def _tell_misplaced(self, frame: Frame, name: str, proposed: bool) -> None:
+    def _report_misplaced(self, frame: Frame, name: str, proposed: bool) -> None:
         if not name:
             frame.find("warning", "protocol", "unknown-type", f"type {frame.code} is not known", "message_type", (0, 4))
         elif not proposed and frame.layer in INSIDE:

@@ -11,7 +11,7 @@ from wiredecode.protocols.pravega.base import HEADER
 
 MAX_EVENT_BUFFER = 16 * 1024 * 1024
 """Bytes kept of unfinished events, per connection; a larger event is stepped over."""
-MAX_RUNS = 1024
+MAX_SEGMENTS = 1024
 """Segments (per reader) that are followed on a connection."""
 MAX_BOUNDARIES = 1024
 """Offsets kept per segment at which an event is known to start."""
@@ -88,7 +88,7 @@ class Single:
 
 
 @dataclass(slots=True)
-class Piece:
+class SegmentEvents:
     """What one piece of a segment gave."""
 
     events: Events | None = None
@@ -96,7 +96,7 @@ class Piece:
     """``seen``: nothing new; ``gap``: bytes before it are missing; ``unframed``: no events here; ``too-large``."""
 
 
-class Run:
+class SegmentReader:
     """One segment as it is read (or written) piece by piece."""
 
     __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "older", "start")
@@ -114,11 +114,11 @@ class Run:
         self.boundaries: set[int] = set()
         self.older: set[int] = set()
 
-    def feed(self, offset: int, data: bytes, room: int) -> Piece:
+    def feed(self, offset: int, data: bytes, room: int) -> SegmentEvents:
         """Take the bytes at ``offset``; ``room`` bounds what may be kept of an unfinished event."""
         note = None
         if self.known and offset + len(data) <= self.next and not self._starts_event(offset):
-            return Piece(note="seen")
+            return SegmentEvents(note="seen")
         if not self.known or offset > self.next or (offset < self.next and self._starts_event(offset)):
             note = "gap" if self.known and offset > self.next else None
             self._restart(offset, data)
@@ -126,10 +126,10 @@ class Run:
             data = data[self.next - offset :]
         if not self.aligned:
             self.next = max(self.next, offset) + len(data)
-            return Piece(note="unframed" if note is None else note)
-        piece = self._cut(data, room)
-        piece.note = piece.note or note
-        return piece
+            return SegmentEvents(note="unframed" if note is None else note)
+        found = self._cut(data, room)
+        found.note = found.note or note
+        return found
 
     def unfinished(self) -> tuple[int, int] | None:
         """Offset and bytes so far of the event that is not whole yet."""
@@ -146,7 +146,7 @@ class Run:
         if self.aligned:
             self._remember([offset])
 
-    def _cut(self, data: bytes, room: int) -> Piece:
+    def _cut(self, data: bytes, room: int) -> SegmentEvents:
         skip = min(len(data), max(0, self.start - self.next - len(self.buffer))) if not self.buffer else 0
         self.next += len(data)
         if skip:
@@ -163,20 +163,20 @@ class Run:
         self.start = base + walked.position
         if not walked.sound:
             self.aligned, self.buffer = False, bytearray()
-            return Piece(events, "unframed")
+            return SegmentEvents(events, "unframed")
         rest = len(source) - walked.position
         if rest > room and rest < HEADER.size:
             self.aligned, self.buffer = False, bytearray()
-            return Piece(events, "too-large")
+            return SegmentEvents(events, "too-large")
         if rest > room:
             self.start += HEADER.size + HEADER.unpack_from(source, walked.position)[1]
             self.buffer = bytearray()
-            return Piece(events, "too-large")
+            return SegmentEvents(events, "too-large")
         if source is self.buffer:
             del self.buffer[: walked.position]
         else:
             self.buffer = bytearray(data[walked.position :])
-        return Piece(events)
+        return SegmentEvents(events)
 
     def _remember(self, offsets: list[int]) -> None:
         if len(self.boundaries) >= MAX_BOUNDARIES // 4:
@@ -184,22 +184,22 @@ class Run:
         self.boundaries.update(offsets[-MAX_BOUNDARIES // 4 :])
 
 
-class Runs:
+class SegmentReaders:
     """All runs of a connection, within its limits."""
 
-    def __init__(self, max_buffer: int = MAX_EVENT_BUFFER, max_runs: int = MAX_RUNS) -> None:
-        self.max_buffer, self.max_runs = max_buffer, max_runs
-        self.table: OrderedDict[object, Run] = OrderedDict()
+    def __init__(self, max_buffer: int = MAX_EVENT_BUFFER, max_segments: int = MAX_SEGMENTS) -> None:
+        self.max_buffer, self.max_segments = max_buffer, max_segments
+        self.table: OrderedDict[object, SegmentReader] = OrderedDict()
         self.buffered = 0
 
-    def feed(self, key: object, offset: int, data: bytes) -> tuple[Run, Piece]:
-        run = self.table.get(key)
-        if run is None:
-            run = self.table[key] = Run()
-            if len(self.table) > self.max_runs:
+    def feed(self, key: object, offset: int, data: bytes) -> tuple[SegmentReader, SegmentEvents]:
+        reader = self.table.get(key)
+        if reader is None:
+            reader = self.table[key] = SegmentReader()
+            if len(self.table) > self.max_segments:
                 self.buffered -= len(self.table.popitem(last=False)[1].buffer)
         self.table.move_to_end(key)
-        before = len(run.buffer)
-        piece = run.feed(offset, data, self.max_buffer - self.buffered + before)
-        self.buffered += len(run.buffer) - before
-        return run, piece
+        before = len(reader.buffer)
+        found = reader.feed(offset, data, self.max_buffer - self.buffered + before)
+        self.buffered += len(reader.buffer) - before
+        return reader, found

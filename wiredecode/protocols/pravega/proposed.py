@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega.base import HEADER, Message
-from wiredecode.protocols.pravega.events import Events, Piece, Runs, Single, walk
+from wiredecode.protocols.pravega.events import Events, SegmentEvents, SegmentReaders, Single, walk
+from wiredecode.protocols.pravega.evidence import MAX_BODY
 from wiredecode.protocols.pravega.kinds import escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.pravega.shipped import MAX_WRITERS
-from wiredecode.protocols.pravega.structure import MAX_BODY
 from wiredecode.protocols.shared.pairing import Outstanding, link
 
 MAX_WHOLE = MAX_BODY + HEADER.size
@@ -85,7 +85,7 @@ class Proposed:
         self.blind = not whole
         """A BeginAppendBlock may have been lost."""
         self.outstanding = SegmentRequests()
-        self.reads = Runs()
+        self.reads = SegmentReaders()
         self.layers: Mapping[int, type[Message]] = {}
         self.events: Events | None = None
         self.single: Single | None = None
@@ -322,15 +322,15 @@ class Proposed:
                 frame.find("warning", "protocol", "flags", f"unknown bits in {flags:#04x}", "flags")
         self._link(frame, self.outstanding.read(("segment", segment), segment, values["offset"], len(data)))
         if data:
-            run, piece = self.reads.feed(segment, values["offset"], data)
-            self._tell_piece(frame, piece, run.unfinished())
+            reader, found = self.reads.feed(segment, values["offset"], data)
+            self._report_events(frame, found, reader.unfinished())
 
-    def _tell_piece(self, frame: Frame, piece: Piece, unfinished: tuple[int, int] | None) -> None:
-        self.events = piece.events
-        frame.generate("event_count", len(piece.events.bounds) if piece.events else 0)
-        if piece.note == "unframed":
+    def _report_events(self, frame: Frame, found: SegmentEvents, unfinished: tuple[int, int] | None) -> None:
+        self.events = found.events
+        frame.generate("event_count", len(found.events.bounds) if found.events else 0)
+        if found.note == "unframed":
             frame.generate("framed", False)
-        if unfinished is not None and piece.note != "seen":
+        if unfinished is not None and found.note != "seen":
             frame.generate("unfinished_event_offset", unfinished[0])
             frame.generate("unfinished_event_bytes", unfinished[1])
 

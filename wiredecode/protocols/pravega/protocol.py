@@ -12,26 +12,24 @@ from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verd
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
-from wiredecode.protocols.pravega.generated import GENERATED
-from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
-from wiredecode.protocols.pravega.older import OLDER
-from wiredecode.protocols.pravega.proposal import Assignment, assignment
-from wiredecode.protocols.pravega.structure import (
-    BAD,
+from wiredecode.protocols.pravega.evidence import (
     BLOBS,
     CURRENT,
-    CUT,
     EAGER,
-    GOOD,
     KNOWN,
     LARGE_BODY,
     MAX_BODY,
     MAX_TYPE,
-    Judgement,
+    MessageEvidence,
     dialect_of,
     judge,
     plausible,
 )
+from wiredecode.protocols.pravega.generated import GENERATED
+from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
+from wiredecode.protocols.pravega.older import OLDER
+from wiredecode.protocols.pravega.proposal import Assignment, assignment
+from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 HELLO = bytes.fromhex("ffffff8100000008")
@@ -60,42 +58,32 @@ def hello(data: bytes, final: bool) -> bool | None:
     return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
 
 
-class Chain:
-    """Messages in a row: how much they prove, and for which dialect and side they speak."""
+class MessageChain(Chain):
+    """Messages in a row: how much they prove, and for which dialect they speak."""
+
+    most = MESSAGES_TO_DECIDE
 
     def __init__(self, data: bytes, position: int) -> None:
-        self.good = 0
-        self.strong = self.named = False
         self.dialect: str | None = None
-        self.client: bool | None = None
-        self.end = position
-        self.state = GOOD
-        while self.good < MESSAGES_TO_DECIDE and not self._tells():
-            judged = judge(data, self.end)
-            self.state = judged.state
-            if judged.state != GOOD or judged.layer is None:
-                return
-            if not self.good and judged.layer.type_name == "Event":
-                self.state = BAD  # zeros are everywhere
-                return
-            self._add(judged, data)
+        super().__init__(data, position)
 
-    def _tells(self) -> bool:
+    def judge(self, data: bytes, position: int) -> MessageEvidence:
+        seen = judge(data, position)
+        if not self.whole and seen.layer is not None and seen.layer.type_name == "Event":
+            return MessageEvidence(BAD)  # zeros are everywhere
+        return seen
+
+    def add(self, data: bytes, seen: Evidence) -> None:
+        assert isinstance(seen, MessageEvidence)
+        self.dialect = self.dialect or dialect_of(seen.code, data, self.end, seen.end)
+
+    def enough(self) -> bool:
         return self.dialect is not None and self.believed(at_home=False)
-
-    def _add(self, judged: Judgement, data: bytes) -> None:
-        assert judged.layer is not None
-        self.good += 1
-        self.strong, self.named = self.strong or judged.strong, self.named or judged.named
-        name = judged.layer.type_name
-        self.dialect = self.dialect or dialect_of(judged.code, data, self.end, judged.stop)
-        if self.client is None and name in names.CLIENT_TYPES | names.SERVER_TYPES:
-            self.client = name in names.CLIENT_TYPES
-        self.end = judged.stop
 
     def believed(self, at_home: bool) -> bool:
         """Whether this is the protocol; ``at_home``, at the start on one of its ports, one message will do."""
-        return self.named or (self.strong and self.good >= MESSAGES_TO_BELIEVE) or (at_home and self.good > 0)
+        several = self.best == GOOD and self.whole >= MESSAGES_TO_BELIEVE
+        return self.best == SURE or several or (at_home and self.whole > 0)
 
 
 class Pravega(Protocol):
@@ -132,14 +120,14 @@ class Pravega(Protocol):
         if first:
             return Verdict(0, dialect=names.WIRE)
         for position in [0] if started else self._candidates(data):
-            chain = Chain(data, position)
+            chain = MessageChain(data, position)
             more_may_come = not final and len(data) - position < SEARCH_BYTES
             if chain.believed(port and started):
-                undecided = chain.dialect is None and chain.state == CUT and chain.good < MESSAGES_TO_DECIDE
+                undecided = chain.dialect is None and chain.last.level == CUT and chain.whole < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
                     return Undecided(position)
                 return Verdict(position, chain.client, chain.dialect)
-            if chain.state == CUT and more_may_come:
+            if chain.last.level == CUT and more_may_come:
                 return Undecided(position)
         return Rejected() if started or final else Undecided(max(0, len(data) - HEADER.size + 1))
 
@@ -163,9 +151,9 @@ class Pravega(Protocol):
         """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
         for position in self._candidates(data):
             judged = judge(data, position)
-            if judged.state == CUT and not final:
+            if judged.level == CUT and not final:
                 return Found(position, False)
-            if judged.state != GOOD:
+            if judged.level < EMPTY:
                 continue
             believed = self._followed(data, judged, final)
             if believed is None:
@@ -174,18 +162,18 @@ class Pravega(Protocol):
                 return Found(position, True)
         return Found(max(0, len(data) - HEADER.size + 1), False)
 
-    def _followed(self, data: bytes, judged: Judgement, final: bool) -> bool | None:
+    def _followed(self, data: bytes, judged: MessageEvidence, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""
-        if judged.named:
+        if judged.level == SURE:
             return True
-        if judged.stop + HEADER.size > len(data):
+        if judged.end + HEADER.size > len(data):
             return judged.anchor if final else None
         if judged.anchor:
-            return plausible(*HEADER.unpack_from(data, judged.stop))
-        following = judge(data, judged.stop)
-        if following.state == CUT:
+            return plausible(*HEADER.unpack_from(data, judged.end))
+        following = judge(data, judged.end)
+        if following.level == CUT:
             return False if final else None
-        return following.state == GOOD and following.anchor
+        return following.anchor
 
     def conversation(self, connection: Connection, dialect: str | None) -> PravegaConversation:
         return PravegaConversation(connection, dialect, self.assignments, part_base=self.part_base)

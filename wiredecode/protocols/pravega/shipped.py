@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_name
-from wiredecode.protocols.pravega.events import Events, Piece, Run, Runs, Single, walk
+from wiredecode.protocols.pravega.events import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, link
@@ -44,8 +44,8 @@ class Shipped:
         self.block: Block | None = None
         self.blind = not whole
         """A block may have been lost: an AppendBlockEnd alone does not tell."""
-        self.reads = Runs()
-        self.slices = Runs()
+        self.reads = SegmentReaders()
+        self.slices = SegmentReaders()
         self.unframed: OrderedDict[str, None] = OrderedDict()
         self.hellos: dict[int, tuple[int, int, SegmentRequest]] = {}
         """Newest and oldest version of each side, and its Hello."""
@@ -320,8 +320,10 @@ class Shipped:
         self._await(frame, writer, "ConditionalBlockEnd", values["event_number"])
         data = values["data"] or b""
         frame.generate("append_length", len(data))
-        run, piece = self.slices.feed((values["writer_id"], writer and writer.segment), values["expected_offset"], data)
-        self._tell_piece(frame, run, piece)
+        reader, found = self.slices.feed(
+            (values["writer_id"], writer and writer.segment), values["expected_offset"], data
+        )
+        self._report_events(frame, reader, found)
 
     def _data_appended(self, frame: Frame) -> None:
         """Acknowledges every append of the writer up to its event number."""
@@ -363,14 +365,14 @@ class Shipped:
             request = self.outstanding.read_at(values["offset"], values["segment"])
         self._link(frame, request)
         if values["data"]:
-            run, piece = self.reads.feed((values["segment"], who), values["offset"], values["data"])
-            self._tell_piece(frame, run, piece)
+            reader, found = self.reads.feed((values["segment"], who), values["offset"], values["data"])
+            self._report_events(frame, reader, found)
 
-    def _tell_piece(self, frame: Frame, run: Run, piece: Piece) -> None:
+    def _report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
         """What a piece of a segment gave: events that end in it, and one that does not."""
-        self.events = piece.events
-        frame.generate("event_count", len(piece.events.bounds) if piece.events else 0)
-        match piece.note:
+        self.events = found.events
+        frame.generate("event_count", len(found.events.bounds) if found.events else 0)
+        match found.note:
             case "seen":
                 frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
             case "gap":
@@ -378,10 +380,10 @@ class Shipped:
             case "too-large":
                 message = "an event is larger than what is kept of unfinished ones"
                 frame.find("note", "limit", "event-too-large", message)
-        if piece.note == "unframed":
+        if found.note == "unframed":
             frame.generate("framed", False)
-        unfinished = run.unfinished()
-        if unfinished is not None and piece.note != "seen":
+        unfinished = reader.unfinished()
+        if unfinished is not None and found.note != "seen":
             frame.generate("unfinished_event_offset", unfinished[0])
             frame.generate("unfinished_event_bytes", unfinished[1])
 

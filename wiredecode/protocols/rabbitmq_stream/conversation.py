@@ -57,6 +57,8 @@ class RabbitMQConversation(Conversation):
         self.opened = False
         self.challenged = False
         """The server asked for more: what the client sends next is not a user name and a password."""
+        self.rows = False
+        """Messages were asked for: from then on frames are read with the places of theirs, in one pass."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
@@ -77,13 +79,13 @@ class RabbitMQConversation(Conversation):
         plan = PLANS.get(code << 16 | version)
         if plan is None:
             plan = PLANS[code << 16 | version] = make_plan(code, version)
-        plan.read(frame, style)
+        plan.read(frame, style, rows=self.rows)
         if frame.length > SMALL_FRAME:
             self._note_size(frame)
         if plan.handler is not None:
             plan.handler(self, frame)
         if plan.layer in (Unknown, UnknownSasl):
-            tell_unknown(frame, code, version)
+            report_unknown(frame, code, version)
         if style is not None:
             self._finish_record(frame)
 
@@ -99,6 +101,12 @@ class RabbitMQConversation(Conversation):
         plan.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame)
+
+    def is_plain(self, frame: Frame) -> bool:
+        if frame.status != OK or frame.code not in CARRYING:
+            return False
+        chunk = frame.values.get("chunk")
+        return chunk is None or bool(chunk["num_entries"] == chunk["num_records"])
 
     def skip(self, frame: Frame, *, forever: bool) -> bool:
         if self.client is None or not frame.offset or frame.missing:
@@ -124,9 +132,13 @@ class RabbitMQConversation(Conversation):
         return counts
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        from wiredecode.protocols.rabbitmq_stream.messages import add_messages
+        from wiredecode.protocols.rabbitmq_stream.messages import add_elements, add_messages
 
-        add_messages(frame, out)
+        if out.elements:
+            add_elements(frame, out)
+            self.rows = True
+        else:
+            add_messages(frame, out)
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
@@ -403,7 +415,7 @@ def make_plan(code: int, version: int) -> Plan:
     return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
 
 
-def tell_unknown(frame: Frame, code: int, version: int) -> None:
+def report_unknown(frame: Frame, code: int, version: int) -> None:
     if frame.type is None:
         frame.find("warning", "protocol", "unknown-command", f"command {code:#06x} is not known", "key", (4, 6))
     else:

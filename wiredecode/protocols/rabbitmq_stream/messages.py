@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
-from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, Messages, nanoseconds
+from wiredecode.fields import Array, plain
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.chunk import (
     CHUNK_MAGIC,
     MAX_DECOMPRESSED_BYTES,
@@ -22,6 +26,38 @@ SUB_BATCH = struct.Struct(">BHII")
 """Codec, messages, their size, and the compressed size."""
 PUBLISH_HEADER = 13
 FILTER_NULL = 0xFFFF
+
+
+def add_elements(frame: Frame, out: Messages) -> None:
+    """Add the messages of a frame that was read with rows by where they start; of others one by one."""
+    chunk: dict[str, Any] = frame.values.get("chunk", {})
+    values: Any = chunk or frame.values
+    name = "entries" if chunk else "messages"
+    starts = values.get(name)
+    if frame.layer is None or not isinstance(starts, list) or frame.status != OK:
+        add_messages(frame, out)
+        return
+    values[name] = len(starts)
+    element = element_of(frame.layer)
+    if not chunk:
+        columns = {"sequence": "publishing_id", "body": "data"}
+        part = FrameElements(frame, PUBLISH, element, starts, columns, add_messages)
+    else:
+        columns = {"body": "data"}
+        part = FrameElements(frame, DELIVER, element, starts, columns, add_messages)
+        part.first_offset, part.time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
+    part.topic = frame.generated.get("stream")
+    out.add_elements(part)
+
+
+@cache
+def element_of(layer: type[Layer]) -> type[Layer]:
+    """What messages are in a Publish, or in the chunk of a Deliver."""
+    array: Any = layer.fields_desc[-1]
+    if not isinstance(array, Array):
+        array = next(plain(kind) for kind in array.layer.fields_desc if kind.name == "entries")
+    element: type[Layer] = array.element.layer
+    return element
 
 
 @dataclass(slots=True)

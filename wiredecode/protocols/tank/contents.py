@@ -149,7 +149,7 @@ class Contents:
         if flags & CODEC_MASK:
             return self._compressed(bundle, raw, path)
         if "partial_message" in bundle:
-            self._tell_rest(messages, path)
+            self._report_rest(messages, path)
         return messages
 
     def _compressed(self, bundle: dict[str, Any], raw: dict[str, Any] | None, path: str) -> list[Any] | None:
@@ -167,7 +167,7 @@ class Contents:
         bundle["messages"] = record["messages"]
         if "partial_message" in record:
             bundle["partial_message"] = record["partial_message"]
-            self._tell_rest(record["messages"], path)
+            self._report_rest(record["messages"], path)
         messages: list[Any] = record["messages"]
         return messages
 
@@ -182,7 +182,7 @@ class Contents:
         bundle["uncompressed_length"] = len(inflated.data)
         return plain_header(raw) + inflated.data
 
-    def _tell_rest(self, messages: Any, path: str) -> None:
+    def _report_rest(self, messages: Any, path: str) -> None:
         found = messages if isinstance(messages, int) else len(messages)
         if found == MAX_MESSAGES:
             self.tell("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
@@ -264,7 +264,7 @@ def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
     return chunks_read
 
 
-def tell_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str) -> None:
+def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str) -> None:
     """How much there is, in a chunk of ``size`` bytes, of the bundle that is cut, and how much is missing."""
     bundle = chunk["partial_bundle"]
     length = bundle.get("bundle_length")

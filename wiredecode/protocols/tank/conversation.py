@@ -16,7 +16,7 @@ from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, tell_partial
+from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, report_partial
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
 from wiredecode.protocols.tank.messages import add_messages, reread
@@ -24,7 +24,7 @@ from wiredecode.protocols.tank.topics import (
     MAX_NAMED,
     Topics,
     entries_of,
-    named_targets,
+    named_partitions,
     outcome,
     record_of,
     result_places,
@@ -34,7 +34,7 @@ from wiredecode.protocols.tank.topics import (
 NAME = "tank"
 MAX_PEER_OUTSTANDING = 64
 """Requests of a replica that are remembered: it waits for one answer at a time."""
-Asked = dict[tuple[str, int], tuple[int, int]]
+Requested = dict[tuple[str, int], tuple[int, int]]
 """Sequence number and fetch size asked for, by topic and partition."""
 
 
@@ -118,7 +118,7 @@ class TankConversation(Conversation):
 
     def _learn_sides(self, frame: Frame) -> bool:
         """Whether the frame is from the broker, by its shape."""
-        request = judge(frame.buffer[frame.start : frame.stop], 0).request
+        request = judge(frame.buffer[frame.start : frame.stop], 0).client
         if request is not None:
             self.client = frame.side if request else 1 - frame.side
         return request is False
@@ -170,12 +170,12 @@ class TankConversation(Conversation):
         if cut:
             topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
         contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
-        targets = []
+        addressed = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
             entries, raw_entries = topic["partitions"], raw_topic["partitions"]
             if cut:
                 entries, raw_entries = whole(entries, "partition"), whole(raw_entries, "partition")
-            targets.append((raw_topic["topic"], tuple([entry["partition"] for entry in raw_entries])))
+            addressed.append((raw_topic["topic"], tuple([entry["partition"] for entry in raw_entries])))
             for k, (entry, raw) in enumerate(zip(entries, raw_entries, strict=True)):
                 number = entry.get("base_sequence_number")
                 contents.topic, contents.partition = raw_topic["topic"], entry["partition"]
@@ -184,9 +184,9 @@ class TankConversation(Conversation):
                 elif "bundle" in entry:
                     contents.partial(entry["bundle"], number, i, k)
         if "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], tuple(targets))
-        pairs = ((topic, partition) for topic, partitions in targets for partition in partitions)
-        named = named_targets(pairs)
+            self._remember(frame, frame.values["request_id"], tuple(addressed))
+        pairs = ((topic, partition) for topic, partitions in addressed for partition in partitions)
+        named = named_partitions(pairs)
         frame.generated = named | contents.close(one_partition="partition" in named)
 
     def _produced(self, frame: Frame) -> None:
@@ -204,7 +204,9 @@ class TankConversation(Conversation):
         for (topic, partitions), record in zip(places, shown, strict=False):
             record["topic"] = printable(topic)
             record.update({"partition": partitions[0]} if len(partitions) == 1 else {"partitions": partitions})
-        frame.generated = named_targets((topic, partition) for topic, partitions in places for partition in partitions)
+        frame.generated = named_partitions(
+            (topic, partition) for topic, partitions in places for partition in partitions
+        )
         refused = [result for result in results if result.get("result")]
         if refused:
             told = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
@@ -215,7 +217,7 @@ class TankConversation(Conversation):
 
     def _consume(self, frame: Frame) -> None:
         topics = whole(frame.values.get("topics"), "topic")
-        targets = tuple(
+        addressed = tuple(
             (
                 topic["topic"],
                 tuple(
@@ -225,13 +227,13 @@ class TankConversation(Conversation):
             )
             for topic in topics
         )
-        frame.generated = named_targets((topic, entry[0]) for topic, entries in targets for entry in entries)
+        frame.generated = named_partitions((topic, entry[0]) for topic, entries in addressed for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
-            self.peer.append(TopicsRequest(frame.id, frame.time_ns, targets))
+            self.peer.append(TopicsRequest(frame.id, frame.time_ns, addressed))
             frame.expects_response = True
         elif "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], targets)
-        wanted = {entry[1] for _, entries in targets for entry in entries}
+            self._remember(frame, frame.values["request_id"], addressed)
+        wanted = {entry[1] for _, entries in addressed for entry in entries}
         if len(wanted) == 1:
             frame.generate("sequence_number", wanted.pop())
         for topic in record_of(frame, self.style).get("topics", ()) if self.style is not None else ():
@@ -242,22 +244,22 @@ class TankConversation(Conversation):
     def _consumed(self, frame: Frame) -> None:
         peer = frame.code == names.CONSUME_AS_PEER
         request = self._answer_peer(frame) if peer else self._answer(frame)
-        targets = request.topics if request is not None else ()
-        asked: Asked = {(topic, entry[0]): entry[1:] for topic, entries in targets for entry in entries}
+        addressed = request.topics if request is not None else ()
+        requested: Requested = {(topic, entry[0]): entry[1:] for topic, entries in addressed for entry in entries}
         record = record_of(frame, self.style)
         topics = whole(record.get("topics"), "topic")
-        self._tell_faults(frame, topics)
-        frame.generated = named_targets((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics))
+        self._report_faults(frame, topics)
+        frame.generated = named_partitions((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics))
         if "header_rest" in frame.values:
             frame.find("warning", "malformed", "header-rest", "bytes of the header after the last topic", "header_rest")
         for topic, entry in entries_of(topics):
-            wanted = asked.get((topic["topic"], entry["partition"]))
+            wanted = requested.get((topic["topic"], entry["partition"]))
             if wanted is not None and self.style is not None:
                 entry["requested_sequence_number"], entry["requested_fetch_size"] = wanted
                 if wanted[0] in names.STARTS:
                     entry["requested_start"] = names.STARTS[wanted[0]]
         if "topics" in record:
-            self._read_chunks(frame, record, asked)
+            self._read_chunks(frame, record, requested)
 
     def _answer_peer(self, frame: Frame) -> TopicsRequest | None:
         """The oldest request for the same topics; those before it will not be answered any more."""
@@ -272,7 +274,7 @@ class TankConversation(Conversation):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 
-    def _tell_faults(self, frame: Frame, topics: list[Any]) -> None:
+    def _report_faults(self, frame: Frame, topics: list[Any]) -> None:
         told: dict[str, int] = {}
         for topic in topics:
             if "unknown_topic" in topic:
@@ -287,7 +289,7 @@ class TankConversation(Conversation):
             severity = "note" if all(text.startswith("another node") for text in told) else "warning"
             frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
 
-    def _read_chunks(self, frame: Frame, record: Any, asked: Asked) -> None:
+    def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
         contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
@@ -312,9 +314,9 @@ class TankConversation(Conversation):
             there = min(entry["chunk_length"], frame.stop - frame.start - position)
             if "partial_bundle" in chunk:
                 contents.partial(chunk["partial_bundle"], number, i, len(bundles))
-                tell_partial(contents, chunk, max(0, there), f"chunks[{i}].partial_bundle")
+                report_partial(contents, chunk, max(0, there), f"chunks[{i}].partial_bundle")
             if self.style is not None:
-                wanted = asked.get((topic, entry["partition"]), (0, 0))[0]
+                wanted = requested.get((topic, entry["partition"]), (0, 0))[0]
                 mark_dropped(chunk, 0 if wanted in names.STARTS else wanted, entry["high_water_mark"])
             position += entry["chunk_length"]
         if announced and not contents.damaged and position > frame.length:

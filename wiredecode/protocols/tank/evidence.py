@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, WEAK, Chain, Evidence
 from wiredecode.protocols.tank.bundle import chunk_lengths, message_count
 from wiredecode.protocols.tank.data import ProduceResponse
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES
@@ -39,6 +39,10 @@ PREFIX_BYTES = 256
 """So much of a frame that is longer, or not there yet, is read to judge it."""
 EXACT_BYTES = 1024
 """Longest payload that is judged by all of it, a configuration aside: others have their structure in the beginning."""
+FRAMES_TO_BELIEVE = 2
+"""Good frames in a row that identify the protocol, one of them with much structure ..."""
+WEAK_FRAMES_TO_BELIEVE = 4
+"""... or so many without: acknowledgements, Pings and the like."""
 LOOK_BYTES = 10
 NEWEST_VERSION = 16
 """Highest client version believed; 0, 2 and 3 are known."""
@@ -61,44 +65,44 @@ RESULTS_ONLY = re.compile(rb"(?:[\x00-\x04\x0a\xfd-\xff]|\xfc.{6})+", re.DOTALL)
 """The results of a ProduceResponse: a regular language, and read for every byte of a search."""
 
 
-@dataclass(slots=True, frozen=True)
-class Judgement:
-    """What is known of a supposed frame."""
-
-    good: bool | None
-    """True: it parses exactly; False: it is none; None: more bytes are needed."""
-    end: int = 0
-    strong: bool = False
-    """It has so much structure that chance is out of the question."""
-    request: bool | None = None
-    """Whether it is a request; None: it does not tell."""
-
-
-BAD, UNDECIDED = Judgement(False), Judgement(None)
-
-
-def judge(data: bytes, position: int) -> Judgement:
+def judge(data: bytes, position: int) -> Evidence:
     """Judge the bytes at ``position`` as a frame: a short one by all of it, others by their beginning."""
     if position + HEADER.size > len(data):
-        return UNDECIDED if position == len(data) or data[position] in REQUESTS else BAD
+        return Evidence(CUT if position == len(data) or data[position] in REQUESTS else BAD)
     code, length = HEADER.unpack_from(data, position)
     end = position + HEADER.size + length
     if code not in REQUESTS or length > LONGEST.get(code, MAX_PAYLOAD_BYTES):
-        return BAD
+        return Evidence(BAD)
     there = end <= len(data)
     exact = there and (length <= EXACT_BYTES or code == CREATE_TOPIC)
     fits = _whole if exact else _beginning
     request = fits(REQUESTS[code], False, data, position, end) if _may_ask(code, length, data, position) else None
     response = fits(RESPONSES[code], True, data, position, end) if _may_answer(code, length, data, position) else None
     if request is response is None:
-        return BAD
+        return Evidence(BAD)
     strong = bool(request or response)
     if not exact and not strong and (there or len(data) - position >= PREFIX_BYTES):
-        return BAD
-    told = None if request is not None and response is not None else request is not None
-    if code == PING or (told is None and exact and _counts_records(data, position, end)):
-        told = False
-    return Judgement(True if there else None, end, strong, told)
+        return Evidence(BAD)
+    client = None if request is not None and response is not None else request is not None
+    if code == PING or (client is None and exact and _counts_records(data, position, end)):
+        client = False
+    return Evidence(GOOD if strong else WEAK if there else CUT, end, client)
+
+
+class FrameChain(Chain):
+    """Frames with much structure need fewer of their kind; a Ping before another message is as good."""
+
+    most = WEAK_FRAMES_TO_BELIEVE
+
+    def judge(self, data: bytes, position: int) -> Evidence:
+        return judge(data, position)
+
+    def add(self, data: bytes, seen: Evidence) -> None:
+        if self.whole == 2 and data[self.start] == PING != data[self.end]:
+            self.best = GOOD
+
+    def enough(self) -> bool:
+        return self.best == GOOD and self.whole >= FRAMES_TO_BELIEVE
 
 
 # A first look, since search tries every byte: what is not there yet is taken for zeros.

@@ -40,7 +40,7 @@ def entries_of(topics: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
                 yield topic, entry
 
 
-def named_targets(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
+def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
     """Topic and partition, where a frame is about one; else the first few of them."""
     named = list(islice(dict.fromkeys(islice(pairs, MAX_LOOKED_AT)), MAX_NAMED + 1))
     if len(named) == 1:
@@ -59,14 +59,14 @@ def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -
     return f"{text}: {endpoint_text(endpoint) if isinstance(endpoint, bytes) else endpoint}"
 
 
-def result_places(targets: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
+def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
     """The topic and the partitions of each result of Produce, in order; longer than ``results`` if some are missing.
 
     A result for a whole topic also covers its partitions in later entries of the request.
     """
     places: list[tuple[str, list[int]]] = []
     stopped: dict[str, list[int]] = {}
-    for topic, partitions in targets:
+    for topic, partitions in addressed:
         if topic in stopped:
             stopped[topic].extend(partitions)
             continue

@@ -6,6 +6,7 @@ The protocol has no magic number but Hello's; what identifies a message is that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,9 +14,10 @@ from wiredecode.fields import Boolean, compiler, plain
 from wiredecode.protocols.pravega import errors, layers, tables
 from wiredecode.protocols.pravega.base import HEADER, Message
 from wiredecode.protocols.pravega.kinds import JavaText
-from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS, WIRE
+from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import assignment
+from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
 """Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half of it."""
@@ -57,7 +59,9 @@ EAGER: dict[int, tuple[type[Message], ...]] = {
 KNOWN = frozenset(CURRENT) | frozenset(OLDER)
 BULKY = frozenset({-6, -2, 0, 3, 4, 5, 7, 9, 10, 58, 74, 75, 76, 78, 79, 83, 84, 85, 86, 87, 89, 90, 91})
 """Codes of messages that may be long."""
-WEAK = frozenset({"KeepAlive", "AppendBlock", "DataAppended", "Event", "PartialMessage", "Padding", "PartialEvent"})
+WEAK_TYPES = frozenset(
+    {"KeepAlive", "AppendBlock", "DataAppended", "Event", "PartialMessage", "Padding", "PartialEvent"}
+)
 """Messages that many bytes could be taken for."""
 
 
@@ -126,31 +130,25 @@ def _fits_proposal(dialect: str, code: int, data: bytes, start: int, stop: int) 
     return values is not None and (_marks(layer)[1] is None or named(layer, values))
 
 
-GOOD, CUT, BAD = "good", "cut", "bad"
+@dataclass(slots=True)
+class MessageEvidence(Evidence):
+    """SURE: it holds a segment's name, or is a Hello. WEAK: many bytes could be taken for such a message."""
 
-
-class Judgement:
-    """What the bytes at a position look like: ``state`` GOOD, CUT (more bytes needed) or BAD.
-
-    ``named``: it holds a segment's name, or is a Hello, and decides alone.
-    """
-
-    __slots__ = ("code", "layer", "named", "state", "stop")
-
-    def __init__(
-        self, state: str, code: int = 0, stop: int = 0, layer: type[Message] | None = None, named: bool = False
-    ) -> None:
-        self.state, self.code, self.stop, self.layer, self.named = state, code, stop, layer, named
-
-    @property
-    def strong(self) -> bool:
-        """Whether chance would hardly make such a message."""
-        return self.layer is not None and self.layer.type_name not in WEAK
+    code: int = 0
+    layer: type[Message] | None = None
 
     @property
     def anchor(self) -> bool:
         """Whether it may be believed where the protocol is known: DataAppended, too, for its constant header."""
-        return self.strong or (self.layer is not None and self.layer.type_name == "DataAppended")
+        return self.level >= GOOD or (self.layer is not None and self.layer.type_name == "DataAppended")
+
+
+def evidence_of(code: int, end: int, layer: type[Message], *, alone: bool = False) -> MessageEvidence:
+    """That of a whole message; ``alone``: it decides alone."""
+    name = layer.type_name
+    level = SURE if alone else WEAK if name in WEAK_TYPES else GOOD
+    client = name in CLIENT_TYPES if name in CLIENT_TYPES | SERVER_TYPES else None
+    return MessageEvidence(level, end, client, code, layer)
 
 
 def plausible(code: int, length: int) -> bool:
@@ -179,25 +177,25 @@ def adds_up(code: int, data: bytes, body: int, length: int) -> bool:
     return True
 
 
-def judge(data: bytes, position: int) -> Judgement:
+def judge(data: bytes, position: int) -> MessageEvidence:
     """Judge the supposed message at ``position`` by its header and its structure."""
     if position + HEADER.size > len(data):
-        return Judgement(CUT)
+        return MessageEvidence(CUT)
     code, length = HEADER.unpack_from(data, position)
     if not plausible(code, length):
-        return Judgement(BAD)
+        return MessageEvidence(BAD)
     stop = position + HEADER.size + length
     if stop > len(data):
-        return Judgement(CUT, code, stop)
+        return MessageEvidence(CUT, stop)
     if length > LARGE_BODY and code in BLOBS and not adds_up(code, data, position + HEADER.size, length):
-        return Judgement(BAD)
+        return MessageEvidence(BAD)
     if length > LARGE_BODY and code == APPEND_BLOCK:
-        return Judgement(GOOD, code, stop, layers.AppendBlock)
+        return evidence_of(code, stop, layers.AppendBlock)
     for layer in _possible(code):
         values = fit(layer, data, position, stop)
         if values is not None:
-            return Judgement(GOOD, code, stop, layer, code == HELLO or named(layer, values))
-    return Judgement(BAD)
+            return evidence_of(code, stop, layer, alone=code == HELLO or named(layer, values))
+    return MessageEvidence(BAD)
 
 
 @cache

@@ -16,7 +16,7 @@ PUT_OFF = 10
 
 
 @dataclass(slots=True)
-class Originals:
+class Publications:
     """The last frame by key, of the ``most`` keys published last.
 
     Runs are only noted: usually nobody asks before most of them are out of date.
@@ -28,15 +28,15 @@ class Originals:
     waiting: int = 0
 
     def __len__(self) -> int:
-        self.settle()
+        self.merge_runs()
         return len(self.known)
 
     def get(self, key: Key) -> int | None:
-        self.settle()
+        self.merge_runs()
         return self.known.get(key)
 
     def add(self, key: Key, number: int) -> None:
-        self.settle()
+        self.merge_runs()
         self.known[key] = number
         self.known.move_to_end(key)
         if len(self.known) > self.most:
@@ -47,9 +47,9 @@ class Originals:
         self.runs.append((subjects, codes, sizes, checksums, numbers))
         self.waiting += len(codes)
         if self.waiting > PUT_OFF * self.most:
-            self.settle()
+            self.merge_runs()
 
-    def settle(self) -> None:
+    def merge_runs(self) -> None:
         """Take over what was noted, the newest first, as far as it counts."""
         if not self.runs:
             return

@@ -50,7 +50,7 @@ class OperationPlan(Plan):
         if style is not None:
             self._show(frame, values, style)
         if reached < frame.stop:
-            self._tell_surplus(frame, reached - frame.start, frame.stop - frame.start)
+            self._report_surplus(frame, reached - frame.start, frame.stop - frame.start)
 
     def _show(self, frame: Frame, values: dict[str, Any], style: Style) -> None:
         record = dict(values)

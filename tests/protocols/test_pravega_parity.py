@@ -1,0 +1,52 @@
+"""Pravega through the kit, with messages of older releases and of the proposal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
+from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.pravega import Pravega
+from wiredecode.protocols.pravega.base import HEADER
+from wiredecode.protocols.pravega.evidence import CURRENT, alternatives
+from wiredecode.protocols.pravega.names import PROPOSALS
+from wiredecode.protocols.pravega.proposal import assignment
+from wiredecode.testing import Case, ProtocolTests
+
+
+def cases() -> list[Case]:
+    """Every message, also as the other releases and proposals would read it."""
+    found: list[Case] = []
+    for vector in MESSAGES:
+        raw = bytes.fromhex(vector["hex"])
+        code = HEADER.unpack_from(raw)[0]
+        found += (
+            (layer, raw) for layer in {layer_of(raw): None, CURRENT[code]: None, **dict.fromkeys(alternatives(code))}
+        )
+    for step in TABLE["proposal"]:
+        raw = bytes.fromhex(step["hex"])
+        layers = (assignment(dialect).layers.get(HEADER.unpack_from(raw)[0]) for dialect in PROPOSALS)
+        found += ((layer, raw) for layer in layers if layer is not None)
+    return found
+
+
+class TestPravega(ProtocolTests):
+    protocol = Pravega
+    vectors: ClassVar = cases()
+    captures: ClassVar = WHOLE
+    damaged: ClassVar = [path for path in FILES if path not in WHOLE]
+    cut: ClassVar = [FOLDER / f"{stem}.pcap" for stem in ("append_basic", "seed_dialect", "tables", "read_cuts")]
+    steady: ClassVar = frozenset(
+        {"message_length", "block_length", "length_before_end", "size_of_whole_events", "connection_offset", "offset"}
+        | {"high_version", "low_version", "last_event_number"}
+    )
+    with_columns = (126, 126)
+
+    @classmethod
+    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
+        """Text that Java writes otherwise."""
+        shown = json.dumps(record, ensure_ascii=False)
+        return not shown.isascii() or "\\" in shown

@@ -1,0 +1,160 @@
+"""Scapy's users: dispatch, several frames in one segment, fuzz, rdpcap, and a session on our own reassembly."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.all import IP, TCP, Ether, Packet, Raw, conf, fuzz, rdpcap, sniff
+
+import wiredecode
+from tests.net.craft import Talk
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.nats.layers import Connect, Info, Msg, Ok, Ping, Pong, Pub, Sub
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, DeclarePublisher, Open, Tune
+from wiredecode.protocols.registry import protocols
+from wiredecode.scapy import BASES, Session
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+ONE_OF_EACH = [min((CAPTURES / folder).glob("*.pcap")) for folder in ("cursus", "nats", "liftbridge", "tank")]
+WHOLE = [path for name in ("pravega", "rabbitmq-stream") for path in sorted((CAPTURES / name).glob("*.pcap"))[:1]]
+
+
+def layers_of(packet: Packet) -> list[Layer]:
+    """The layers of ours in a packet."""
+    found = (packet.getlayer(index) for index in range(len(packet.layers())))
+    return [layer for layer in found if isinstance(layer, Layer)]
+
+
+def test_the_base_class_dispatches() -> None:
+    command, operation = BASES["rabbitmq_stream"], BASES["nats"]
+    raw = bytes(Open(correlation_id=0x01020304, virtual_host="/"))
+    assert type(command(raw)) is Open
+    assert type(operation(b"PUB a 3\r\nabc\r\n")) is Pub
+    assert type(command(b"\xff" * 40)) is Raw
+
+
+def test_frames_of_one_segment_come_one_after_another() -> None:
+    first, second = Open(correlation_id=7, virtual_host="/"), Tune(frame_max=0x01020304)
+    raw = bytes(first / second)
+    assert raw == bytes(first) + bytes(second)
+    packet = IP(bytes(IP(dst="127.0.0.1") / TCP(dport=5552) / raw))
+    assert [type(layer) for layer in layers_of(packet)] == [Open, Tune]
+    assert packet[Tune].frame_max == 0x01020304
+    assert bytes(packet[TCP].payload) == raw
+    named = IP(bytes(IP() / TCP(sport=4222) / b"PING\r\nMSG a 1 3\r\nabc\r\nPONG\r\n"))
+    assert [type(layer) for layer in layers_of(named)] == [Ping, Msg, Pong]
+
+
+def test_layers_are_known_to_ls() -> None:
+    assert Open in conf.layers
+    assert set(BASES) >= {"rabbitmq_stream", "pravega", "tank", "nats", "cursus"}
+
+
+@pytest.mark.parametrize("protocol", protocols(), ids=lambda protocol: protocol.name)
+def test_every_layer_can_be_fuzzed(protocol: wiredecode.protocols.base.Protocol) -> None:
+    random.seed(11)
+    for layer in protocol.layers():
+        for _ in range(3):
+            raw = bytes(fuzz(layer()))
+            if raw:
+                layer.within(raw, 0, len(raw))
+
+
+def test_fuzz_tries_the_ends_of_integers() -> None:
+    random.seed(3)
+    made = {bytes(fuzz(DeclarePublisher()))[4:6] for _ in range(200)}
+    assert len(made) > 50
+    assert {b"\0\0", b"\xff\xff"} <= made
+    assert LAYERS
+
+
+@pytest.mark.parametrize("path", [*ONE_OF_EACH, *WHOLE], ids=lambda path: path.parent.name)
+def test_a_session_yields_the_frames_of_the_dissector(path: Path) -> None:
+    expected = list(wiredecode.read(path))
+    packets = sniff(offline=str(path), session=Session, quiet=True)
+    found = [packet[TCP].payload for packet in packets if TCP in packet and packet[TCP].payload]
+    assert [(type(layer), layer.fields.keys()) for layer in found] == [
+        (type(frame.packet()), frame.packet().fields.keys()) for frame in expected
+    ]
+    assert [bytes(layer)[:4] for layer in found] == [frame.data[:4] for frame in expected]
+
+
+def test_rdpcap_reads_what_is_on_the_ports() -> None:
+    packets = rdpcap(str(WHOLE[1]))
+    assert sum(bool(layers_of(packet)) for packet in packets) > 3
+
+
+def test_a_session_puts_segments_in_order() -> None:
+    talk = Talk(server=("10.0.0.2", 4222))
+    raw = [*talk.handshake(), *talk.send(0, b"PUB stock.gbp 6\r\nGBP 79\r\n", 7)]
+    raw[-1], raw[-2] = raw[-2], raw[-1]
+    packets = [Ether(packet) for packet in raw]
+    found = [packet for packet in sniff(offline=packets, session=Session, quiet=True) if Pub in packet]
+    assert [packet[Pub].data for packet in found] == [b"GBP 79"]
+    assert found[0][TCP].dport == 4222
+
+
+@pytest.fixture
+def broker() -> Iterator[int]:
+    """The port of a real nats-server."""
+    program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/bin")
+    if program is None:
+        pytest.skip("nats-server is not installed (Debian: apt-get install nats-server)")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([program, "-a", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def test_the_page_of_the_docs_runs(monkeypatch: pytest.MonkeyPatch, broker: int) -> None:
+    monkeypatch.chdir(CAPTURES.parent)
+    page = (CAPTURES.parent / "docs" / "scapy.md").read_text()
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block.replace("4222), 5)", f"{broker}), 5)"), names)
+    assert names["answers"] == ["Msg", "Pong"]
+
+
+def until(connection: socket.socket, end: bytes) -> bytes:
+    data = b""
+    while not data.endswith(end):
+        read = connection.recv(65536)
+        assert read, data
+        data += read
+    return data
+
+
+def test_a_real_broker_understands_crafted_frames(broker: int) -> None:
+    with socket.create_connection(("127.0.0.1", broker), 5) as connection:
+        hello = BASES["nats"](until(connection, b"\r\n"))
+        assert type(hello) is Info
+        connection.sendall(
+            bytes(Connect() / Sub(subject="stock.*", sid="9") / Pub(subject="stock.gbp", data=b"GBP 79") / Ping())
+        )
+        told = BASES["nats"](until(connection, b"PONG\r\n"))
+        answers = [type(layer) for layer in layers_of(told)]
+        assert [answer for answer in answers if answer is not Ok] == [Msg, Pong]
+        assert (told[Msg].subject, told[Msg].sid, told[Msg].data) == ("stock.gbp", "9", b"GBP 79")
+        random.seed(5)
+        connection.sendall(bytes(fuzz(Pub())))  # the broker answers -ERR, or goes on
+    with socket.create_connection(("127.0.0.1", broker), 5) as again:
+        assert type(BASES["nats"](until(again, b"\r\n"))) is Info

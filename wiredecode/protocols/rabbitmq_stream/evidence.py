@@ -1,0 +1,114 @@
+"""Whether bytes look like frames of RabbitMQ Stream, and of which side."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from wiredecode.fields import compiler
+from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
+from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
+from wiredecode.protocols.rabbitmq_stream.responses import PartitionsResponse, RouteResponse
+from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, Chain, Evidence
+from wiredecode.protocols.shared.framing import LengthPrefix, Number
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Largest Size taken for real: a chunk is sent whole whatever the negotiated frame max."""
+FRAMING = LengthPrefix(
+    Number(0, 4, 4, MAX_FRAME_BYTES, "a frame size of {value} is out of bounds ({least} to {most})"), after=4, header=4
+)
+"""Size counts what follows it: key and version at the least."""
+FRAMES_TO_BELIEVE = 3
+"""Good frames in a row that identify the protocol in mid-stream on any port; on a known port fewer will do."""
+MAX_PROPERTIES = 64
+SEARCH_BYTES = 256 * 1024
+"""A supposed frame larger than this is believed only by the header of the chunk in it."""
+
+CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
+HEADER = struct.Struct(">IHH")
+
+
+def body(data: bytes, position: int, end: int, key: int, version: int) -> int | None:
+    """Where the fields of the frame at ``position`` end; None when they do not fit into it."""
+    candidates = [LAYERS.get((key, version))]
+    if key in (24, 25):
+        candidates.append(RouteResponse if key == 24 else PartitionsResponse)
+    for layer in candidates:
+        if layer is None:
+            continue
+        try:
+            stop = compiler.walk(layer, data, position, end)[1]
+        except compiler.FAILED:
+            continue
+        if stop == end or key in (8, 0x801A):
+            return stop
+    return None
+
+
+def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
+    """Whether a Deliver frame holds a chunk whose header fits it: some 60 bits that chance would have to meet."""
+    start = position + chunk_start(version)
+    if start + Chunk.HEADER_LENGTH > len(data) or data[start] != CHUNK_MAGIC:
+        return False
+    fields = Chunk.HEADER.unpack_from(data, start)
+    length, trailer = fields[8:10]
+    rest = end - start - Chunk.HEADER_LENGTH - length
+    return fields[1] <= 2 and data[start + 45 : start + 48] == bytes(3) and rest in (0, trailer)
+
+
+def judge(data: bytes, position: int) -> Evidence:
+    """Judge the supposed frame at ``position``: a chunk whose header fits it decides alone."""
+    if position + HEADER.size > len(data):
+        return Evidence(CUT)
+    size, key, version = HEADER.unpack_from(data, position)
+    end = position + 4 + size
+    known = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
+    if not known or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
+        return Evidence(BAD)
+    if key == 8 and position + chunk_start(version) + Chunk.HEADER_LENGTH <= len(data):
+        return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end)
+    if end > len(data):
+        return Evidence(CUT, end)
+    return Evidence(BAD if body(data, position, end, key, version) is None else GOOD, end)
+
+
+class FrameChain(Chain):
+    most = FRAMES_TO_BELIEVE
+
+    def judge(self, data: bytes, position: int) -> Evidence:
+        return judge(data, position)
+
+
+def behind(data: bytes) -> int:
+    """Where a header that is not yet whole may start."""
+    return max(0, len(data) - HEADER.size + 1)
+
+
+def role(data: bytes, position: int) -> bool | None:
+    """Whether the sender of the frames from ``position`` is the client, by the keys that only one side sends."""
+    while position + HEADER.size <= len(data):
+        size, key, _ = HEADER.unpack_from(data, position)
+        if key in CLIENT_KEYS or key in SERVER_KEYS:
+            return key in CLIENT_KEYS
+        position += 4 + size
+    return None
+
+
+def handshake(data: bytes, position: int, final: bool) -> bool | None:
+    """Whether the first frame is PeerProperties, from either side; None: more bytes are needed."""
+    start = data[position : position + 20]
+    if len(start) < 8:
+        return None if not final else False
+    size, key, version = HEADER.unpack_from(start)
+    if not 12 <= size <= 8192 or version != 1 or key not in (0x11, 0x8011):
+        return False
+    count_at = 12 if key == 0x11 else 14
+    if len(start) < count_at + 6:
+        return None if not final else False
+    count = int.from_bytes(start[count_at : count_at + 4], "big")
+    if count > MAX_PROPERTIES:
+        return False
+    if position + 4 + size <= len(data):
+        return body(data, position, position + 4 + size, key, version) is not None
+    return None if not final else 1 <= count <= MAX_PROPERTIES

@@ -1,0 +1,96 @@
+"""Messages that are elements of arrays: those of many frames are read at once, as their layers declare them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from wiredecode.fields.columns.kinds import Scope, SizedColumn
+from wiredecode.fields.columns.reader import Structure, reader
+from wiredecode.fields.columns.rows import Bools, Int64s, Rows, Source
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.message import Column, FrameElements, Slices
+
+Form = tuple[type[Layer], tuple[tuple[str, str], ...], bool]
+"""What parts must have in common to be read together."""
+
+
+def form(part: FrameElements) -> Form:
+    return part.element, tuple(part.columns.items()), part.first_offset is None
+
+
+@dataclass(slots=True)
+class Elements:
+    """What was read: ``rows[i]`` is the part of message i, ``index[i]`` its place in it."""
+
+    parts: list[FrameElements]
+    rows: Int64s
+    index: Int64s
+    columns: dict[str, Column]
+    others: list[FrameElements]
+    """Parts in which something is out of the ordinary: none of their messages is in the columns."""
+
+
+def read(parts: list[FrameElements]) -> Elements:
+    """Read the messages of parts of the same form."""
+    reads = reader(parts[0].element, Style())
+    if reads is None:
+        return Elements([], np.empty(0, np.int64), np.empty(0, np.int64), {}, parts)
+    elements, rows = joined(parts)
+    columns = columns_of(elements, reads.structure, {field: column for column, field in parts[0].columns.items()})
+    if elements.good.all():
+        return Elements(parts, rows, places(rows), columns, [])
+    whole = np.ones(len(parts), np.bool_)
+    whole[rows[~elements.good]] = False
+    kept = whole[rows]
+    number = np.cumsum(whole) - 1
+    rows = number[rows[kept]]
+    sound = [part for part, good in zip(parts, whole.tolist(), strict=True) if good]
+    others = [part for part, good in zip(parts, whole.tolist(), strict=True) if not good]
+    return Elements(sound, rows, places(rows), {name: chosen(each, kept) for name, each in columns.items()}, others)
+
+
+def joined(parts: list[FrameElements]) -> tuple[Rows, Int64s]:
+    """The elements of all frames in one buffer, and the part of each."""
+    frames = [part.frame for part in parts]
+    data = b"".join([memoryview(frame.buffer)[frame.start : frame.stop] for frame in frames])
+    stops = np.cumsum(np.fromiter((frame.stop - frame.start for frame in frames), np.int64, len(frames)))
+    moved = np.concatenate(([0], stops[:-1])) - np.fromiter((frame.start for frame in frames), np.int64, len(frames))
+    counts = np.fromiter((len(part.starts) for part in parts), np.int64, len(parts))
+    rows = np.repeat(np.arange(len(parts)), counts)
+    starts = np.fromiter(chain.from_iterable(part.starts for part in parts), np.int64, len(rows)) + moved[rows]
+    return Rows(Source(data), starts, stops[rows], np.ones(len(rows), np.bool_)), rows
+
+
+def columns_of(elements: Rows, how: Structure, wanted: dict[str, str]) -> dict[str, Column]:
+    """The fields that are wanted, by the name of their column."""
+    found: dict[str, Column] = {}
+    scope = Scope()
+    for kind, column in how.columns:
+        name = wanted.get(kind.name)
+        if name is not None and isinstance(column, SizedColumn):
+            starts, sizes, there = column.places(elements, scope)
+            found[name] = Slices(
+                elements.source.buffer, np.where(there, starts, -1), np.where(there, starts + sizes, -1)
+            )
+            continue
+        column.step(elements, scope)
+        if name is not None:
+            found[name] = scope.values[kind.name]
+    return found
+
+
+def places(rows: Int64s) -> Int64s:
+    """The place of each row among those of the same part."""
+    counts = np.bincount(rows) if len(rows) else np.empty(0, np.int64)
+    return np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+
+
+def chosen(column: Any, kept: Bools) -> Column:
+    if isinstance(column, Slices):
+        return Slices(column.buffer, column.starts[kept], column.stops[kept])
+    some: Column = column[kept]
+    return some

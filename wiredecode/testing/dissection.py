@@ -1,0 +1,73 @@
+"""Whole dissections for comparing: all frames of packets, and what a frame says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.totals import Totals
+from wiredecode.protocols.base import Protocol
+
+STYLE = Style()
+
+
+@dataclass
+class Result:
+    """What came out of a dissection."""
+
+    frames: list[Frame]
+    totals: Totals
+    error: CaptureError | None = None
+
+    def of(self, *types: str | None) -> list[Frame]:
+        return [frame for frame in self.frames if frame.type in types]
+
+    @property
+    def whole(self) -> list[Frame]:
+        """The frames all of whose bytes were there."""
+        return [frame for frame in self.frames if frame.status in ("ok", "malformed")]
+
+
+def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = None, **options: Any) -> Result:
+    """Run the whole stack with records; an error of the capture is kept. ``options``: of a demand."""
+    dissector = Dissector(Demand(**{"style": STYLE, "protocols": known, **options}))
+    frames: list[Frame] = []
+    error = None
+    try:
+        frames.extend(dissector.frames(source))
+    except CaptureError as raised:
+        error = raised
+    return Result(frames, dissector.totals, error)
+
+
+def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
+    """What a frame says, without packet numbers and times; ``linked``: with what other frames tell about it."""
+    said = {
+        "connection": frame.connection.endpoints[0],
+        "side": frame.side,
+        "offset": frame.offset,
+        "length": frame.length,
+        "type": frame.type,
+        "code": frame.code,
+        "status": frame.status,
+        "values": careful_values(frame),
+    }
+    if linked:
+        findings = [finding.record() for finding in frame.findings]
+        said |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
+        said |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
+    return said
+
+
+def careful_values(frame: Frame) -> dict[str, Any]:
+    """Every field of the frame as numbers, text and bytes."""
+    if frame.layer is None:
+        return dict(frame.values)
+    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values

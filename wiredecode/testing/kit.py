@@ -1,0 +1,445 @@
+"""The tests that every protocol has to pass, written once: a class that a test module makes its own.
+
+::
+
+    class TestKV(ProtocolTests):
+        protocol = KV
+        dialogues = {"asked and answered": [Part(1, 0, asked), Part(1, 1, told)]}
+
+pytest finds the tests in it, one for each layer, vector, capture and way of cutting. ``pytest`` itself is not imported.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.base import Protocol
+from wiredecode.testing import tables
+from wiredecode.testing.dissection import STYLE, Result, dissect, meaning
+from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
+from wiredecode.testing.packets import batches
+from wiredecode.testing.parity import columns_agree, readers_agree, whole_record
+from wiredecode.testing.samples import Values, distinct, general, integers, samples
+from wiredecode.testing.segments import (
+    Cutting,
+    Part,
+    craft,
+    dialogue,
+    duplicated,
+    every,
+    overlapped,
+    random_cuts,
+    reordered,
+)
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+
+Case = tuple[type[Layer], bytes]
+
+CUTTINGS: dict[str, Callable[[], Cutting]] = {
+    "byte by byte": lambda: every(1),
+    "two bytes": lambda: every(2),
+    "seven bytes": lambda: every(7),
+    "random": lambda: random_cuts(1),
+    "random again": lambda: random_cuts(2, 200),
+    "reordered": lambda: reordered(3),
+    "reordered far": lambda: reordered(4, window=40),
+    "duplicated": lambda: duplicated(5),
+    "overlapped": lambda: overlapped(6),
+}
+BATCHES = (1, 7, 64)
+"""Packets in a batch."""
+PICKLED_BATCH, PICKLED_EVERY = 48, 3
+"""Packets in a batch, and after how many of these the dissector is pickled."""
+SMALL = 30_000
+"""Bytes of the largest capture that is cut in every way."""
+BATCHED = 200_000
+"""Bytes of the largest capture that is read packet by packet."""
+FRAME_BYTES = 20_000
+"""Of larger frames readers are compared on the first only."""
+
+
+MADE = 4
+"""Frames of each layer, of those made from the declaration, that are damaged."""
+COMPARED = ("side", "offset", "length", "type", "status", "values", "layers", "findings", "request", "sender")
+
+
+class ProtocolTests:
+    """Set ``protocol``, and what there is of the others."""
+
+    protocol: ClassVar[type[Protocol]]
+    vectors: ClassVar[Sequence[Case]] = ()
+    """Frames of known layers, well-formed or not."""
+    captures: ClassVar[Sequence[Path]] = ()
+    """Whole captures of nothing but this protocol."""
+    damaged: ClassVar[Sequence[Path]] = ()
+    """Captures with holes, late starts, or other traffic in them."""
+    dialogues: ClassVar[Mapping[str, Sequence[Part]]] = {}
+    """What both sides said, where it is not in a capture."""
+    cut: ClassVar[Sequence[Path]] = ()
+    """The captures that are cut in every way; default: all small ones."""
+    values: ClassVar[Mapping[str, Values]] = {}
+    """Makes values of fields that cannot be guessed: by name of the field, or of the class of its kind."""
+    steady: ClassVar[frozenset[str]] = frozenset()
+    """Integers that have to stay as they are in a real frame: checksums, sizes, codes that tell types apart."""
+    unmade: ClassVar[frozenset[str]] = frozenset()
+    """Layers of which no frame can be made from the declaration alone."""
+    with_columns: ClassVar[tuple[int, int] | None] = None
+    """How many layers are read as columns, of how many."""
+    stepped: ClassVar[frozenset[str]] = frozenset()
+    """Layers whose ``walk`` steps over elements by their sizes alone: it does not see what is wrong inside."""
+    leaves: ClassVar[bool] = False
+    """Fast decoders may leave what is written in an unusual way to the careful one."""
+
+    # Which tests there are.
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """One test for each layer, capture and so on that a test asks for by the name of its argument."""
+        made: dict[str, Callable[[], Mapping[str, Any]]] = {
+            "layer": lambda: {layer.__name__: layer for layer in self.layers()},
+            "path": lambda: {path.name: path for path in (*self.captures, *self.damaged)},
+            "whole": lambda: {path.name: path for path in self.captures},
+            "talk": self.talks,
+            "cutting": lambda: CUTTINGS,
+            "batch": lambda: {f"{size} packets": size for size in BATCHES},
+            "mutate": lambda: {mutation.__name__: mutation for mutation in MUTATIONS},
+        }
+        for name, make in made.items():
+            if name in metafunc.fixturenames:
+                cases = make()
+                metafunc.parametrize(name, list(cases.values()), ids=list(cases))
+
+    @classmethod
+    def layers(cls) -> list[type[Layer]]:
+        """All layers of the protocol."""
+        return list(dict.fromkeys(cls.protocol().layers()))
+
+    @classmethod
+    def talks(cls) -> dict[str, Callable[[], list[Part]]]:
+        """What is cut in every way, by name: dialogues, and those of captures."""
+        said: dict[str, Callable[[], list[Part]]] = {}
+        for name, parts in cls.dialogues.items():
+            said[name] = partial(copy.deepcopy, list(parts))
+        for path in cls.cut or [path for path in cls.captures if path.stat().st_size < SMALL]:
+            said[path.stem] = partial(cls.spoken_in, path)
+        return said
+
+    @classmethod
+    def spoken_in(cls, path: Path) -> list[Part]:
+        """What both sides of all connections of a capture said."""
+        return dialogue(cls.spoken(cls.read(path).frames))
+
+    @classmethod
+    def spoken(cls, frames: Iterable[Frame]) -> list[Frame]:
+        """The frames that travelled as they are: not those inside of others."""
+        return list(frames)
+
+    @classmethod
+    def port(cls) -> int:
+        """The port of the server in packets that are made."""
+        return cls.protocol.ports[0]
+
+    # What tests are made of.
+
+    @classmethod
+    def dissect(cls, source: Iterable[Any], **options: Any) -> Result:
+        """Only this protocol is tried."""
+        return dissect(source, **{"known": (cls.protocol(),), **options})
+
+    @classmethod
+    def read(cls, path: Path) -> Result:
+        """A capture file; read once, so do not change what comes back."""
+        return _read(cls.dissect, path)
+
+    @classmethod
+    def crafted(cls, parts: Iterable[Part], cut: Cutting, batch: int | None = None) -> Result:
+        """What both sides said, in other segments and batches."""
+        return cls.dissect(batches(craft(parts, cut, server_port=cls.port()), batch))
+
+    @classmethod
+    def said(cls, result: Result) -> list[Any]:
+        """All that must not depend on segments. Frames are in the order in which they were complete."""
+        assert result.totals.closes
+        return [meaning(frame) for frame in result.frames]
+
+    @classmethod
+    def made(cls, layer: type[Layer]) -> list[bytes]:
+        """Frames made from the declaration."""
+        return samples(layer, cls.values)
+
+    @classmethod
+    def captured(cls, path: Path) -> Iterator[Case]:
+        """The whole frames of a capture and what they carry, two of each length and layer."""
+        seen: dict[tuple[type[Layer], int], int] = {}
+        for frame in cls.read(path).whole:
+            for layer, raw in [(frame.layer, frame.data), *((inner.layer, inner.data) for inner in frame.inner)]:
+                if layer is None:
+                    continue
+                count = seen[layer, len(raw)] = seen.get((layer, len(raw)), 0) + 1
+                if count <= 2 and (len(raw) < FRAME_BYTES or not any(size > len(raw) for _, size in seen)):
+                    yield layer, raw
+
+    @classmethod
+    def cases(cls) -> list[Case]:
+        """Vectors, and frames made from the declaration: what is damaged in every way."""
+        return [*cls.vectors, *((layer, raw) for layer in cls.layers() for raw in cls.made(layer)[:MADE])]
+
+    @classmethod
+    def agree(cls, cases: Iterable[Case]) -> list[bool]:
+        """Hold all readers against each other; return which frames are well-formed."""
+        by_layer: dict[type[Layer], list[bytes]] = {}
+        found = []
+        for layer, raw in cases:
+            found.append(readers_agree(layer, raw, leaves=cls.leaves, steps=layer.__name__ in cls.stepped))
+            by_layer.setdefault(layer, []).append(raw)
+        for layer, frames in by_layer.items():
+            columns_agree(layer, frames)
+        return found
+
+    @classmethod
+    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
+        """Whether columns may leave a whole frame to the row decoder."""
+        return False
+
+    # One truth.
+
+    def test_readers_agree_on_frames_made_from_the_declaration(self, layer: type[Layer]) -> None:
+        """Every integer has other bytes in all places."""
+        frames = self.made(layer)
+        assert frames or layer.__name__ in self.unmade, "no frame could be made"
+        assert all(self.agree((layer, raw) for raw in frames))
+
+    def test_a_layer_with_every_field_left_at_its_default_is_read_back(self, layer: type[Layer]) -> None:
+        self.agree([(layer, bytes(layer()))])
+
+    def test_readers_agree_on_any_bytes(self, layer: type[Layer]) -> None:
+        chance = random.Random(layer.__name__)
+        sizes = (1, 7, 8, 20, 60, 200)
+        columns_agree(layer, [b""])
+        self.agree((layer, chance.randbytes(size)) for size in sizes)
+        self.agree((layer, filling * size) for size in sizes for filling in (b"\0", b"\xff"))
+
+    def test_readers_agree_on_vectors(self) -> None:
+        """Also on what their bytes are in columns: whole frames are plain."""
+        self.agree(self.vectors)
+        for layer, raw in self.vectors:
+            record = whole_record(layer, raw)
+            for plain in columns_agree(layer, [raw]):
+                expected = record is not None and not self.surprising(layer, raw, record)
+                assert plain == expected, f"{layer.__name__}: plain: {plain}, {raw.hex()}"
+
+    def test_readers_agree_on_captured_frames(self, path: Path) -> None:
+        self.agree(self.captured(path))
+        for frame in self.read(path).frames:
+            if frame.status == "ok" and frame.layer is not None:
+                assert frame.layer(frame.data).problem is None, frame.number
+                for layer, raw in [(frame.layer, frame.data), *((inner.layer, inner.data) for inner in frame.inner)]:
+                    self.check_round_trip(layer, raw)
+
+    @classmethod
+    def check_round_trip(cls, layer: type[Layer], raw: bytes) -> None:
+        """The same values, and the same bytes again up to the last field."""
+        packet = layer(raw)
+        assert packet.values() == compiler.careful(layer, raw, 0, len(raw)).values
+        if packet.problem is None:
+            assert bytes(packet)[: packet.stop] == raw[: packet.stop], (layer, raw.hex())
+
+    def test_readers_agree_wherever_a_frame_ends(self) -> None:
+        """Bytes of the next frame are right behind it in the buffer."""
+        made = []
+        for number, (layer, raw) in enumerate(self.cases()):
+            step = 1 + len(raw) // (130 if number < len(self.vectors) else 24)
+            made += [(layer, raw[:stop]) for stop in range(1 + number % step, len(raw), step)]
+        self.agree(made)
+
+    def test_readers_agree_on_damaged_frames(self, mutate: Mutation) -> None:
+        chance = random.Random(mutate.__name__)
+        cases = [case for case in self.cases() for _ in range(3) if len(case[1]) > 1]
+        whole = self.agree((layer, mutate(raw, chance)) for layer, raw in cases)
+        assert not all(whole)
+        assert any(whole) or mutate is truncation or len(cases) < 100
+
+    def test_every_field_of_a_well_formed_frame_has_a_range(self) -> None:
+        for layer, raw in self.cases():
+            decoded = compiler.careful(layer, raw, 0, len(raw))
+            for start, stop in decoded.ranges.values():
+                assert 0 <= start <= stop <= len(raw)
+            names = {general(path).partition(".")[0].partition("[")[0] for path in decoded.ranges}
+            assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
+
+    def test_how_many_layers_have_columns(self) -> None:
+        from wiredecode.fields.columns.reader import covered
+
+        if self.with_columns is not None:
+            read, left = covered(self.layers())
+            assert (len(read), len(read) + len(left)) == self.with_columns
+
+    # Segments.
+
+    def test_segmentation_does_not_matter(self, talk: Callable[[], list[Part]], cutting: Callable[[], Cutting]) -> None:
+        whole = self.crafted(talk(), every(60_000))
+        assert whole.frames
+        assert self.said(self.crafted(talk(), cutting())) == self.said(whole)
+
+    def test_batches_do_not_matter(self, talk: Callable[[], list[Part]], batch: int) -> None:
+        """Not even where segments come out of order."""
+        for cut in (every(50), reordered(4, window=40)):
+            assert self.said(self.crafted(talk(), cut, batch)) == self.said(self.crafted(talk(), cut))
+
+    def test_all_that_was_said_is_in_frames(self, talk: Callable[[], list[Part]]) -> None:
+        totals = self.crafted(talk(), every(60_000)).totals
+        assert totals.framed == sum(len(part.data) for part in talk())
+        assert (totals.undecoded, totals.missing, sum(totals.other.values())) == (0, 0, 0)
+
+    def test_packets_that_are_made_say_what_the_captured_ones_said(self, whole: Path) -> None:
+        if whole.stem in self.talks():
+            captured = self.spoken(self.read(whole).frames)
+            made = self.spoken(self.crafted(dialogue(captured), every(60_000)).frames)
+            for one, two in zip(map(meaning, made), map(meaning, captured), strict=True):
+                assert {key: one[key] for key in COMPARED} == {key: two[key] for key in COMPARED}
+
+    # Captures.
+
+    def test_every_byte_is_accounted_for(self, path: Path) -> None:
+        result = self.read(path)
+        assert result.totals.closes
+        assert result.totals.framed == sum(
+            frame.length - frame.missing for frame in self.spoken(result.frames) if frame.status != "undecoded"
+        )
+
+    def test_undamaged_captures_are_all_frames(self, whole: Path) -> None:
+        totals = self.read(whole).totals
+        assert (totals.undecoded, totals.missing, sum(totals.other.values())) == (0, 0, 0)
+
+    def test_batch_size_changes_nothing_at_all(self, path: Path, batch: int) -> None:
+        """Neither numbers nor packets nor times."""
+        if path.stat().st_size < BATCHED:
+            assert self.told(path, batch=batch) == self.told(path)
+
+    def test_without_records_the_frames_are_the_same(self, path: Path) -> None:
+        with_records = self.read(path)
+        bare = self.dissect(open_capture([path]), style=None)
+        assert bare.totals == with_records.totals
+        for one, two in zip(bare.frames, with_records.frames, strict=True):
+            said, known = meaning(one), meaning(two)
+            assert said.pop("layers") is None
+            del known["layers"]
+            assert said == known
+
+    def test_a_pickled_dissector_gives_the_same_frames(self, path: Path) -> None:
+        assert self.told(path, batch=PICKLED_BATCH, pickled=PICKLED_EVERY, stable=True) == self.told(
+            path, batch=PICKLED_BATCH, stable=True
+        )
+
+    @classmethod
+    def told(
+        cls, path: Path, *, batch: int | None = None, pickled: int = 0, stable: bool = False
+    ) -> tuple[list[tuple[Any, ...]], Any]:
+        """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""
+        demand = Demand(style=STYLE, stable_ids=stable)
+        dissector = Dissector(demand)
+        found: list[tuple[Any, ...]] = []
+        options = {} if batch is None else {"batch_packets": batch}
+        try:
+            for number, packets in enumerate(open_capture([path], **options), 1):
+                found += map(_told, list(dissector.feed(packets)))
+                if pickled and number % pickled == 0:
+                    dissector = pickle.loads(pickle.dumps(dissector))
+                    dissector.resume(demand)
+        except CaptureError:
+            pass  # a capture that is cut
+        found += map(_told, list(dissector.finish()))
+        return found, dissector.totals
+
+    # Runs of frames.
+
+    def test_runs_give_the_rows_of_frames(self, path: Path) -> None:
+        self.check_runs(lambda size: open_capture([path], batch_bytes=size))
+
+    def test_runs_agree_on_integers_that_differ_in_every_byte(self, talk: Callable[[], list[Part]]) -> None:
+        parts = self.with_distinct_integers(talk())
+        packets = craft(parts, every(1460), server_port=self.port())
+        self.check_runs(lambda size: batches(packets, max(1, size // 1000)))
+
+    @classmethod
+    def check_runs(cls, source: Callable[[int], Iterable[Any]]) -> None:
+        """Rows and totals, with runs as short as one frame and without; ``source`` is given bytes of a batch."""
+        expected = {level: tables.table(source(1 << 20), level, runs=False) for level in tables.LEVELS}
+        with tables.shortest_runs():
+            for size in (1 << 20, 3000):
+                for level in tables.LEVELS:
+                    rows, totals = tables.table(source(size), level, runs=True)
+                    assert totals == expected[level][1]
+                    assert rows.equals(expected[level][0]), f"{level}: {difference(rows, expected[level][0])}"
+
+    def with_distinct_integers(self, parts: list[Part]) -> list[Part]:
+        """The same conversation with other numbers: what fitted together before still does."""
+        base = self.crafted(parts, every(60_000))
+        frames = self.spoken(base.frames)
+        for frame in frames:
+            frame.buffer, frame.start = self.changed(frame), 0
+            frame.stop = len(frame.buffer)
+        changed = dialogue(frames)
+        again = self.crafted(changed, every(60_000))
+        before = self.crafted(parts, every(60_000))
+        for one, two in zip(again.frames, before.frames, strict=False):
+            told = f"frame {one.number}: {_links(one)}, not {_links(two)}: see ProtocolTests.steady"
+            assert _links(one) == _links(two), told
+        assert len(again.frames) == len(before.frames)
+        return changed
+
+    def changed(self, frame: Frame) -> bytes:
+        """The frame with other integers, where it stays as long and of the same fields."""
+        data = frame.data
+        if frame.layer is None or frame.missing:
+            return data
+        groups: dict[str, list[tuple[int, int]]] = {}
+        for path, start, stop in integers(frame.layer, data):
+            if path.rpartition(".")[2].removesuffix("[]") not in self.steady:
+                groups.setdefault(path, []).append((start, stop))
+        ranges = compiler.careful(frame.layer, data, 0, len(data)).ranges
+        for places in groups.values():
+            other = distinct(data, places)
+            if compiler.careful(frame.layer, other, 0, len(other)).ranges == ranges:
+                data = other
+        return data
+
+
+@cache
+def _read(dissecting: Callable[..., Result], path: Path) -> Result:
+    return dissecting(open_capture([path]))
+
+
+def _told(frame: Frame) -> tuple[Any, ...]:
+    findings = [finding.record() for finding in frame.findings]
+    ids = frame.id, frame.number, frame.request, frame.response, frame.latency_ns
+    return *ids, frame.packets, frame.time_ns, frame.type, frame.status, frame.sender, repr(frame.layers), findings
+
+
+def _links(frame: Frame) -> tuple[Any, ...]:
+    return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
+
+
+def difference(found: Any, expected: Any) -> str:
+    """The first column and row in which two tables differ."""
+    if len(found) != len(expected):
+        return f"{len(found)} rows, not {len(expected)}"
+    for name in expected.column_names:
+        if not found.column(name).equals(expected.column(name)):
+            pairs = zip(found.column(name).to_pylist(), expected.column(name).to_pylist(), strict=True)
+            return next(
+                f"{name} of row {row}: {one!r}, not {two!r}" for row, (one, two) in enumerate(pairs) if one != two
+            )
+    return "nothing but types"

@@ -1,0 +1,216 @@
+"""One truth: all readers that are made of one declaration say the same of the same bytes, whatever these are.
+
+Scapy's reader is the reference. Held against it: the compiled decoders ``careful``, ``head``, ``walk``, ``rows`` and
+``record``, and the columns. What is well-formed is built again to its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import Array, Kind, Struct, compiler, plain
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.testing.dissection import STYLE
+
+if TYPE_CHECKING:
+    from wiredecode.fields.columns.reader import Columns
+
+Places = Mapping[str, int]
+FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
+"""Around a frame in its buffer: bytes that are not its own."""
+
+
+def same(found: object, expected: object, what: str, layer: type[Layer], raw: bytes) -> None:
+    """Raise ``AssertionError`` that names the reader, the layer and the bytes."""
+    assert found == expected, f"{layer.__name__}: {what}: {found!r} is not {expected!r}, of {raw.hex()}"
+
+
+def readers_agree(
+    layer: type[Layer], raw: bytes, *, style: Style = STYLE, leaves: bool = False, steps: bool = False
+) -> bool:
+    """Hold all readers of single frames against each other; return whether the bytes are well-formed.
+
+    ``leaves``: the fast decoders may leave what is written in an unusual way to the careful one, which text can be.
+    ``steps``: decoders that step over elements do so by their sizes alone, and do not see what is wrong inside.
+    """
+    packet = layer(raw) if raw else layer.within(raw, 0, 0)  # Scapy takes no bytes for none to dissect
+    decoded = compiler.careful(layer, FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw))
+    same(decoded.values, packet.values(), "careful values", layer, raw)
+    same(decoded.ranges, dict(packet.flat_ranges()), "careful ranges", layer, raw)
+    shown = layer.present(packet, style)
+    same(layer.present(decoded.values, style), shown, "the record of careful values", layer, raw)
+    problem, known = decoded.problem, packet.problem
+    same(problem and problem.args, known and known.args, "the problem found", layer, raw)
+    if problem is not None:
+        _all_fail(layer, raw, style, ("record",) if steps else ("record", "walk", "rows"))
+        return False
+    same(decoded.stop, packet.stop, "where careful stops", layer, raw)
+    if packet.stop == len(raw):
+        same(bytes(packet), raw, "what is built again", layer, raw)
+    _fast_agree(layer, raw, decoded, shown, style, leaves)
+    return True
+
+
+def _all_fail(layer: type[Layer], raw: bytes, style: Style, modes: Iterable[str]) -> None:
+    for mode in modes:
+        try:
+            compiler.decoder(layer, mode, style if mode == "record" else None)(raw, 0, len(raw))
+        except compiler.FAILED:
+            continue
+        raise AssertionError(f"{layer.__name__}: {mode} reads what is malformed: {raw.hex()}")
+
+
+def _fast_agree(
+    layer: type[Layer], raw: bytes, decoded: compiler.Decoded, shown: Mapping[str, Any], style: Style, leaves: bool
+) -> None:
+    """The fast decoders on a well-formed frame; text that is not UTF-8 they leave to the careful one."""
+    buffer, start, stop = FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw)
+    try:
+        record, reached = compiler.record(layer, buffer, start, stop, style)
+        walked = compiler.walk(layer, buffer, start, stop)
+        rows = compiler.decoder(layer, "rows")(buffer, start, stop)
+    except UnicodeDecodeError:
+        return
+    except compiler.FAILED:
+        if leaves:
+            return
+        raise
+    end = start + decoded.stop
+    places = {path: start + first for path, (first, _) in decoded.ranges.items()}
+    same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
+    written = decoded.written()
+    same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
+    same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
+    head = compiler.head(layer, buffer, start, stop)
+    same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
+
+
+def common(part: Any, whole: Any) -> Any:
+    """What ``part`` has of ``whole``, in structures and their arrays too."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return {name: common(value, whole[name]) for name, value in part.items() if name in whole}
+    if isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
+        return [common(*pair) for pair in zip(part, whole, strict=True)]
+    return whole
+
+
+def counted(
+    layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str, places: Places, prefix: str = ""
+) -> Any:
+    """Values as ``walk`` gives them: of bulk arrays the number of elements; or with their ``rows``.
+
+    ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given; arrays that generate code of
+    their own may give the elements or their number. ``places``: where each field and element starts, by its path.
+    """
+    made = dict(values)
+    for kind in map(plain, layer.fields_desc):
+        value, other = values.get(kind.name), found.get(kind.name)
+        if value is None:
+            continue
+        path = prefix + kind.name
+        if _generates(kind) and isinstance(other, int) == (mode == "head") and mode != "walk":
+            made[kind.name] = other  # rows of its own form; the number announced, of which fewer may be there
+            continue
+        inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
+        own = _generates(kind)
+        if isinstance(kind, Struct) and isinstance(other, dict):
+            made[kind.name] = counted(kind.layer, value, other, mode, places, f"{path}.")
+        elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
+            made[kind.name] = _rows(kind, value, places, path) if mode == "rows" and not own else len(value)
+        elif inner is not None and isinstance(other, list) and len(other) == len(value):
+            pairs = enumerate(zip(value, other, strict=True))
+            made[kind.name] = [counted(inner, *pair, mode, places, f"{path}[{i}].") for i, pair in pairs]
+    return made
+
+
+def _generates(kind: Kind) -> bool:
+    """Whether a structure or array generates code of its own."""
+    return type(kind).emit not in (Struct.emit, Array.emit) and isinstance(kind, Struct | Array)
+
+
+def _rows(kind: Array, elements: list[Any], places: Places, path: str) -> Any:
+    """The rows of a bulk array, texts as the bytes they are on the wire; or where its elements start."""
+    element = kind.element
+    if not isinstance(element, Struct):
+        return len(elements)
+    if not element.layer.row:
+        return [places[f"{path}[{index}]"] for index in range(len(elements))]
+    return [tuple(_encoded(values.get(name)) for name in element.layer.row) for values in elements]
+
+
+def _encoded(value: Any) -> Any:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+# Columns.
+
+
+def read_columns(
+    layer: type[Layer], frames: Iterable[bytes], style: Style = STYLE, raw: bool = False
+) -> Columns | None:
+    """The frames as columns, with some bytes between them; None: the layer has none."""
+    import numpy as np
+
+    from wiredecode.fields.columns.reader import reader
+
+    found = reader(layer, style, raw)
+    if found is None:
+        return None
+    buffer, starts, stops = b"", [], []
+    for index, frame in enumerate(frames):
+        buffer += b"\xff" * (index % 3)
+        starts.append(len(buffer))
+        buffer += frame
+        stops.append(len(buffer))
+    columns = found.read(buffer, np.array(starts, np.int64), np.array(stops, np.int64))
+    assert len(columns.plain) == len(starts)
+    for array in columns.fields.values():
+        array.validate(full=True)
+    return columns
+
+
+def columns_agree(layer: type[Layer], frames: list[bytes], style: Style = STYLE) -> list[bool]:
+    """Hold columns against records; return which frames are plain, or nothing for a layer without columns."""
+    columns = read_columns(layer, frames, style)
+    if columns is None:
+        return []
+    rows = columns.struct().to_pylist()
+    for frame, row, is_plain in zip(frames, rows, columns.plain.tolist(), strict=True):
+        if is_plain:
+            record = whole_record(layer, frame, style)
+            assert record is not None, f"{layer.__name__}: columns read what is no whole frame: {frame.hex()}"
+            fits = _fits(row, record)
+            assert fits, f"{layer.__name__}: columns: {row!r} is not {record!r}, of {frame.hex()}"
+            order = [name for name in columns.fields if name in record]
+            same(order, [name for name in record if name in columns.fields], "the order of columns", layer, frame)
+    return [bool(is_plain) for is_plain in columns.plain.tolist()]
+
+
+def whole_record(layer: type[Layer], frame: bytes, style: Style = STYLE) -> dict[str, Any] | None:
+    """The record of a frame that ends where its last field ends; None: it is not such a frame."""
+    try:
+        record, stop = compiler.record(layer, frame, 0, len(frame), style)
+    except compiler.FAILED:
+        return None
+    return record if stop == len(frame) else None
+
+
+def _fits(column: Any, value: Any, code: bool = False) -> bool:
+    """Whether a value of a column is what a record shows; ``code``: it is the name of an enumeration."""
+    import orjson
+
+    if isinstance(column, dict):
+        if not isinstance(value, dict) or not {name for name in value if value[name] is not None} <= set(column):
+            return False
+        return all(_fits(column[name], value.get(name), f"{name}_code" in column) for name in column)
+    if isinstance(column, list):
+        return isinstance(value, list) and len(column) == len(value) and all(map(_fits, column, value))
+    if isinstance(column, datetime):
+        return bool(f"{column:%Y-%m-%dT%H:%M:%S}.{column.microsecond // 1000:03d}Z" == value)
+    if isinstance(value, dict):
+        return isinstance(column, str) and bool(orjson.loads(column) == value)
+    if code and isinstance(value, int):
+        return bool(column == str(value))
+    return isinstance(column, bool) == isinstance(value, bool) and bool(column == value)

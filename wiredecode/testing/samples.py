@@ -1,0 +1,248 @@
+"""Frames that nobody captured: made from the declaration, their integers different in every byte.
+
+Captured ids are small: a reader that takes the wrong one of their zeros is right by chance. So :func:`samples` fills
+every field of a layer with values of which no two bytes are equal, and :func:`distinct` does the same to the frames of
+real conversations.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from wiredecode.fields import (
+    Array,
+    Flags,
+    Kind,
+    Moment,
+    Number,
+    Optional,
+    Sized,
+    Struct,
+    Varint,
+    When,
+    compiler,
+    plain,
+)
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.presence import WORDS
+
+Values = Callable[[random.Random], Any]
+"""Makes a value of a field."""
+ATTEMPTS, WANTED = 60, 12
+PATTERN = bytes((0x13, 0x25, 0x37, 0x49, 0x5B, 0x6D, 0x7F, 0x91))
+CANNOT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+"""What kinds raise for values that they cannot write."""
+
+
+def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
+    """The layer with these plain values; structures inside become layers, too."""
+    made: dict[str, Any] = {}
+    for kind in map(plain, layer.fields_desc):
+        if kind.name not in values:
+            continue
+        value = values[kind.name]
+        if isinstance(kind, Struct):
+            value = build(kind.layer, value)
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct):
+            value = [build(kind.element.layer, element) for element in value]
+        made[kind.name] = value
+    return layer(**made)
+
+
+def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed: int = 1) -> list[bytes]:
+    """Well-formed frames of a layer, the first ones each with fields that those before had not.
+
+    ``values`` makes those of fields that cannot be guessed: by name of the field, or of the class of its kind.
+    """
+    chance = random.Random(f"{layer.__name__} {seed}")
+    found: list[bytes] = []
+    met: set[str] = set()
+    for _ in range(ATTEMPTS):
+        maker = Maker(chance, values or {})
+        try:
+            raw = bytes(maker.layer(layer))
+        except CANNOT:
+            continue
+        decoded = compiler.careful(layer, raw, 0, len(raw))
+        if decoded.problem is not None or decoded.stop != len(raw):
+            continue
+        paths = set(map(general, decoded.ranges))
+        if not paths <= met or len(found) < WANTED:
+            found.append(raw)
+            met |= paths
+    return found
+
+
+def general(path: str) -> str:
+    """The path of a field without the numbers of elements."""
+    name, *rest = path.split("[")
+    return name + "".join("[]" + part.partition("]")[2] for part in rest)
+
+
+def conditions(layer: type[Layer]) -> list[When]:
+    """The conditions of the optional fields of a layer."""
+    return [kind.when for kind in layer.fields_desc if isinstance(kind, Optional)]
+
+
+def numbers_of(when: When) -> list[int]:
+    """The integers that a condition speaks of."""
+    nodes = (node.value for node in ast.walk(when.tree) if isinstance(node, ast.Constant))
+    return [value for value in nodes if isinstance(value, int)]
+
+
+def asks_for_bytes(when: When) -> bool:
+    """Whether a condition needs more than earlier fields."""
+    calls = (node.func for node in ast.walk(when.tree) if isinstance(node, ast.Call))
+    names = {node.id for node in ast.walk(when.tree) if isinstance(node, ast.Name)}
+    return bool(names & {*WORDS}) or any(isinstance(call, ast.Name) and call.id != "has" for call in calls)
+
+
+class Maker:
+    """Makes layers with values in all fields that may be there."""
+
+    def __init__(self, chance: random.Random, values: Mapping[str, Values]) -> None:
+        self.chance, self.values = chance, values
+
+    def layer(self, layer: type[Layer], depth: int = 0) -> Layer:
+        made: Layer = layer()
+        wanted = [when for when in conditions(layer) if when.fields and numbers_of(when)]
+        for kind in layer.fields_desc:
+            if isinstance(kind, Optional) and not self._there(kind, made):
+                continue
+            if isinstance(kind, Struct) and depth > 3:
+                continue
+            inner = plain(kind)
+            chosen = [when for when in wanted if inner.name in when.fields]
+            if chosen and self.chance.random() < 0.8:
+                value = self.chance.choice(numbers_of(self.chance.choice(chosen)))
+            else:
+                value = self.value(inner, depth)
+            if value is not None:
+                made.fields[inner.name] = value
+        self._lengths(layer, made)
+        return made
+
+    def _there(self, kind: Optional, made: Layer) -> bool:
+        """Whether an optional field is to be written: as its condition says, or by chance where bytes decide."""
+        if not asks_for_bytes(kind.when):
+            return bool(kind.when.holds(b"", 0, 0, made))
+        return self.chance.random() < 0.7
+
+    def _lengths(self, layer: type[Layer], made: Layer) -> None:
+        """Counts and sizes that stand in fields of their own."""
+        for kind in map(plain, layer.fields_desc):
+            value = made.fields.get(kind.name)
+            if isinstance(kind, Array) and value is not None:
+                if isinstance(kind.count, str):
+                    made.fields[kind.count] = len(value)
+                if kind.size:
+                    made.fields[kind.size] = len(kind.write(value, made))
+            if isinstance(kind, Sized) and isinstance(kind.length, str):
+                made.fields[kind.length] = len(kind.write(value, made))
+
+    def value(self, kind: Kind, depth: int) -> Any:
+        """A value that the kind can write; None: the kind is left to its default."""
+        for name in (kind.name, *(base.__name__ for base in type(kind).__mro__)):
+            if name in self.values:
+                return self.values[name](self.chance)
+        if isinstance(kind, Struct):
+            return self.layer(kind.layer, depth + 1)
+        if isinstance(kind, Array):
+            return self._elements(kind, depth)
+        if isinstance(kind, Number):
+            return self._number(kind)
+        return self._plain(kind)
+
+    def _elements(self, kind: Array, depth: int) -> list[Any]:
+        count = self.chance.choice((0, 1, 2, 3)) if depth < 3 else 0
+        elements = (self.value(kind.element, depth + 1) for _ in range(count))
+        return [element for element in elements if element is not None]
+
+    def _number(self, kind: Number) -> int | None:
+        if kind.default is None:  # filled in when the layer is built
+            return None
+        if kind.column == "bool":
+            return self.chance.randrange(2)
+        if isinstance(kind, Moment):
+            return self.chance.randrange(1 << 40) if self.chance.random() < 0.8 else self.integer(8, signed=True)
+        if kind.names and not isinstance(kind, Flags) and self.chance.random() < 0.8:
+            return self.chance.choice(sorted(kind.names))
+        width = kind.width or int(kind.column.strip("uint")) // 8
+        return self.integer(width, signed=kind.signed or kind.column.startswith("int"))
+
+    def integer(self, width: int, *, signed: bool) -> int:
+        """An integer of which no two bytes are equal, and none is zero."""
+        return int.from_bytes(bytes(self.chance.sample(range(1, 256), width)), "big", signed=signed)
+
+    def _plain(self, kind: Kind) -> Any:
+        column = kind.column
+        if kind.default:  # a word that is always there
+            return None
+        if kind.fixed and kind.fixed.endswith("s"):
+            return self.chance.randbytes(struct.calcsize(kind.fixed))
+        if isinstance(kind, Varint) or column.startswith("uint"):
+            bits = self.chance.choice((3, 7, 8, 14, 31, int(column.removeprefix("uint"))))
+            return self.chance.getrandbits(bits)
+        if column.startswith(("int", "timestamp")):
+            return self.chance.getrandbits(self.chance.choice((6, 15, 31)))
+        if column == "bool":
+            return bool(self.chance.randrange(2))
+        if isinstance(kind, Sized) and isinstance(kind.length, int):
+            return self.chance.randbytes(kind.length)
+        if column == "string":
+            return "".join(self.chance.choice("abcdefghijkmnopqrstuvwxyz") for _ in range(self.chance.randrange(1, 12)))
+        if column == "binary" or column.startswith("fixed"):
+            null = getattr(kind, "null", None) is not None and self.chance.random() < 0.2
+            return None if null else self.chance.randbytes(self.chance.randrange(1, 12))
+        return None
+
+
+# The integers of real frames.
+
+
+def integers(layer: type[Layer], raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """``(general path, start, stop)`` of every integer of two bytes and more that is no time and no enumeration."""
+    yield from _integers(layer(raw), "")
+
+
+def _integers(packet: Layer, prefix: str) -> Iterator[tuple[str, int, int]]:
+    for kind in map(plain, packet.fields_desc):
+        path, value = prefix + kind.name, packet.fields.get(kind.name)
+        if isinstance(value, Layer):
+            yield from _integers(value, path + ".")
+        elif isinstance(value, list) and kind.name in packet.ranges:
+            for element in value:
+                if isinstance(element, Layer):
+                    yield from _integers(element, path + "[].")
+            element = kind.element if isinstance(kind, Array) else None
+            if _is_wide(element):
+                stop = packet.ranges[kind.name][1]
+                first = stop - len(value) * element.width  # type: ignore[union-attr]
+                for start in range(first, stop, element.width):  # type: ignore[union-attr]
+                    yield path + "[]", start, start + element.width  # type: ignore[union-attr]
+        elif _is_wide(kind) and kind.name in packet.ranges:
+            start, stop = packet.ranges[kind.name]
+            if stop - start == kind.width:  # type: ignore[attr-defined]
+                yield path, start, stop
+
+
+def _is_wide(kind: Kind | None) -> bool:
+    return (
+        isinstance(kind, Number)
+        and bool(kind.fixed)
+        and kind.width > 1
+        and not (kind.names or isinstance(kind, Moment))
+    )
+
+
+def distinct(raw: bytes, ranges: list[tuple[int, int]]) -> bytes:
+    """Integers turned by a pattern: small ones then differ in every byte, and equal ones stay equal."""
+    out = bytearray(raw)
+    for start, stop in ranges:
+        for place in range(start, stop):
+            out[place] ^= PATTERN[8 - (stop - place)]
+    return bytes(out)

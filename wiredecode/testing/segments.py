@@ -1,0 +1,121 @@
+"""The same bytes in other segments: what each side said, cut, moved about, said twice, and put into packets again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from wiredecode.frames.frame import Frame
+from wiredecode.testing.packets import Talk
+
+
+@dataclass
+class Part:
+    """Consecutive bytes of one side of one connection."""
+
+    connection: int
+    side: int
+    data: bytes
+
+
+def dialogue(frames: Iterable[Frame]) -> list[Part]:
+    """Both sides of all connections, in the order in which their frames were complete.
+
+    Side 0 of a part is the endpoint that opened the connection.
+    """
+    parts: list[Part] = []
+    for frame in frames:
+        side = frame.side ^ (frame.connection.initiator or 0)
+        last = parts[-1] if parts else None
+        if last is not None and (last.connection, last.side) == (frame.connection.number, side):
+            last.data += frame.data
+        else:
+            parts.append(Part(frame.connection.number, side, frame.data))
+    return parts
+
+
+Segments = list[tuple[int, bytes]]
+"""What is sent of a part, in the order of sending: (place in the part, bytes)."""
+Cutting = Callable[[bytes], Segments]
+
+
+def craft(parts: Iterable[Part], cut: Cutting, server_port: int = 5552, handshake: bool = True) -> list[bytes]:
+    """Packets that carry the parts, each cut by ``cut``."""
+    talks: dict[int, Talk] = {}
+    packets: list[bytes] = []
+    for part in parts:
+        talk = talks.get(part.connection)
+        if talk is None:
+            client = ("10.0.0.1", 40000 + part.connection)
+            talk = talks[part.connection] = Talk(client, ("10.0.0.2", server_port))
+            packets += talk.handshake() if handshake else []
+        first = talk.seq[part.side]
+        packets += [talk.packet(part.side, data, first + place) for place, data in cut(part.data)]
+        talk.seq[part.side] += len(part.data)
+    return packets
+
+
+def every(size: int) -> Cutting:
+    """Segments of ``size`` bytes, in order."""
+    return lambda data: [(place, data[place : place + size]) for place in range(0, len(data), size)]
+
+
+def random_cuts(seed: int, mean: int = 40) -> Cutting:
+    """Segments of random length, in order."""
+    chance = random.Random(seed)
+
+    def cut(data: bytes) -> Segments:
+        places = [0]
+        while places[-1] < len(data):
+            places.append(min(len(data), places[-1] + chance.randint(1, 2 * mean)))
+        return [(a, data[a:b]) for a, b in pairwise(places)]
+
+    return cut
+
+
+def reordered(seed: int, window: int = 4) -> Cutting:
+    """Random segments, each group of ``window`` in random order."""
+    chance, cuts = random.Random(seed), random_cuts(seed)
+
+    def cut(data: bytes) -> Segments:
+        segments = cuts(data)
+        for low in range(0, len(segments), window):
+            group = segments[low : low + window]
+            chance.shuffle(group)
+            segments[low : low + window] = group
+        return segments
+
+    return cut
+
+
+def duplicated(seed: int) -> Cutting:
+    """Random segments, half of them sent again after a few others."""
+    chance, cuts = random.Random(seed), random_cuts(seed)
+
+    def cut(data: bytes) -> Segments:
+        sent: Segments = []
+        again: Segments = []
+        for segment in cuts(data):
+            sent.append(segment)
+            again += [segment] * chance.randint(0, 1)
+            if len(again) > 3:
+                sent.append(again.pop(chance.randrange(len(again))))
+        return sent + again
+
+    return cut
+
+
+def overlapped(seed: int) -> Cutting:
+    """Random segments that begin before the end of the one before and reach into the next one."""
+    chance, cuts = random.Random(seed), random_cuts(seed)
+
+    def cut(data: bytes) -> Segments:
+        sent: Segments = []
+        for place, segment in cuts(data):
+            low = max(0, place - chance.randint(0, 30))
+            sent.append((low, data[low : place + len(segment) + chance.randint(0, 30)]))
+        return sent
+
+    return cut

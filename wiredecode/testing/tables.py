@@ -1,0 +1,41 @@
+"""Results of whole captures as tables, with frames read one by one and with runs of them read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from wiredecode.capture import CaptureError, PacketBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.frames.totals import Totals
+
+LEVELS = ("frames", "messages")
+
+
+@contextmanager
+def shortest_runs() -> Iterator[None]:
+    """Whatever can be read as a run of frames is, were it one frame."""
+    from wiredecode.frames import framer
+
+    with patch.multiple(framer, RUN_FRAMES=1, RUN_BYTES=1, LEAST_RUN_BYTES=1):
+        yield
+
+
+def table(source: Iterable[PacketBatch], level: str, *, runs: bool) -> tuple[pa.Table, Totals]:
+    """A capture as a table of a level, and its totals; what comes before an error of the capture."""
+    import pyarrow as pa
+
+    from wiredecode.tables.reader import TableReader
+
+    reader = TableReader(source, level, bulk=runs)
+    batches: list[pa.RecordBatch] = []
+    with suppress(CaptureError):
+        batches.extend(reader)
+    for batch in batches:
+        batch.validate(full=True)
+    return pa.Table.from_batches(batches, reader.schema).combine_chunks(), reader.totals
