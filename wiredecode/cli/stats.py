@@ -192,7 +192,7 @@ def _grid(table: pa.Table, columns: list[str]) -> RichTable:
 
 
 def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
-    """Values for people: connections as ``#3``, seconds without zeros behind them, other numbers to three digits behind the point."""
+    """Values for people: ``#3`` for connections, seconds without zeros behind them, other numbers to three digits."""
     import pyarrow as pa
 
     from wiredecode.tables.rows import values
