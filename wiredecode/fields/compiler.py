@@ -56,10 +56,31 @@ FAILED = (Cut, Short, UnicodeDecodeError)
 class Decoded:
     """What the careful decoder read: plain values, byte ranges by path, the position reached, the problem if any."""
 
+    layer: type[Layer]
     values: dict[str, Any]
     ranges: dict[str, Range]
     stop: int
     problem: Short | None
+
+    def written(self) -> dict[str, Any]:
+        """The values without defaults that the wire leaves out, which have no range."""
+        return _written(self.layer, self.values, self.ranges, "")
+
+
+def _written(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind in map(plain, layer.fields_desc):
+        name, path = kind.name, prefix + kind.name
+        if name not in values or (name in layer.defaults and path not in ranges):
+            continue
+        value = values[name]
+        if isinstance(kind, Struct) and value is not None:
+            value = _written(kind.layer, value, ranges, f"{path}.")
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
+            inner = kind.element.layer
+            value = [_written(inner, each, ranges, f"{path}[{index}].") for index, each in enumerate(value)]
+        found[name] = value
+    return found
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
@@ -85,8 +106,8 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
         stop = decoder(layer, "careful")(b, p, e, values, ranges)
     except Short as short:
         reached = max((end for _, end in ranges.values()), default=0)
-        return Decoded(values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
-    return Decoded(values, ranges, stop - p, None)
+        return Decoded(layer, values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
+    return Decoded(layer, values, ranges, stop - p, None)
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:

@@ -277,7 +277,7 @@ class ProtocolTests:
             for start, stop in decoded.ranges.values():
                 assert 0 <= start <= stop <= len(raw)
             names = {general(path).partition(".")[0].partition("[")[0] for path in decoded.ranges}
-            assert decoded.problem is not None or names == set(decoded.values), (layer, raw.hex())
+            assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
 
     def test_how_many_layers_have_columns(self) -> None:
         from wiredecode.fields.columns.reader import covered
@@ -381,6 +381,8 @@ class ProtocolTests:
     def check_runs(cls, source: Callable[[int], Iterable[Any]]) -> None:
         """Rows and totals, with runs as short as one frame and without; ``source`` is given bytes of a batch."""
         expected = {level: tables.table(source(1 << 20), level, runs=False) for level in tables.LEVELS}
+        rows, slowly = expected["messages"][0], tables.messages_one_by_one(source(1 << 20))
+        assert rows.equals(slowly), f"messages: {difference(rows, slowly)}"
         with tables.shortest_runs():
             for size in (1 << 20, 3000):
                 for level in tables.LEVELS:

@@ -139,7 +139,7 @@ def values_of(inner: Inner) -> Mapping[str, Any]:
     try:
         return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
     except compiler.FAILED:
-        return compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values
+        return compiler.careful(inner.layer, inner.data, 0, len(inner.data)).written()
 
 
 def remark(finding: Finding) -> str:

@@ -148,7 +148,11 @@ class Fields:
         carried: tuple[bytes, int] | None = None
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
-            if name not in layer.fields or name not in record:
+            if name not in record or name not in layer.fields:
+                if name in record and name in layer.defaults:
+                    known |= {name, getattr(kind, "code_name", None)}
+                    default = self._leaf(kind, layer.defaults[name], record[name], None)
+                    branch.add(default.append("  [default]", theme.GENERATED))
                 continue
             known |= {name, getattr(kind, "code_name", None)}
             value, span = layer.fields[name], layer.ranges.get(name)

@@ -86,7 +86,7 @@ def _relate(
     if hop is not None and frame.request is None:
         frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
     for name, value in facts.items():
-        if name not in fields:
+        if not fields.get(name):
             generate(frame, reading, style, name, value)
     if expected is not None and expected != code:
         because = "the subject" if hop is None else "the request"
