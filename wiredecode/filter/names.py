@@ -91,6 +91,7 @@ def _single(clock: Clock) -> dict[str, Getter]:
         "frame.sender": (header, attrgetter("sender"), "sender"),
         "frame.request": (header, attrgetter("request"), "request"),
         "frame.response": (Level.LINKED, attrgetter("response"), "response"),
+        "frame.outcome": (Level.LINKED, lambda frame: frame.outcome or None, "outcome"),
         "latency": (header, attrgetter("latency_ns"), "latency_ns"),
         "tcp.stream": (Level.CONNECTION, lambda frame: frame.connection.number, "connection"),
         "tcp.srcport": (Level.CONNECTION, lambda frame: address_of(frame.source)[1], None),

@@ -62,6 +62,8 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
         "latency_ns": frame.latency_ns,
         "findings": [finding.record() for finding in frame.findings] if frame.findings else [],
     }
+    if frame.outcome:
+        row["outcome"] = frame.outcome
     if ranges:
         row["ranges"] = field_ranges(frame)
     return row
@@ -130,7 +132,8 @@ class RecordLines:
             kind = self._know_kind(frame)
         carriers = frame.packets
         packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
-        if frame.findings or frame.response is not None or self.ranges or (request is None) != (latency is None):
+        odd = frame.response is not None or frame.outcome or (request is None) != (latency is None)
+        if frame.findings or odd or self.ranges:
             last = self._last(frame)
         elif request is None:
             last = self.LAST
@@ -174,7 +177,9 @@ class RecordLines:
             "null" if number is None else number for number in (frame.request, frame.response, frame.latency_ns)
         )
         ranges = f',"ranges":{dumped(field_ranges(frame))}' if self.ranges else ""
-        return f',"request":{request},"response":{response},"latency_ns":{latency},"findings":{findings}{ranges}}}\n'
+        outcome = f',"outcome":"{frame.outcome}"' if frame.outcome else ""
+        first = f',"request":{request},"response":{response},"latency_ns":{latency}'
+        return f'{first},"findings":{findings}{outcome}{ranges}}}\n'
 
 
 def totals_record(totals: Totals) -> dict[str, Any]:

@@ -100,6 +100,7 @@ FRAME_ENTRIES = [
         ("frame.sender", "string", "client or server"),
         ("frame.request", "uint64", "on responses: number of the request"),
         ("frame.response", "uint64", "on requests: number of the response"),
+        ("frame.outcome", "string", "on requests: ok, refused, unanswered, late, not asked for"),
         ("latency", "duration", "on responses: time since the request"),
         ("tcp", "protocol", "every frame"),
         ("tcp.stream", "uint64", "number of the TCP connection, from 1"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import NOT_ASKED, WAITING, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
@@ -25,7 +25,7 @@ from wiredecode.protocols.cursus.layers import (
 )
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
-from wiredecode.protocols.shared.pairing import Outstanding, Request
+from wiredecode.protocols.shared.pairing import Outstanding, Request, outcome_told_by
 
 MAX_EARLY = 16
 """Replies that were captured before their commands and wait for them, and how much later those may come."""
@@ -157,6 +157,8 @@ class CursusConversation(Conversation):
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
         request = CommandRequest(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
+        if silent:
+            frame.outcome = NOT_ASKED
         self.command_seen = True
         while self.early and self.outstanding:
             early, said = self.early.popleft()
@@ -164,6 +166,7 @@ class CursusConversation(Conversation):
             if frame.first_ns - early.time_ns <= EARLY_NS:
                 self._answer(early, said, early=True)
                 frame.response = frame.response or early.id
+                frame.outcome = outcome_told_by(early)
 
     def _answer(self, frame: Frame, named: dict[str, Any], *, early: bool = False) -> None:
         """A reply: it belongs to the oldest command that waits, or to the stream. ``early``: it was captured first."""
@@ -199,7 +202,7 @@ class CursusConversation(Conversation):
         """A reply before its command: a capture may hold packets in another order than they were sent."""
         if self.command_seen and not self.uncertain and len(self.early) < MAX_EARLY:
             self.early.append((frame, named))
-            frame.expects_response = True  # held back until it is known what it answers
+            frame.expects_response, frame.outcome = True, WAITING
 
     def _report_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
         added: dict[str, Any] = {"in_reply_to": request.type}
