@@ -112,7 +112,7 @@ FRAME_ENTRIES = [
         ("ip.src", "address", "address of the sender"),
         ("ip.dst", "address", "address of the receiver"),
         ("finding", "structure", "something worth telling about the frame"),
-        ("finding.severity", "string", "error, warning, note"),
+        ("finding.severity", "enum", "note < warning < error"),
         ("finding.group", "string", "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."),
         ("finding.code", "string", "what was found, as one word"),
         ("finding.message", "string", "what was found, in words"),
