@@ -13,18 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    Binary,
-    Kind,
-    Number,
-    Optional,
-    Short,
-    Sized,
-    Struct,
-    UInt24,
-    plain,
-)
+from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Sized, Struct, UInt24, plain
 from wiredecode.fields import redacted as hide
 from wiredecode.fields.bits import Bits
 from wiredecode.fields.kind import Cut
