@@ -43,7 +43,7 @@ class Framed(protobuf.Message):
 
 
 def agree(layer: type[Layer], raw: bytes) -> tuple[dict[str, Any], str | None]:
-    """Hold all readers against each other; return the values and the field of the problem, if there is one."""
+    """Hold all readers against each other; return what is written and the field of the problem, if there is one."""
     packet = layer(raw)
     decoded = compiler.careful(layer, b"~~" + raw + b"~", 2, 2 + len(raw))
     assert decoded.values == packet.values()
@@ -55,12 +55,12 @@ def agree(layer: type[Layer], raw: bytes) -> tuple[dict[str, Any], str | None]:
         pass
     else:
         assert (record, list(record), stop - 2) == (shown, list(shown), decoded.stop)
-        assert compiler.walk(layer, raw, 0, len(raw)) == (decoded.values, decoded.stop)
-        assert compiler.head(layer, raw, 0, len(raw)) == decoded.values
+        assert compiler.walk(layer, raw, 0, len(raw)) == (decoded.written(), decoded.stop)
+        assert compiler.head(layer, raw, 0, len(raw)) == decoded.written()
         assert decoded.problem is None
     if decoded.problem is None:
         assert bytes(packet) == raw
-        return decoded.values, None
+        return decoded.written(), None
     assert packet.problem is not None
     assert packet.problem.args == decoded.problem.args
     return decoded.values, decoded.problem.field
@@ -205,8 +205,58 @@ def test_text_that_is_not_utf8_survives() -> None:
 
 def test_secrets_are_hidden_by_all_readers() -> None:
     raw = bytes.fromhex("4203616263")
-    assert compiler.record(Everything, raw, 0, 5, STYLE)[0] == {"raw": "<redacted 3 bytes>"}
-    assert Everything.present(Everything(raw), STYLE) == {"raw": "<redacted 3 bytes>"}
+    assert compiler.record(Everything, raw, 0, 5, STYLE)[0]["raw"] == "<redacted 3 bytes>"
+    assert Everything.present(Everything(raw), STYLE)["raw"] == "<redacted 3 bytes>"
+
+
+class Present(protobuf.Message):
+    """Fields of which proto3 knows whether they were set, beside one of which it does not."""
+
+    fields_desc = message(
+        protobuf.UInt32(1, "plain"),
+        protobuf.UInt32(2, "chosen", optional=True),
+        protobuf.String(3, "named", optional=True),
+        protobuf.Embedded(4, "inside", Inside),
+        protobuf.Repeated(protobuf.UInt32(5, "many")),
+    )
+
+
+def test_defaults_are_values_except_where_presence_means_something() -> None:
+    assert compiler.record(Present, b"", 0, 0, STYLE)[0] == {"plain": 0}
+    assert Present().values() == compiler.careful(Present, b"", 0, 0).values == {"plain": 0}
+    raw = bytes.fromhex("1000 1a00 2200")
+    said = {"plain": 0, "chosen": 0, "named": "", "inside": {"text": ""}}
+    assert compiler.record(Present, raw, 0, len(raw), STYLE)[0] == Present.present(Present(raw), STYLE) == said
+    agree(Present, raw)
+
+
+def test_all_defaults_of_a_message_in_the_order_of_the_declaration() -> None:
+    everything = {
+        "long": 0,
+        "int": 0,
+        "ulong": 0,
+        "uint": 0,
+        "truth": False,
+        "choice": "NONE",
+        "choice_code": 0,
+        "text": "",
+        "raw": "<redacted 0 bytes>",
+        "moment": "1970-01-01T00:00:00.000000000Z",
+    }
+    assert list(compiler.record(Everything, b"", 0, 0, STYLE)[0].items()) == list(everything.items())
+
+
+def test_a_default_is_not_written_and_has_no_range() -> None:
+    packet = Everything(bytes.fromhex("52030a0178"))
+    assert (packet.long, packet.text, packet.truth) == (0, "", False)
+    assert bytes(packet).hex() == "52030a0178"
+    assert [path for path, _ in packet.flat_ranges()] == ["inside", "inside.text"]
+
+
+def test_what_a_cut_message_would_still_say_is_not_invented() -> None:
+    decoded = compiler.careful(Everything, bytes.fromhex("2801 3a0561"), 0, 5)
+    assert decoded.values == {"truth": True}
+    assert compiler.careful(Everything, bytes.fromhex("52030a0578"), 0, 5).values == {"inside": {}}
 
 
 def test_changed_values_are_spelled_anew_and_the_others_as_they_were() -> None:

@@ -223,9 +223,6 @@ class Dissection:
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _reader(self, packets: Any) -> Any:
-        from wiredecode.tables import require_pyarrow
-
-        require_pyarrow()
         from wiredecode.tables.reader import TableReader, prefer_bulk
 
         display = self._display()

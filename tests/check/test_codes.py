@@ -25,7 +25,6 @@ UNSEEN = {
         "frame.checksum",
         "frame.security",
         "frame.limit",
-        "frame.other",
     ),
 }
 """No capture of the repository has them."""

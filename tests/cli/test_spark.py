@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from operator import attrgetter
@@ -125,8 +124,7 @@ def test_what_is_wrong_is_said_before_anything_starts(
 def test_without_a_package_one_line_says_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find(name))
+    monkeypatch.setattr(session, "installed", lambda name: name != package)
     result = run(*COMMAND)
     assert result.code == 2
     assert result.err.count("\n") == 1

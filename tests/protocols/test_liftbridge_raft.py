@@ -101,7 +101,11 @@ def test_log_entries_say_what_they_do() -> None:
     ]
     frame = one(bytes(AppendEntries(term=2, leader="a", entries=entries)), subject=CALLEE)
     shown = raft_of(frame)["entries"]
-    assert shown[0]["raft_log"]["create_stream_op"]["stream"] == {"stream_name": "foo", "subject": "foo.*"}
+    assert shown[0]["raft_log"]["create_stream_op"]["stream"] == {
+        "stream_name": "foo",
+        "subject": "foo.*",
+        "creation_timestamp": "1970-01-01T00:00:00.000000000Z",
+    }
     assert shown[0]["appended_at"] == "1970-01-01T00:00:05.000000007Z"
     assert shown[1]["configuration"]["servers"][0]["suffrage"] == "Nonvoter"
     assert (shown[2]["log_type"], shown[2]["data"]) == ("LogNoop", None)

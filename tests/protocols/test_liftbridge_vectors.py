@@ -9,7 +9,7 @@ import pytest
 from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.liftbridge_vectors import VECTORS, Vector
 from tests.support import build
-from wiredecode.fields import Kind
+from wiredecode.fields import Kind, compiler
 from wiredecode.protocols.liftbridge import Liftbridge, raft, session
 from wiredecode.protocols.liftbridge import layers as envelopes
 from wiredecode.protocols.liftbridge.layers import Ack, Publish, sealed
@@ -40,6 +40,11 @@ def told(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in never and usual.get(name) != value}
 
 
+def written(layer: Any, data: bytes) -> dict[str, Any]:
+    """Decoded values without defaults."""
+    return compiler.careful(layer, data, 0, len(data)).written()
+
+
 def test_all_vectors_are_here() -> None:
     assert [vector.nr for vector in VECTORS] == [f"L{number:02}" for number in range(1, 45)]
 
@@ -50,7 +55,7 @@ def test_decoding_in_a_nats_message(vector: Vector) -> None:
     inner = frame.inner[0]
     assert frame.protocol == "liftbridge"
     assert (inner.layer.__name__, frame.status) == (vector.layer, vector.status)
-    assert told(inner.layer(inner.data).values()) == vector.values
+    assert told(written(inner.layer, inner.data)) == vector.values
     assert tuple(finding.code for finding in frame.findings) == vector.codes
     assert frame.data[inner.start :] == inner.data + b"\r\n"
     assert list(frame.layers or {}) == ["nats", "liftbridge"]
@@ -61,7 +66,7 @@ def test_building_from_values(vector: Vector) -> None:
     """The canonical form of the values, which is what upstream writes; L30 and L31 are the two forms of one list."""
     layer = layer_of(vector)
     built = bytes(build(layer, header(vector) | vector.values))
-    assert told(layer(built).values()) == vector.values
+    assert told(written(layer, built)) == vector.values
     if vector.nr != "L31":
         assert built == payload_of(vector)
 

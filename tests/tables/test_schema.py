@@ -27,7 +27,7 @@ from wiredecode.fields import (
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Generated
-from wiredecode.tables import MissingPyarrow, require_pyarrow, schema
+from wiredecode.tables import schema
 
 ADVICE = (
     "A column was removed or has another type: that breaks who reads the tables. Undo it, or count VERSION of "
@@ -236,10 +236,3 @@ def test_a_field_is_generated_or_shown_otherwise_not_both() -> None:
 
 
 JSON_GENERATED = {"pravega.whole", "raft.entries.raft_log", "raft.entries.configuration"}
-
-
-def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    require_pyarrow()
-    monkeypatch.setattr("wiredecode.tables.find_spec", lambda name: None)
-    with pytest.raises(MissingPyarrow, match=r"^tables need pyarrow.*pip install 'wiredecode\[arrow\]'$"):
-        require_pyarrow()

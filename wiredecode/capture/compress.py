@@ -8,6 +8,7 @@ from typing import Protocol
 
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.source import RawSource
+from wiredecode.extras import install
 
 MAGIC_BYTES = 4
 _INPUT_BYTES = 256 * 1024
@@ -106,7 +107,7 @@ class DecompressedSource:
             raise CaptureError(
                 raw.name,
                 f"is compressed with {name}, which needs another package",
-                advice=f'pip install "wiredecode[{name}]"',
+                advice=install(name),
             ) from None
         self._produced = 0
 

@@ -159,7 +159,7 @@ def run(words: list[str]) -> int:
             complain(escape(str(error)))
         return USAGE
     except Exception as error:
-        return INTERRUPTED if interrupt.came() else _bug(error, words)
+        return INTERRUPTED if interrupt.came() else _failure(error, words)
     finally:
         gc.enable()
     return code or OK
@@ -177,7 +177,15 @@ def _usage(error: Exception) -> int:
     return USAGE
 
 
-def _bug(error: Exception, words: list[str]) -> int:
+def _failure(error: Exception, words: list[str]) -> int:
+    """A package that is not installed, or a mistake of ours."""
+    if isinstance(error, ModuleNotFoundError):
+        from wiredecode.extras import missing
+
+        lacking = missing(error)
+        if lacking is not None:
+            complain(lacking)
+            return USAGE
     if os.environ.get(DEBUG) or "-v" in words or "--verbose" in words:
         import traceback
 

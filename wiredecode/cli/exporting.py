@@ -298,13 +298,12 @@ class Tables(Export):
         """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
     def prepare(self) -> Session:
-        from wiredecode.tables import bound_memory, require_pyarrow
+        from wiredecode.tables import bound_memory
 
         try:
-            require_pyarrow()
             bound_memory()
             return self._prepared()
-        except (ImportError, FileExistsError, NotADirectoryError, ValueError) as error:
+        except (FileExistsError, NotADirectoryError, ValueError) as error:
             raise UsageError(str(error)) from None
 
     def _prepared(self) -> Session:

@@ -47,12 +47,6 @@ def stats(
 
     Throughput is counted from messages, the rest from frames: name a folder of each for both.
     """
-    from wiredecode.tables import require_pyarrow
-
-    try:
-        require_pyarrow()
-    except ImportError as error:
-        raise options.UsageError(str(error)) from None
     return run(
         folders,
         master=cluster.master,

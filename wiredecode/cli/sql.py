@@ -68,12 +68,6 @@ def sql(
 
     gc.enable()
     reading = {**decoding.arguments, "show_secrets": show_secrets}
-    from wiredecode.tables import require_pyarrow
-
-    try:
-        require_pyarrow()
-    except ImportError as error:
-        raise options.UsageError(str(error)) from None
     from wiredecode.export.query import Database, QueryError
 
     form = _form(format_, out)

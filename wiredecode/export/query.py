@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError
+from wiredecode.extras import install
 
 if TYPE_CHECKING:
     from wiredecode.tables.reader import TableReader
@@ -110,7 +111,7 @@ class Database:
         try:
             import duckdb
         except ImportError:
-            raise MissingDuckdb("SQL needs DuckDB, which is not installed: pip install 'wiredecode[sql]'") from None
+            raise MissingDuckdb(f"SQL needs DuckDB, which is not installed: {install('sql')}") from None
         self._error: type[Exception] = duckdb.Error
         self._once = once
         self._open = ExitStack()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from wiredecode.extras import install
+
 SUFFIXES = {
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
@@ -87,7 +89,7 @@ def packing(stream: BinaryIO, form: Form) -> BinaryIO:
         try:
             import zstandard
         except ImportError:
-            raise Unclear("compressing with zstd needs a package: pip install 'wiredecode[zstd]'") from None
+            raise Unclear(f"compressing with zstd needs zstandard, which is not installed: {install('zstd')}") from None
         found: BinaryIO = zstandard.ZstdCompressor().stream_writer(stream, closefd=False)
         return found
     return stream

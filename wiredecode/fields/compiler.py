@@ -39,6 +39,7 @@ from wiredecode.fields import (
 )
 from wiredecode.fields import redacted as hide
 from wiredecode.fields.bits import Bits
+from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.layer import Layer, Range, Style
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
@@ -56,10 +57,31 @@ FAILED = (Cut, Short, UnicodeDecodeError)
 class Decoded:
     """What the careful decoder read: plain values, byte ranges by path, the position reached, the problem if any."""
 
+    layer: type[Layer]
     values: dict[str, Any]
     ranges: dict[str, Range]
     stop: int
     problem: Short | None
+
+    def written(self) -> dict[str, Any]:
+        """The values without defaults that the wire leaves out, which have no range."""
+        return _written(self.layer, self.values, self.ranges, "")
+
+
+def _written(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind in map(plain, layer.fields_desc):
+        name, path = kind.name, prefix + kind.name
+        if name not in values or (name in layer.defaults and path not in ranges):
+            continue
+        value = values[name]
+        if isinstance(kind, Struct) and value is not None:
+            value = _written(kind.layer, value, ranges, f"{path}.")
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
+            inner = kind.element.layer
+            value = [_written(inner, each, ranges, f"{path}[{index}].") for index, each in enumerate(value)]
+        found[name] = value
+    return found
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
@@ -77,16 +99,23 @@ def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[
     return row, reached
 
 
-def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
-    """Decode the frame at ``b[p:e]``; ``stop`` and all ranges count from its first byte."""
+def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) -> Decoded:
+    """Decode the frame at ``b[p:e]``; ``stop`` and all ranges count from its first byte.
+
+    ``cut``: what follows was not captured, so that values which end there and may go on are not known.
+    """
     values: dict[str, Any] = {}
     ranges: dict[str, Range] = {}
+    problem = None
     try:
-        stop = decoder(layer, "careful")(b, p, e, values, ranges)
+        reached = decoder(layer, "careful")(b, p, e, values, ranges) - p
     except Short as short:
         reached = max((end for _, end in ranges.values()), default=0)
-        return Decoded(values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
-    return Decoded(values, ranges, stop - p, None)
+        problem = short.with_traceback(None)  # which would keep the buffer
+    if cut:
+        forget_cut(layer, values, ranges, b[p:e])
+        values = _written(layer, values, ranges, "")  # what is absent may have been behind the cut
+    return Decoded(layer, values, ranges, reached, problem)
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:

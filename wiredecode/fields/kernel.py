@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,9 +15,12 @@ PURE = "WIREDECODE_PURE"
 
 
 def _compiler() -> Callable[[Any], Any] | None:
-    if os.environ.get(PURE) or find_spec("numba") is None:
+    if os.environ.get(PURE):
         return None
-    from numba import njit
+    try:
+        from numba import njit
+    except ImportError:
+        return None
 
     return njit(cache=True, nogil=True)
 

@@ -34,6 +34,8 @@ RESERVED = frozenset(dir(Packet)) | {
     "values",
     "added",
     "verbatim",
+    "defaults",
+    "left_out",
 }
 
 
@@ -75,6 +77,8 @@ class Layer(Packet):
     """Fields of which the record says more or less than the bytes, although nothing is added."""
     verbatim: ClassVar[tuple[str, ...]] = ()
     """Fields whose values stand in the frame as they are compared: what the frame does not hold, they do not."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """The values of fields that the wire leaves out: they have no byte range."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.tables import require_pyarrow
-
 if TYPE_CHECKING:
     from wiredecode.spark.pipeline import frames, messages, packets, rows
     from wiredecode.spark.source import register
@@ -23,5 +21,4 @@ PLACES = {"register": "source", "stream": "streaming"}
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_pyarrow()
     return getattr(import_module(f"{__name__}.{PLACES.get(name, 'pipeline')}"), name)

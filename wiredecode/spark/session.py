@@ -12,9 +12,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from wiredecode.extras import install, installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ GET_JAVA = (
     f"Java {JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-{JAVA}-jre-headless; macOS: brew install "
     f"openjdk@{JAVA}; elsewhere https://adoptium.net), then set JAVA_HOME if java is not on the PATH"
 )
-GET_PYSPARK = "pip install 'wiredecode[spark]'"
+GET_PYSPARK = install("spark")
 JAVA_SECONDS = 30.0
 """How long ``java -version`` may take."""
 
@@ -64,7 +65,7 @@ class CannotStart(Exception):
 
 
 def check(master: str = "local[*]") -> None:
-    """Raise :class:`CannotStart` where pyspark, pyarrow or Java is missing or too old; nothing is started for it."""
+    """Raise :class:`CannotStart` where pyspark, pandas or Java is missing or too old; nothing is started for it."""
     if master.startswith("sc:"):
         raise CannotStart("Spark Connect (sc://...) cannot be used: name the master itself, or run it there")
     _check_packages()
@@ -72,7 +73,7 @@ def check(master: str = "local[*]") -> None:
 
 
 def _check_packages() -> None:
-    if find_spec("pyspark") is None:
+    if not installed("pyspark"):
         raise CannotStart(f"Spark needs pyspark {PYSPARK}.0 or newer, which is not installed: {GET_PYSPARK}")
     from importlib.metadata import PackageNotFoundError, version
 
@@ -80,9 +81,8 @@ def _check_packages() -> None:
         found = version("pyspark")
         if int(found.split(".")[0]) < PYSPARK:
             raise CannotStart(f"pyspark {found} is too old, {PYSPARK}.0 or newer is needed: {GET_PYSPARK}")
-    for name in ("pyarrow", "pandas"):
-        if find_spec(name) is None:
-            raise CannotStart(f"Spark needs {name}, which is not installed: {GET_PYSPARK}")
+    if not installed("pandas"):
+        raise CannotStart(f"Spark needs pandas, which is not installed: {GET_PYSPARK}")
 
 
 def _check_java() -> None:

@@ -39,7 +39,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # sources could not limit themselves, nor remember between runs
-    raise ImportError("streams need pyspark 4.2 or newer: pip install -U pyspark") from None
+    raise ImportError("streams need pyspark 4.2 or newer: pip install -U 'pyspark>=4.2'") from None
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,14 +21,12 @@ def statistics(
 
     ``tables``: names, all by default. ``interval``: of throughput. ``reading``: as for :func:`wiredecode.read`, such as
     ``filter``, ``decode_as``, ``limits``, ``strict`` and ``ids``. Raises ``ValueError``, ``ImportError`` where DuckDB
-    or pyarrow is missing, and what :func:`wiredecode.read` raises.
+    is missing, and what :func:`wiredecode.read` raises.
     """
     from wiredecode.api import read
     from wiredecode.stats.store import Store
     from wiredecode.stats.tables import chosen, seconds
-    from wiredecode.tables import require_pyarrow
 
-    require_pyarrow()
     wanted = chosen(tables)
     with Store(wanted, seconds(interval)) as store:
         for level, columns in store.levels.items():

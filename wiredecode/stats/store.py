@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wiredecode.extras import install, installed
 from wiredecode.stats.dialects import DUCKDB
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, needed
@@ -25,8 +25,8 @@ HERE = ""
 
 def require_duckdb() -> None:
     """Raise ``ImportError``, with what to install, where DuckDB is missing. It is not imported."""
-    if find_spec("duckdb") is None:
-        raise ImportError("statistics need DuckDB, which is not installed: pip install 'wiredecode[sql]'")
+    if not installed("duckdb"):
+        raise ImportError(f"statistics need DuckDB, which is not installed: {install('sql')}")
 
 
 class CannotCount(Exception):

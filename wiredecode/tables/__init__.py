@@ -1,26 +1,15 @@
 """Frames, packets and messages as Arrow tables (docs/tables.md).
 
-Nothing here imports pyarrow; the modules beside do, so call :func:`require_pyarrow` before importing them.
+Nothing here imports pyarrow, which takes its time; the modules beside do.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from importlib.util import find_spec
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 LARGE_BLOCK, KEPT = 2 * 1024 * 1024, 16 * 1024 * 1024
-
-
-class MissingPyarrow(ImportError):
-    """pyarrow is not installed; the message says what to do, in one line."""
-
-
-def require_pyarrow() -> None:
-    """Raise :class:`MissingPyarrow` where pyarrow cannot be imported."""
-    if find_spec("pyarrow") is None:
-        raise MissingPyarrow("tables need pyarrow, which is not installed: pip install 'wiredecode[arrow]'")
 
 
 def bound_memory() -> None:

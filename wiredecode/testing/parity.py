@@ -80,10 +80,11 @@ def _fast_agree(
     end = start + decoded.stop
     places = {path: start + first for path, (first, _) in decoded.ranges.items()}
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
-    same(walked, (counted(layer, decoded.values, walked[0], "walk", places), end), "walk", layer, raw)
-    same(rows, (counted(layer, decoded.values, rows[0], "rows", places), end), "rows", layer, raw)
+    written = decoded.written()
+    same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
+    same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, decoded.values, head, "head", places)), "head", layer, raw)
+    same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
 
 
 def common(part: Any, whole: Any) -> Any:

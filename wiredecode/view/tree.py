@@ -88,7 +88,7 @@ def _place(frame: Frame) -> Text:
     numbers = ", ".join(map(str, frame.packets[: theme.SHOWN_ELEMENTS]))
     more = f" and {len(frame.packets) - theme.SHOWN_ELEMENTS} more" if len(frame.packets) > theme.SHOWN_ELEMENTS else ""
     packets = f"packet{'s' if len(frame.packets) > 1 else ''} {numbers}{more}"
-    text = f"{packets}, connection {frame.connection.number}, stream offset {frame.offset}, {frame.length} bytes"
+    text = f"{packets}, connection #{frame.connection.number}, stream offset {frame.offset}, {frame.length} bytes"
     if frame.missing:
         text += f" of which {frame.missing} were not captured"
     return Text(f"{text}, {rfc3339(frame.time_ns)}", "dim")
@@ -148,7 +148,11 @@ class Fields:
         carried: tuple[bytes, int] | None = None
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
-            if name not in layer.fields or name not in record:
+            if name not in record or name not in layer.fields:
+                if name in record and name in layer.defaults:
+                    known |= {name, getattr(kind, "code_name", None)}
+                    default = self._leaf(kind, layer.defaults[name], record[name], None)
+                    branch.add(default.append("  [default]", theme.GENERATED))
                 continue
             known |= {name, getattr(kind, "code_name", None)}
             value, span = layer.fields[name], layer.ranges.get(name)

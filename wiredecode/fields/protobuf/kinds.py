@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 
 
 class Tagged(Kind):
-    """Base of all: a field found by its ``number``."""
+    """Base of all: a field found by its ``number``.
+
+    A scalar that is absent has its default, unless it is ``optional``: declared so, or a member of a oneof.
+    """
 
     tagged = True
     wire: ClassVar[int] = LEN
+    zero: ClassVar[Any] = None
+    """What proto3 leaves out; None: to be absent means something else."""
 
-    def __init__(self, number: int, *args: Any, **kw: Any) -> None:
+    def __init__(self, number: int, *args: Any, optional: bool = False, **kw: Any) -> None:
+        if self.zero is not None:
+            kw["default"] = None if optional else self.zero
         super().__init__(*args, **kw)
         self.number = number
 
@@ -45,6 +52,7 @@ class Scalar(Tagged, Number):
     """A varint. ``names`` makes it an enumeration: values without a name stay numbers, as proto3 wants it."""
 
     wire = VARINT
+    zero = 0
     wide = ""
     """Code that makes the value of the 64 bits read."""
 
@@ -105,6 +113,7 @@ class Enum(Int32):
 
 class Bool(Scalar):
     column = "bool"
+    zero = False
 
     def decode(self, raw: int) -> bool:
         return raw & U64 != 0
@@ -126,6 +135,8 @@ class TimestampNs(Moment, Int64):
 
 
 class String(Tagged, Text):
+    zero = ""
+
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> str:
         return str(self.decode(data[start:stop]))
 
@@ -137,6 +148,8 @@ class String(Tagged, Text):
 
 
 class Bytes(Tagged, Binary):
+    zero = b""
+
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> bytes:
         return data[start:stop]
 

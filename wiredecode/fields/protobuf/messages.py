@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Kind, Short, Unfit, take
-from wiredecode.fields.protobuf.kinds import Repeated, Scalar
+from wiredecode.fields.layer import Layer, Style, present_field
+from wiredecode.fields.protobuf.kinds import Embedded, Repeated, Scalar, Tagged
 from wiredecode.fields.protobuf.unknown import UnknownField, UnknownFields
 from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint, write_varint
 from wiredecode.fields.tails import TailLayer, moved
@@ -57,6 +59,9 @@ class Message(TailLayer):
         super().__init_subclass__(**kw)
         tagged = [kind for kind in cls.fields_desc if kind.tagged]
         cls.by_number = {kind.number: kind for kind in tagged if not isinstance(kind, UnknownFields)}
+        kinds = cls.by_number.values()
+        single = [kind for kind in kinds if not isinstance(kind, Array | Embedded)]
+        cls.defaults = {kind.name: kind.default for kind in single if kind.default is not None}
         if list(cls.by_number) != sorted(cls.by_number) or len(cls.by_number) < len(tagged) - 1:
             raise TypeError(f"{cls.__name__}: fields are declared in the order of their numbers, each once")
 
@@ -66,6 +71,23 @@ class Message(TailLayer):
         """Where in the shape each single field stands."""
         self.members = 0
         super().__init__(*args, **kw)
+
+    # Values that are not on the wire.
+
+    def left_out(self) -> dict[str, Any]:
+        """The defaults of the fields that are absent; none where the message is cut, since they may follow."""
+        if self.problem is not None:
+            return {}
+        return {name: value for name, value in self.defaults.items() if name not in self.fields}
+
+    def values(self) -> dict[str, Any]:
+        return super().values() | self.left_out()
+
+    @classmethod
+    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The record, in the order of the declaration."""
+        values = {**value.fields, **value.left_out()} if isinstance(value, Message) else value
+        return super(TailLayer, cls).present(values, style)
 
     # Reading.
 
@@ -223,8 +245,17 @@ class Message(TailLayer):
                         em.store(kind, kind.emit(em))
                         em.flush_dict()
                         em.line(NEXT_TAG)
+                    if em.style is not None and kind.name in cls.defaults:
+                        cls._emit_default(em, kind, em.style, target)
         em.line("except IndexError: raise Cut from None")
         em.line("if p != e: raise Cut")
+
+    @staticmethod
+    def _emit_default(em: Emitter, kind: Tagged, style: Style, target: str) -> None:
+        with em.block("else:"):
+            for key, value in present_field(kind, kind.default, style, {}).items():
+                literal = repr(value) if type(value) in (int, bool, str) else em.constant(value)
+                em.line(f"{target}[{key!r}] = {literal}")
 
     @staticmethod
     def _emit_repeated(em: Emitter, kind: Repeated, target: str) -> None:

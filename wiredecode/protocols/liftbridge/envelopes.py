@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
 from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
@@ -72,6 +72,8 @@ def _relate(
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
             state.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
+        elif frame.status == OK and not frame.expects_response:
+            frame.outcome = NOT_ASKED
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
         hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
@@ -86,7 +88,7 @@ def _relate(
     if hop is not None and frame.request is None:
         frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
     for name, value in facts.items():
-        if name not in fields:
+        if not fields.get(name):
             generate(frame, reading, style, name, value)
     if expected is not None and expected != code:
         because = "the subject" if hop is None else "the request"

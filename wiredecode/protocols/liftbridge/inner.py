@@ -48,8 +48,8 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
             raise compiler.Cut
         return Reading(layer, known.decode(data, 0, len(data))[0])
     except compiler.FAILED:
-        decoded = compiler.careful(layer, data, 0, len(data))
-        fields = decoded.values if style is None else layer.present(decoded.values, style)
+        decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
+        fields = decoded.written() if style is None else layer.present(decoded.values, style)
         return Reading(layer, fields, decoded.problem, unusual=True)
 
 

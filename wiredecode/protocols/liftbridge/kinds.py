@@ -19,7 +19,7 @@ class Hex32(UInt32):
     """A number that people read in hexadecimal."""
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        return f"0x{x:08x}"
+        return "None" if x is None else f"0x{x:08x}"
 
 
 def extension(header_length: int, checksum: bool) -> int:

@@ -47,6 +47,10 @@ class CarriedProtocol(ABC):
         """As :meth:`Protocol.checks`."""
         return None
 
+    def type_names(self) -> Iterable[str]:
+        """As :meth:`Protocol.type_names`."""
+        return (layer.__name__ for layer in self.layers())
+
     @abstractmethod
     def session(self) -> CarriedSession:
         """Made when the first message of a capture is met."""

@@ -18,6 +18,8 @@ from enum import StrEnum
 from io import BytesIO
 from typing import Any, Protocol
 
+from wiredecode.extras import install
+
 MAX_STREAMS = 4096
 """Concatenated gzip members or LZ4 frames read from one input; empty ones would cost time without output."""
 INPUT_WINDOW = 16_384
@@ -93,7 +95,7 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
     try:
         return known.decode(data, limit)
     except ImportError as error:
-        hint = f"{codec} needs {error.name or 'a library'}: pip install 'wiredecode[{known.extra}]'"
+        hint = f"{codec} needs {error.name or 'a library'}: {install(known.extra)}"
         return Decompressed(b"", Status.MISSING, f"compressed, not decoded ({hint})")
 
 

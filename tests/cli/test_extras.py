@@ -1,0 +1,87 @@
+"""Every command where an extra is not installed: it works, or one line says what to install (issue 12, point 11)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import RABBITMQ
+from wiredecode.extras import EXTRAS, missing
+
+CAPTURE = str(RABBITMQ / "c43_basic.pcap")
+RUN = """
+import contextlib, io, json, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from wiredecode.cli import main
+told = {}
+for words in json.loads(sys.argv[2]):
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main(words.split(" "))
+    told[words] = code, err.getvalue()
+sys.stdout.flush()
+print("\\n" + json.dumps(told))
+"""
+COMMANDS = [
+    f"pcap {CAPTURE} -c 3 -q",
+    f"pcap {CAPTURE} --summary -c 3 -q -Y frame.number>1",
+    f"pcap {CAPTURE} --json -c 3 -q",
+    f"follow {CAPTURE} -n 1 -q",
+    f"export {CAPTURE} -o frames.csv -q",
+    f"export {CAPTURE} -o frames.parquet -q",
+    f"export {CAPTURE} -o messages.ndjson --level messages -q",
+    f"export {CAPTURE} -o packets.arrow --level packets -q",
+    f"export {CAPTURE} -o frames.ndjson.zst -q",
+    f"sql {CAPTURE} select(1)",
+    f"stats {CAPTURE} -q",
+    "protocols",
+    "fields rabbitmq_stream",
+    f"spark {CAPTURE} -o lake --master sc://nowhere",
+    f"spark {CAPTURE} -o lake -q",
+    "spark stats lake",
+]
+NEEDS = {"duckdb": r"sql|stats", "zstandard": r".*\.zst ", "pyspark": "spark"}
+"""The commands that cannot do without a package begin with this."""
+
+
+@pytest.mark.parametrize("module", [*EXTRAS, "pandas", "polars"])
+def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_install(module: str, tmp_path: Path) -> None:
+    words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, module, json.dumps(words)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert list(told) == words
+    lacking = {each for each in words if re.match(NEEDS.get(module, "(?!)"), each)}
+    for each, (code, err) in told.items():
+        if each in lacking:
+            assert (code, err.count("\n")) == (2, 1), (each, err)
+            assert module == "pyspark" or f"pip install '.[{EXTRAS[module]}]' in a clone" in err, err
+        else:
+            assert (code, err) == (0, ""), each
+    if module == "pyspark":
+        assert "pip install '.[spark]' in a clone" in told[f"spark {CAPTURE} -o lake -q"][1]
+
+
+def test_what_is_missing_is_told_by_its_extra_or_by_its_name() -> None:
+    def line(module: str) -> str | None:
+        return missing(ModuleNotFoundError(f"No module named {module!r}", name=module))
+
+    assert line("duckdb") == (
+        "duckdb is needed for this, and not installed: "
+        "pip install '.[sql]' in a clone, or by name: pip install 'wiredecode[sql]'"
+    )
+    assert line("pyarrow.lib") == "pyarrow is needed for this, and not installed: pip install pyarrow"
+    assert line("wiredecode.nothing") is None
+    assert missing(ImportError("cannot import name 'x' from 'lark'", name="lark")) is None

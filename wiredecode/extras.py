@@ -1,0 +1,39 @@
+"""Packages that only some users need: whether they are there, and what brings them."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+EXTRAS = {
+    "zstandard": "zstd",
+    "lz4": "lz4",
+    "cramjam": "snappy",
+    "duckdb": "sql",
+    "numba": "fast",
+    "pyspark": "spark",
+}
+"""By the module that is imported: the extra in pyproject.toml."""
+
+
+def install(extra: str) -> str:
+    """What to type to get an extra, in words that work in a clone and, once published, by name."""
+    return f"pip install '.[{extra}]' in a clone, or by name: pip install 'wiredecode[{extra}]'"
+
+
+def installed(module: str) -> bool:
+    """Whether a module is there; it is not imported."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def missing(error: ImportError) -> str | None:
+    """One line about a package that is not installed; None: the error is another one."""
+    said = re.search(r"No module named '([\w.]+)'", str(error))
+    module = (error.name or (said[1] if said else "")).partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or module in ("", "wiredecode"):
+        return None
+    advice = install(EXTRAS[module]) if module in EXTRAS else f"pip install {module}"
+    return f"{module} is needed for this, and not installed: {advice}"
