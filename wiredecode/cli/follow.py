@@ -251,7 +251,7 @@ class Choice:
             seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
             protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
             who = f"{ends[client]} → {ends[1 - client]}"
-            cells.append((str(row.connection.number), f"{row.frames:,}", f"{row.size:,}", seconds, protocol, who))
+            cells.append((f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}", seconds, protocol, who))
         for line in listing(cells):
             self.session.output.text(line + "\n")
 
@@ -330,7 +330,7 @@ class Following:
         totals = self.session.totals
         if self.number > totals.connections and not self.session.stopped:
             how = f"the last one is {totals.connections}" if totals.connections else "there are none"
-            complain(f"there is no connection {self.number}; {how}")
+            complain(f"there is no connection #{self.number}; {how}")
             return 2
         if not self.settings.verbosity.quiet:
             complain(self._nothing())
@@ -341,7 +341,7 @@ class Following:
         what = {"raw": "no payload", "messages": "no published or delivered messages"}.get(
             self.settings.form, "no frames"
         )
-        text = f"connection {self.number} has {what}"
+        text = f"connection #{self.number} has {what}"
         if self.settings.side or self.session.start or self.session.end:
             return f"{text} that fit"
         if self.seen is not None and self.seen.other:

@@ -116,6 +116,7 @@ class Dissector:
         """The capture is over: yield everything that is left and close the accounts."""
         self._end()
         yield from self._linked(self._release(None))
+        self._lookahead.finish()
         while self._waiting:
             yield self._waiting.popleft()
         self.accounts.finish(self.network)

@@ -160,6 +160,10 @@ class Protocol(ABC):
     def layers(self) -> Iterable[type[Layer]]:
         """All message types, for the field catalogue."""
 
+    def type_names(self) -> Iterable[str]:
+        """What frames call their types, those of carried protocols included: a filter knows no others."""
+        return (layer.__name__ for layer in self.layers())
+
 
 class Conversation(ABC):
     """What must be remembered of one connection to decode what comes next."""

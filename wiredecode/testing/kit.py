@@ -303,6 +303,10 @@ class ProtocolTests:
         assert totals.framed == sum(len(part.data) for part in talk())
         assert (totals.undecoded, totals.missing, sum(totals.other.values())) == (0, 0, 0)
 
+    def test_filters_know_the_types_of_captured_frames(self, whole: Path) -> None:
+        types = {frame.type for frame in self.spoken(self.read(whole).frames)} - {None}
+        assert types <= set(self.protocol().type_names())
+
     def test_packets_that_are_made_say_what_the_captured_ones_said(self, whole: Path) -> None:
         if whole.stem in self.talks():
             captured = self.spoken(self.read(whole).frames)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.protocols.base import Generated
@@ -50,6 +51,9 @@ class Liftbridge(CarriedProtocol):
 
         stored = (operations.ActivityStreamEvent, operations.Cursor)
         return (*layers.LAYERS.values(), layers.Unknown, *stored, *raft.LAYERS)
+
+    def type_names(self) -> Iterable[str]:
+        return (*super().type_names(), "RaftSnapshot", "RaftEnd")
 
     def session(self) -> CarriedSession:
         from wiredecode.protocols.liftbridge.session import Session

@@ -42,6 +42,10 @@ class CarriedProtocol(ABC):
     def layers(self) -> Iterable[type[Layer]]:
         """All message types, for the field catalogue."""
 
+    def type_names(self) -> Iterable[str]:
+        """As :meth:`Protocol.type_names`."""
+        return (layer.__name__ for layer in self.layers())
+
     @abstractmethod
     def session(self) -> CarriedSession:
         """Made when the first message of a capture is met."""
