@@ -67,12 +67,8 @@ class Tracker:
         known = self.identifier.events(events)
         if known is not None:
             self._begin(known)
-        elif self.identifier.hopeless:
-            known = self.identifier.by_port()
-            if known is None:
-                self._dismiss()
-            else:
-                self._begin(known)
+        elif self.identifier.given_up:
+            self._dismiss()
 
     def end(self, reason: str, ready: int) -> None:
         """The connection or the capture is over, as packet ``ready`` tells."""
@@ -142,7 +138,7 @@ class Tracker:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         self.other = identifier.foreign()
-        self.undecoded = identifier.size
+        self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed(self, framer: Framer, event: Event) -> None:
         if isinstance(event, Chunk):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wiredecode.frames.run import Bulk, Cut
-    from wiredecode.protocols.base import Protocol
+    from wiredecode.protocols.base import Protocol, Split
 
 RUN_FRAMES = 24
 RUN_BYTES = 8192
@@ -188,7 +188,7 @@ class Framer:
             data = self._cut_runs(data, self.bulk.cut(data))
         split = self.protocol.split(data)
         if split.ends:
-            self._emit(data, split.ends)
+            self._emit_told(data, split) if split.told else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         self.need = split.need
         if split.bad is None:
@@ -196,6 +196,16 @@ class Framer:
         self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
         self.in_step, self.need = False, 0
         return True
+
+    def _emit_told(self, data: bytes, split: Split) -> None:
+        """Make frames; some were known only with bytes behind them: neither they nor others are ready before."""
+        done = 0
+        for index, place in (*split.told, (len(split.ends), 0)):
+            if index > done:
+                self._emit(data, split.ends[done:index], split.ends[done - 1] if done else 0)
+            if place:
+                self.floor = max(self.floor, self.pieces.ready[self.pieces.holding(self.base + place - 1)])
+            done = index
 
     def _cut_runs(self, data: bytes, cut: Cut) -> bytes:
         """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
@@ -385,8 +395,7 @@ class Framer:
             return None
         self.pieces = Provenance()
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
-        columns = {name: getattr(chunk, name)[keep] for name in COLUMNS}
-        return Chunk(chunk.direction, stop, chunk.data[size:], **columns)
+        return Chunk(chunk.direction, stop, chunk.data[size:], **{name: getattr(chunk, name)[keep] for name in COLUMNS})
 
     def _collect(self, span: Span, offset: int, size: int) -> None:
         """Add ``size`` captured bytes at a stream offset to a span: their packets and times."""
@@ -406,19 +415,9 @@ class Framer:
         span, self.span = self.span, None
         assert span is not None
         frame = Frame(
-            self.direction.connection,
-            self.direction.side,
-            span.data,
-            0,
-            len(span.data),
-            span.offset,
-            span.captured + span.missing,
-            span.missing,
-            sorted({*span.packets}),
-            max(span.ready, ready),
-            span.time_ns,
-            span.first_ns or 0,
-            status,
+            *(self.direction.connection, self.direction.side, span.data, 0, len(span.data)),
+            *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
+            *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
             protocol=self.protocol.name,
         )
         self._attach(frame)
