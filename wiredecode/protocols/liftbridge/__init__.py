@@ -42,8 +42,6 @@ class Liftbridge(CarriedProtocol):
         "liftbridge.partition": Generated("int32", "as stream"),
         "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
         "liftbridge.copy_of": Generated("int64", "frame in which a client sent what a server hands on here"),
-        "raft.entries.raft_log": Generated("json", "what a command of the log does"),
-        "raft.entries.configuration": Generated("json", "servers of a configuration of the log"),
         "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
     }
 
