@@ -76,6 +76,7 @@ def _register() -> None:
         spark_stats,
         sql,
         stats,
+        trace,
     )
 
     command = partial(app.command, cls=Command)
@@ -107,6 +108,7 @@ def _register() -> None:
     command("check", short_help="What is wrong, and what to do about it.", no_args_is_help=True, epilog=check.EXAMPLES)(
         check.check
     )
+    command("trace", short_help="What became of one message.", no_args_is_help=True, epilog=trace.EXAMPLES)(trace.trace)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",
