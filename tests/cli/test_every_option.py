@@ -175,6 +175,21 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": Case("{basic} -v", "-q"),
         "-v": Case("{basic}", "-v"),
     },
+    "trace": {
+        **READING,
+        **TIMES,
+        "--frame": Case("{basic} {quick}", "--frame 54"),
+        "--index": Case("{basic} --frame 54", "--index 4"),
+        "--id": Case("{basic} --frame 54", "--id 5"),
+        "--topic": Case("{basic} {quick}", "--topic other"),
+        "--text": Case("{basic} {quick}", "--text m:1"),
+        "--bytes": Case("{basic} {quick}", "--bytes 01020304"),
+        "--key": Case("{basic} {quick}", "--key none"),
+        "--nth": Case("{basic} {quick}", "--nth 3"),
+        "--json": Case("{basic} {quick}", "--json"),
+        "-q": Case("{basic} --text nowhere", "-q"),
+        "-v": Case("{basic} {quick}", "-v"),
+    },
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
@@ -202,6 +217,7 @@ QUICK = {
     "export": "-o out.ndjson",
     "stats": "-q --table frames",
     "check": "--severity note",
+    "trace": "--id 1",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }
 
