@@ -11,7 +11,7 @@ from typing import Any
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain
 
-READERS = ("follow", "export", "stats", "sql")
+READERS = ("follow", "export", "stats", "sql", "check")
 """Other commands that take ``-r FILE``."""
 OUR_VALUED = "cdYwTeE"
 VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
