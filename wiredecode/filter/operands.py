@@ -51,8 +51,7 @@ class Operands:
         """The field of that name. Raises :class:`FilterError`, with the nearest name."""
         found = self.names.find(node.text)
         if found is None:
-            hint = nearest(node.text, self.names.all())
-            raise self.fail(f"no field is called {node.text!r}{hint}", node)
+            raise self.fail(f"no field is called {node.text!r}{self.names.near(node.text)}", node)
         return found
 
     def _word(self, node: Word, presence: bool) -> Operand | Constant:
