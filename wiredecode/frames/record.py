@@ -86,7 +86,7 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     """Byte range ``[first, end)`` in the frame of every field, by its path."""
     if frame.layer is None:
         return {}
-    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).ranges
+    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).ranges
     prefix = frame.layer.filter_name
     return {f"{prefix}.{path}": list(span) for path, span in found.items()}
 

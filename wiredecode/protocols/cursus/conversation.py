@@ -37,6 +37,8 @@ PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
 """Replies with which a stream is accepted."""
 PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})
 """Commands that publish a message each."""
+UNTOLD = frozenset({"Unknown", "Compressed"})
+"""Types of frames whose commands were cut off."""
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
 ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
@@ -155,7 +157,8 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        request = CommandRequest(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
+        name = "" if frame.missing and frame.type in UNTOLD else frame.type or ""
+        request = CommandRequest(frame.id, frame.time_ns, name, topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
         if silent:
             frame.outcome = NOT_ASKED
@@ -187,6 +190,10 @@ class CursusConversation(Conversation):
         self._report_request(frame, request, named)
         if self.uncertain:
             frame.find("note", "protocol", "after-gap", "frames were lost: the command it answers is a guess")
+        if not request.type and frame.type in PUSHED:
+            self.outstanding.clear()  # it may have been STREAM
+            self.uncertain = True
+            return
         if request.type == "STREAM" and frame.type in PUSHED:
             self.stream = request
             self.outstanding.clear()
@@ -205,7 +212,7 @@ class CursusConversation(Conversation):
             frame.expects_response, frame.outcome = True, WAITING
 
     def _report_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
-        added: dict[str, Any] = {"in_reply_to": request.type}
+        added: dict[str, Any] = {"in_reply_to": request.type or None}
         if frame.type in ("AckResponse", "OK", "JsonError", "ERROR"):
             added.update(topic=request.topic, partition=request.partition)
         record = frame.layers.get(NAME, {}) if frame.layers else {}
@@ -238,7 +245,7 @@ def _is_fact(value: Any) -> bool:
 
 def plausible(request: str, reply: str) -> bool:
     """Whether a command can have such a reply at all: where frames were lost, order alone proves nothing."""
-    if reply in ("ERROR", "Text", "JsonError", "Unknown", "Compressed"):
+    if not request or reply in ("ERROR", "Text", "JsonError", "Unknown", "Compressed"):
         return True
     if request == "CONSUME":
         return reply == BATCH
