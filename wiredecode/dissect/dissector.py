@@ -22,7 +22,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
-from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
+from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
 
@@ -53,6 +53,8 @@ class Dissector:
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
         self.demand, self.network = demand, network or Network()
+        if demand.select is not None and demand.select.needs_analysis:
+            self.network.analyse()
         self.accounts = Accounts()
         self._on_end, self._on_events = on_end, on_events
         protocols = demand.protocols
@@ -109,7 +111,7 @@ class Dissector:
         """
         self._events(self.network.tick(time_ns))
         self._close_ended(REPLACED)
-        yield from self._linked(self._release(self.network.watermark))
+        yield from self._linked(self._release(None))
         self._lookahead.tick(time_ns, patience_ns)
         yield from self._not_waiting()
 
@@ -117,6 +119,7 @@ class Dissector:
         """The capture is over: yield everything that is left and close the accounts."""
         self._end()
         yield from self._linked(self._release(None))
+        self._lookahead.finish()
         while self._waiting:
             yield self._waiting.popleft()
         self.accounts.finish(self.network)
@@ -179,7 +182,7 @@ class Dissector:
         )
         return tracker
 
-    def _label(self, event: Chunk | Gap) -> None:
+    def _label(self, event: Chunk | Gap | End) -> None:
         """Nothing of it is called by numbers."""
         connection = event.direction.connection
         if connection.label is None:

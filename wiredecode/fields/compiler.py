@@ -39,6 +39,7 @@ from wiredecode.fields import (
 )
 from wiredecode.fields import redacted as hide
 from wiredecode.fields.bits import Bits
+from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.layer import Layer, Range, Style
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
@@ -98,16 +99,23 @@ def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[
     return row, reached
 
 
-def careful(layer: type[Layer], b: bytes, p: int, e: int) -> Decoded:
-    """Decode the frame at ``b[p:e]``; ``stop`` and all ranges count from its first byte."""
+def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) -> Decoded:
+    """Decode the frame at ``b[p:e]``; ``stop`` and all ranges count from its first byte.
+
+    ``cut``: what follows was not captured, so that values which end there and may go on are not known.
+    """
     values: dict[str, Any] = {}
     ranges: dict[str, Range] = {}
+    problem = None
     try:
-        stop = decoder(layer, "careful")(b, p, e, values, ranges)
+        reached = decoder(layer, "careful")(b, p, e, values, ranges) - p
     except Short as short:
         reached = max((end for _, end in ranges.values()), default=0)
-        return Decoded(layer, values, ranges, reached, short.with_traceback(None))  # which would keep the buffer
-    return Decoded(layer, values, ranges, stop - p, None)
+        problem = short.with_traceback(None)  # which would keep the buffer
+    if cut:
+        forget_cut(layer, values, ranges, b[p:e])
+        values = _written(layer, values, ranges, "")  # what is absent may have been behind the cut
+    return Decoded(layer, values, ranges, reached, problem)
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:

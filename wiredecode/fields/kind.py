@@ -65,6 +65,10 @@ class Kind(Field[Any, Any]):
     tagged: ClassVar[bool] = False
     """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
 
+    delimited: ClassVar[bool] = False
+    """Whether its bytes, or ones before it, tell where it ends, as those of fixed width do: it is whole although
+    nothing follows it."""
+
     back: int = 0
     """Bytes before its position that belong to it, too: of bit fields that share an integer."""
 

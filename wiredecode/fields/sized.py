@@ -41,6 +41,8 @@ class Sized(Kind):
     ``null`` is the length that stands for "no value".
     """
 
+    delimited = True
+
     def __init__(
         self,
         name: str,
@@ -165,6 +167,8 @@ class Binary(Sized):
 
 class Rest(Binary):
     """All bytes that are left in the frame."""
+
+    delimited = False
 
     def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, **kw)

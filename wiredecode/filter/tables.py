@@ -45,6 +45,7 @@ FRAME: dict[str, tuple[str, ...]] = {
             "sender",
             "request",
             "response",
+            "outcome",
         )
     },
 }

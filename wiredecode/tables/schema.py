@@ -163,6 +163,7 @@ def _frames(layers: pa.StructType) -> pa.Schema:
             ("response", pa.int64()),
             ("latency_ns", pa.int64()),
             ("findings", pa.list_(finding)),
+            ("outcome", pa.string()),
         ],
     )
 

@@ -156,7 +156,7 @@ def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
 class Varint32(Kind):
     """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last."""
 
-    column = "uint32"
+    column, delimited = "uint32", True
 
     def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, **{"default": 0, **kw})
