@@ -49,6 +49,7 @@ def read(
     limits: Mapping[str, float] | None = None,
     strict: bool = True,
     ids: str = CAPTURE,
+    utc: bool = False,
 ) -> Dissection:
     """Dissect captures; nothing is opened before the result is used.
 
@@ -60,7 +61,8 @@ def read(
     ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
     ``--limit`` has them. strict: damage raises CaptureError, after everything before it came out; otherwise it is a
     DamagedCapture warning. ids: ``capture`` numbers connections, frames and packets; ``stable`` is for tables that are
-    made of a capture part by part (docs/tables.md, "Stable ids").
+    made of a capture part by part (docs/tables.md, "Stable ids"). utc: times in ``filter`` that name no zone are
+    in UTC, not in that of this machine.
 
     Raises ValueError for a wrong argument.
     """
@@ -72,7 +74,7 @@ def read(
     if filter is not None:
         from wiredecode.filter import compile_filter
 
-        compile_filter(filter, secrets=show_secrets)
+        compile_filter(filter, secrets=show_secrets, utc=utc)
     known = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
     return Dissection(
         paths=known,  # type: ignore[arg-type]
@@ -85,6 +87,7 @@ def read(
         limits=reassembly(limits or {}),
         strict=strict,
         ids=ids,
+        utc=utc,
     )
 
 
@@ -106,6 +109,7 @@ class Dissection:
     limits: Limits
     strict: bool
     ids: str
+    utc: bool = False
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _counted: Any = None
@@ -159,7 +163,7 @@ class Dissection:
             return None
         from wiredecode.filter import compile_filter
 
-        return compile_filter(self.filter, secrets=self.show_secrets)
+        return compile_filter(self.filter, secrets=self.show_secrets, utc=self.utc)
 
     def _rows(self) -> Generator[dict[str, Any]]:
         from wiredecode.tables.rows import rows

@@ -145,6 +145,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),
         "-c": Case("{basic} -q -o a.csv", "-c 3"),
         "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
+        "--utc": Case("{basic} -q -o a.csv --to 2026-11-20T20:00:00", "--utc"),
         "--bytes": Case("{basic} -q -o a.ndjson", "--bytes length"),
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
@@ -157,6 +158,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "stats": {
         **READING,
         **TIMES,
+        "--utc": Case("{basic} -q --to 2026-11-20T20:00:00", "--utc"),
         "--table": Case("{basic} -q", "--table latency"),
         "--interval": Case("{basic} -q --table throughput", "--interval 1s"),
         "-Y": Case("{basic} -q", """-Y frame.type=="Publish" """),
@@ -217,6 +219,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where commands run: what they write is seen; HOME, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     message = layers.PublishedMessage(publishing_id=1, data=bytes(2 << 20))
     talk = craft.Talk()

@@ -115,7 +115,7 @@ def export(
         count=count,
         start=span.start,
         end=span.end,
-        display=options.display_filter(display_filter, secrets=show_secrets),
+        display=options.display_filter(display_filter, secrets=show_secrets, utc=span.utc),
         decode_as=decoding.ports,
         limits=decoding.limits,
         bytes=bytes_ and bytes_.value,

@@ -53,6 +53,8 @@ class Dissector:
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
         self.demand, self.network = demand, network or Network()
+        if demand.select is not None and demand.select.needs_analysis:
+            self.network.analyse()
         self.accounts = Accounts()
         self._on_end, self._on_events = on_end, on_events
         protocols = demand.protocols

@@ -123,7 +123,9 @@ class Filter:
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
-        counted = sorted(COUNTED & self.names)
+        from wiredecode.filter.tcp import is_analysis
+
+        counted = sorted(name for name in self.names if name in COUNTED or is_analysis(name))
         if counted:
             raise ValueError(f"{counted[0]} depends on the rest of the capture, so it does not go with stable ids")
 
@@ -133,6 +135,13 @@ class Filter:
         from wiredecode.filter.logic import tests
 
         return frozenset().union(*(test.names for test in tests(self.expression)))
+
+    @property
+    def needs_analysis(self) -> bool:
+        """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
+        from wiredecode.filter.tcp import is_analysis
+
+        return any(map(is_analysis, self.names))
 
     def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
         """The same packets; the time of the first sets the clock."""
@@ -168,12 +177,13 @@ def worth(level: Level, last: Level, steps: list[Any]) -> bool:
     return level is last or (level <= Level.HEADER < last and not steps)
 
 
-def compile_filter(text: str, *, secrets: bool = False) -> Filter:
-    """The predicate of a display filter. ``secrets``: fields with secrets may be compared.
+def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Filter:
+    """The predicate of a display filter. ``secrets``: fields with secrets may be compared. ``utc``: times that name no
+    zone are in UTC, not in that of this machine.
 
     Raises :class:`FilterError`, which knows the place in the text.
     """
     from wiredecode.filter.grammar import parse
     from wiredecode.filter.meaning import meaning
 
-    return meaning(text, parse(text), secrets)
+    return meaning(text, parse(text), secrets, utc=utc)

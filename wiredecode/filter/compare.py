@@ -148,7 +148,7 @@ class Comparisons:
 
     def _value(self, right: Constant, left: Operand) -> Any:
         try:
-            return value_of(right, left.type)
+            return value_of(right, left.type, utc=self.operands.utc)
         except NoValue as error:
             name = f"{left.field.name} is {left.type.value}" if left.field else f"the other side is {left.type.value}"
             shown = f'"{right.text}"' if right.quoted else right.text

@@ -12,8 +12,9 @@ from typing import Any
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.errors import nearest
 from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
-from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Frame
+from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import (
@@ -64,7 +65,7 @@ class Clock:
 
 def frame_fields(clock: Clock) -> dict[str, Field]:
     """The names of :data:`wiredecode.protocols.catalogue.FRAME_ENTRIES`."""
-    getters = {**_single(clock), **_several()}
+    getters: dict[str, Getter] = {**_single(clock), **_several(), **analysis_fields()}
     made = {}
     for entry in FRAME_ENTRIES:
         level, get, one, column = getters[entry.name]
@@ -176,7 +177,7 @@ class Names:
 
     def find(self, name: str) -> Field | None:
         """The field of that name, which may be that of a record; None: there is none."""
-        name = filter_name(name)
+        name = filter_name(ALIASES.get(name, name))
         found = self._frames.get(name)
         if found is not None:
             return found
@@ -255,7 +256,7 @@ class Names:
 
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""
-        found = list(self._frames)
+        found = [*self._frames, *ALIASES]
         for prefix in prefixes():
             found += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
         return list(dict.fromkeys(found))
@@ -302,6 +303,7 @@ WORDS: dict[str, Callable[[], Collection[str]]] = {
     "frame.protocol": prefixes,
     "frame.status": lambda: (OK, PARTIAL, MALFORMED, UNDECODED),
     "frame.sender": lambda: ("client", "server"),
+    "frame.outcome": lambda: OUTCOMES,
 }
 SEVERITIES = {"note": 0, "warning": 1, "error": 2}
 """In order."""

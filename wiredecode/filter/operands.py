@@ -25,8 +25,8 @@ MAX_PRODUCT = 10_000
 class Operands:
     """Makes operands of the parts of one filter."""
 
-    def __init__(self, text: str, names: Names, secrets: bool) -> None:
-        self.text, self.names, self.secrets = text, names, secrets
+    def __init__(self, text: str, names: Names, secrets: bool, *, utc: bool) -> None:
+        self.text, self.names, self.secrets, self.utc = text, names, secrets, utc
         self.used: set[str] = set()
         """Names of the fields that were made operands."""
 

@@ -79,7 +79,7 @@ class Plan:
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
-        return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets)
+        return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets, utc=True)
 
     def reader(self, packets: Iterable[PacketBatch], bucket: int, *, bulk: bool = True) -> TableReader:
         """Reads the packets of a bucket as the table; ``bulk``: plain frames many at a time."""
