@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
 
-ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
 
@@ -191,11 +190,11 @@ class Dissector:
             event.packet = event.time_ns
 
     def _close_ended(self, reason: str) -> None:
-        """Close the accounts of connections that are over; ``reason`` holds for those that did not say so."""
+        """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.take_forgotten():
             tracker = self._trackers.get(connection)
             if tracker is not None:
-                tracker.end(ENDINGS.get(connection.closed or "", reason), connection.ended)
+                tracker.end(reason, connection.ended)
                 self._ended.append(connection)
             self.accounts.close(connection, tracker)
             if tracker is not None:

@@ -110,8 +110,8 @@ class Filter:
     def style(self, style: Style | None) -> Style | None:
         """The style to dissect with, where the output asks for ``style`` (None: for no records).
 
-        Where the filter reads fields out of records, bytes have to be left in them as they are; whoever writes the
-        records shows them then.
+        Where the filter reads fields out of records, bytes have to be left in them as they are, or as values that keep
+        them in ``raw``; whoever writes the records shows them then.
         """
         from dataclasses import replace
 
@@ -119,7 +119,7 @@ class Filter:
 
         if style is None or not self.needs_records:
             return RAW if self.needs_records else style
-        return replace(style, show=KEEP, text=False)
+        return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP, text=False)
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
