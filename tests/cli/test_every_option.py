@@ -225,11 +225,10 @@ def test_every_option_has_a_case_and_every_case_an_option() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
     """Where commands run: what they write is seen; HOME, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     message = layers.PublishedMessage(publishing_id=1, data=bytes(2 << 20))
     talk = craft.Talk()

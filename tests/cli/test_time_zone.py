@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +16,7 @@ LOCAL, UTC = "2026-11-21T04:45:01", "2026-11-20T19:45:01"
 """The same moment in Tokyo and in UTC: in the middle of the capture."""
 
 
-@pytest.fixture(autouse=True)
-def tokyo() -> Iterator[None]:
-    """Nine hours before UTC."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("tokyo")
 
 
 def expected(run: Run) -> list[str]:
