@@ -207,7 +207,7 @@ def pcap(
     from wiredecode.cli.writing import check as check_writing
     from wiredecode.cli.writing import run as run_writing
 
-    display = options.display_filter(display_filter, secrets=frames.show_secrets)
+    display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     live = is_pipe(files) or follow_file
     packets = _grows(files) if follow_file else files if live else open_capture(files)
     whole = count is None and span.start is None and span.end is None
