@@ -55,8 +55,11 @@ class Cursus(Protocol):
         for position in [0] if started else self._positions(data):
             chain = FrameChain(data, position, started, final)
             needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
+            alone = port and position == 0 and chain.fills(data, final)
             cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
-            if chain.score >= needed or cut_short:
+            if not (port or started) and not chain.telling:
+                needed = SURE + chain.score
+            if chain.score >= needed or cut_short or alone:
                 return Verdict(position, client=chain.client)
             if chain.last.level >= CUT and not final and (started or len(data) - position < most):
                 return Undecided(0 if started else position)
@@ -98,6 +101,10 @@ class Cursus(Protocol):
             if following == CUT:
                 return Found(position, final)
         return Found(len(data) if final else max(0, len(data) - START_BYTES + 1), False)
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """Empty frames, which may be chance elsewhere, are believed where they fill a segment."""
+        return Found(0, True) if FrameChain(data, 0, False, final).fills(data, True) else self.search(data, final=final)
 
     def conversation(self, connection: Connection, dialect: str | None) -> CursusConversation:
         return CursusConversation(connection, dialect)
