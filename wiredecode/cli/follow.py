@@ -194,7 +194,9 @@ class Choice:
             decode_as=settings.decoding.ports,
         )
         self.survey: Survey = Survey(display)
-        dissector = Dissector(demand, Network(settings.decoding.limits), on_end=self.survey.end)
+        analyse = display is not None and display.needs_analysis
+        network = Network(settings.decoding.limits, analyse=analyse)
+        dissector = Dissector(demand, network, on_end=self.survey.end)
         output = Output(sys.stdout)
         self.session: Session = Session(open_capture(source), dissector, output, **vars(settings.verbosity))
         self.chosen: Seen | None = None

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
 
-ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
 
@@ -53,6 +52,8 @@ class Dissector:
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
         self.demand, self.network = demand, network or Network()
+        if demand.select is not None and demand.select.needs_analysis:
+            self.network.analyse()
         self.accounts = Accounts()
         self._on_end, self._on_events = on_end, on_events
         protocols = demand.protocols
@@ -189,11 +190,11 @@ class Dissector:
             event.packet = event.time_ns
 
     def _close_ended(self, reason: str) -> None:
-        """Close the accounts of connections that are over; ``reason`` holds for those that did not say so."""
+        """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.take_forgotten():
             tracker = self._trackers.get(connection)
             if tracker is not None:
-                tracker.end(ENDINGS.get(connection.closed or "", reason), connection.ended)
+                tracker.end(reason, connection.ended)
                 self._ended.append(connection)
             self.accounts.close(connection, tracker)
             if tracker is not None:

@@ -11,7 +11,7 @@ from scapy.fields import Field
 from wiredecode.fields.filling import Fill
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 
@@ -30,6 +30,10 @@ class Short(Exception):
         problem = Short(field, self.needed, self.had, self.start, partial)
         problem.reason = self.reason
         return problem
+
+
+class Cut(Exception):
+    """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
 
 
 class Unfit(Short):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wiredecode.fields.kind import Kind, Short, take
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

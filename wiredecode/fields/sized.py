@@ -10,7 +10,7 @@ from wiredecode.fields.kind import Kind, take
 from wiredecode.fields.numbers import Number, UInt16, UInt32
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any] | None]

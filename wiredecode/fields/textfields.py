@@ -20,7 +20,7 @@ from wiredecode.fields.textlines import TextLayer, begin_line, token_line
 from wiredecode.fields.tokens import line_stop, token_pattern
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 MAX_DIGITS = 9
 """Longest decimal number, as text protocols bound it; a declaration may say otherwise."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
 from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
@@ -55,7 +56,7 @@ class Clock:
 
 def frame_fields(clock: Clock) -> dict[str, Field]:
     """The names of :data:`wiredecode.protocols.catalogue.FRAME_ENTRIES`."""
-    getters = {**_single(clock), **_several()}
+    getters: dict[str, Getter] = {**_single(clock), **_several(), **analysis_fields()}
     made = {}
     for entry in FRAME_ENTRIES:
         level, get, one, column = getters[entry.name]
@@ -163,7 +164,7 @@ class Names:
 
     def find(self, name: str) -> Field | None:
         """The field of that name; None: there is none."""
-        found = self._frames.get(name)
+        found = self._frames.get(ALIASES.get(name, name))
         if found is not None:
             return found
         prefix, _, rest = name.partition(".")
@@ -230,7 +231,7 @@ class Names:
 
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""
-        found = list(self._frames)
+        found = [*self._frames, *ALIASES]
         for prefix in prefixes():
             found += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
         return list(dict.fromkeys(found))

@@ -83,12 +83,21 @@ def layers_of(frame: Frame) -> dict[str, Any]:
 
 
 def field_ranges(frame: Frame) -> dict[str, list[int]]:
-    """Byte range ``[first, end)`` in the frame of every field, by its path."""
+    """Byte range ``[first, end)`` in the frame of every field, by its path; none of what was put together first."""
     if frame.layer is None:
         return {}
     found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).ranges
     prefix = frame.layer.filter_name
-    return {f"{prefix}.{path}": list(span) for path, span in found.items()}
+    told = {f"{prefix}.{path}": list(span) for path, span in found.items()}
+    met: dict[str, int] = {}
+    for inner in frame.inner:
+        name, count = inner.layer.filter_name, met.get(inner.layer.filter_name, 0)
+        met[name] = count + 1
+        if inner.start is not None:
+            base = f"{name}.further[{count - 1}]" if count else name
+            spans = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).ranges.items()
+            told |= {f"{base}.{path}": [inner.start + first, inner.start + last] for path, (first, last) in spans}
+    return told
 
 
 def dumped(value: Any) -> str:

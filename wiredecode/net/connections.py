@@ -70,9 +70,10 @@ class Tracked:
 class Connections:
     """The connections of a capture, least recently seen first; at most `Limits.connections` of them."""
 
-    def __init__(self, limits: Limits, limits_hit: Counter[str], analyser: Analyser | None = None) -> None:
+    def __init__(self, limits: Limits, limits_hit: Counter[str]) -> None:
         self._limits = limits
-        self._analyser = analyser
+        self.analyser: Analyser | None = None
+        """Told of each connection that begins or is forgotten."""
         self._limits_hit = limits_hit
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
@@ -124,8 +125,8 @@ class Connections:
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
-        if self._analyser is not None:
-            self._analyser.open(connection, key)
+        if self.analyser is not None:
+            self.analyser.open(connection, key)
         first, second = (
             Reassembler(direction, self.shared, acked_by)
             for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
@@ -221,8 +222,8 @@ class Connections:
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
         tracked.connection.ended = last.at
-        if self._analyser is not None:
-            self._analyser.close(tracked.connection, tracked.key)
+        if self.analyser is not None:
+            self.analyser.close(tracked.connection, tracked.key)
         self.forgotten.append(tracked.connection)
 
 

@@ -58,9 +58,16 @@ class Network:
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
-        self._analyser = Analyser() if analyse else None
-        self._connections = Connections(limits, self.limits_hit, self._analyser)
+        self._analyser: Analyser | None = None
+        self._connections = Connections(limits, self.limits_hit)
+        if analyse:
+            self.analyse()
         self._last = 0
+
+    def analyse(self) -> None:
+        """Before the first packet: every connection is to get its `Connection.health`."""
+        if self._analyser is None:
+            self._analyser = self._connections.analyser = Analyser()
 
     @property
     def tcp_packets(self) -> int:

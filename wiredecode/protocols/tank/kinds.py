@@ -23,7 +23,7 @@ from wiredecode.fields import (
 from wiredecode.fields.compiler import Cut
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 VARINT_BYTES = 5
