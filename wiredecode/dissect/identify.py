@@ -14,13 +14,10 @@ from wiredecode.protocols.registry import Known
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is taken for something else."""
 
-<<<<<<< HEAD
 HOLD_BYTES = 256 * 1024
 """Bytes after which a protocol that the bytes tell is believed although that of the port is not ruled out."""
-=======
 UNANSWERED_BYTES = 16 * 1024
 """So much may one side send that nobody knows before the other one, which may tell, sends anything."""
->>>>>>> main
 
 FOREIGN = (
     (b"\x16\x03", "TLS"),
@@ -164,17 +161,14 @@ class Identifier:
     last_ready: int = 0
     prefixes: list[Prefix | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
-<<<<<<< HEAD
     sure: Candidate | None = None
     """It is this protocol; its dialect is not known yet."""
     held: tuple[Candidate, Identified] | None = None
     """A protocol whose bytes these seem to be, while the protocol of the port may still turn out to be it."""
     held_at: int = 0
     """Bytes seen when it was found."""
-=======
     given_up: bool = False
     """It is nothing that is decoded."""
->>>>>>> main
 
     def forced(self) -> Identified | None:
         """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
@@ -191,14 +185,10 @@ class Identifier:
         """
         self.waiting.extend(events)
         for piece in by_packet(events):
-<<<<<<< HEAD
             known = self._piece(piece) or self._released()
-=======
-            known = self._piece(piece)
             if known is None and self.hopeless:
                 known = self.by_port()
                 self.given_up = known is None
->>>>>>> main
             if known is not None:
                 known.ready = piece.ready
                 return known
