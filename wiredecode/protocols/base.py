@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.net.types import Connection
+    from wiredecode.protocols.shared.checking import Checks
 
 
 @dataclass(slots=True, frozen=True)
@@ -129,6 +130,10 @@ class Protocol(ABC):
 
     def bulk(self) -> Bulk | None:
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
+        return None
+
+    def checks(self) -> Checks | None:
+        """What ``wiredecode check`` looks for in its traffic. Imported here, as for :meth:`bulk`."""
         return None
 
     @abstractmethod

@@ -11,6 +11,7 @@ from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
+    from wiredecode.protocols.shared.checking import Checks
 
 
 class Liftbridge(CarriedProtocol):
@@ -49,6 +50,11 @@ class Liftbridge(CarriedProtocol):
 
         stored = (operations.ActivityStreamEvent, operations.Cursor)
         return (*layers.LAYERS.values(), layers.Unknown, *stored, *raft.LAYERS)
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.liftbridge.checking import CHECKS
+
+        return CHECKS
 
     def type_names(self) -> Iterable[str]:
         return (*super().type_names(), "RaftSnapshot", "RaftEnd")

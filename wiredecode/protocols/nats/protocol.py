@@ -20,6 +20,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
+    from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""
@@ -64,6 +65,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.bulk import NatsBulk
 
         return NatsBulk()
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.nats.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0
