@@ -221,14 +221,6 @@ class Conversation(ABC):
             return None
         return "client" if frame.side == self.client else "server"
 
-    @staticmethod
-    def all_seen(frame: Frame, *sides: int) -> bool:
-        """Whether all bytes that ``sides`` (none: both) sent before ``frame`` are there: none that lack explain it.
-
-        Asked before telling that something was never declared, asked for or answered.
-        """
-        return not any(frame.connection.directions[side].incomplete(frame.ready) for side in sides or (0, 1))
-
     def started_by(self, side: int, client: bool | None) -> None:
         """Told what the bytes of ``side`` said about its role; the side that opened the connection knows better."""
         if self.client is None and client is not None:

@@ -136,7 +136,7 @@ class TankConversation(Conversation):
     def _remember(self, frame: Frame, number: int, topics: Topics | None) -> None:
         code = names.PRODUCE if frame.code == names.PRODUCE_WITH_BASE else frame.code or 0
         replaced = self.outstanding.add(frame, (code, number), TopicsRequest(frame.id, frame.time_ns, topics))
-        if replaced is not None and self.all_seen(frame, 1 - frame.side):
+        if replaced is not None and frame.all_seen(1 - frame.side):
             message = f"request id {number} is used again before frame {replaced.frame} was answered"
             frame.find("note", "protocol", "id-reused", message, "request_id")
 
@@ -147,7 +147,7 @@ class TankConversation(Conversation):
             return None
         request = self.outstanding.pop((frame.code or 0, number))
         if request is None:
-            if self.whole and self.all_seen(frame, 1 - frame.side):
+            if self.whole and frame.all_seen(1 - frame.side):
                 message = f"no request with id {number} was captured"
                 frame.find("note", "protocol", "no-request", message, "request_id")
             return None
@@ -280,7 +280,7 @@ class TankConversation(Conversation):
                 link(frame, request)
                 return request
         known = all(request.topics is not None for request in self.peer)
-        if self.whole and not frame.missing and known and self.all_seen(frame, 1 - frame.side):
+        if self.whole and not frame.missing and known and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 
