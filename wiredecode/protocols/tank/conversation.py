@@ -136,7 +136,7 @@ class TankConversation(Conversation):
     def _remember(self, frame: Frame, number: int, topics: Topics | None) -> None:
         code = names.PRODUCE if frame.code == names.PRODUCE_WITH_BASE else frame.code or 0
         replaced = self.outstanding.add(frame, (code, number), TopicsRequest(frame.id, frame.time_ns, topics))
-        if replaced is not None and frame.all_seen(1 - frame.side):
+        if replaced is not None:
             message = f"request id {number} is used again before frame {replaced.frame} was answered"
             frame.find("note", "protocol", "id-reused", message, "request_id")
 
