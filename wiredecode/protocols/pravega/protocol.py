@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -56,6 +56,10 @@ def hello(data: bytes, final: bool) -> bool | None:
         return None if HELLO.startswith(data[:8]) and not final else False
     high, low = int.from_bytes(data[8:12]), int.from_bytes(data[12:16])
     return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
+
+
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
 
 
 class MessageChain(Chain):
@@ -112,6 +116,11 @@ class Pravega(Protocol):
         self.part_base = part_base
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.pravega.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False
