@@ -1,53 +1,48 @@
-"""Make the picture of the README from a real run: ``python docs/make_picture.py``.
+"""Make the picture of the README from real runs: ``python docs/make_picture.py``.
 
-The trees of a few frames of a capture of the repository, recorded by rich as SVG.
+What three commands print about a capture of the repository, shortened, recorded by rich as SVG.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
-from rich.console import Console, RenderableType
-
-from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
-from wiredecode.fields.layer import Style
-from wiredecode.view.tree import frame_tree
-from wiredecode.view.values import Raw
+from rich.console import Console
+from rich.text import Text
 
 HERE = Path(__file__).parent
 CAPTURE = HERE.parent / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
-PICTURE = HERE / "images" / "tree.svg"
-TYPES = ("DeclarePublisherResponse", "Publish", "PublishConfirm", "Deliver")
-"""Shown: the first frame of each of these types."""
-COLUMNS = 110
+PICTURE = HERE / "images" / "screen.svg"
+COLUMNS = 120
+COMMANDS = (
+    (("pcap", "--summary", "-q", "-Y", "frame.number >= 29"), 0, 8),
+    (("follow", "-n", "2"), 24, 36),
+    (("pcap", "-q", "-Y", "frame.number == 32"), 0, 14),
+)
+"""Command and options, and which of its lines are shown."""
 
 
-def trees(capture: Path) -> Iterator[tuple[str | None, RenderableType]]:
-    """``(message type, tree)`` of every frame of the capture, in order."""
-    first_ns = 0
-    dissector = Dissector(Demand(style=Style(Raw)))
-    for frame in dissector.frames(open_capture([capture])):
-        first_ns = first_ns or dissector.totals.first_ns or 0
-        yield frame.type, frame_tree(frame, first_ns)
+def printed(words: tuple[str, ...]) -> list[str]:
+    """The lines, with colours, that a command prints about the capture."""
+    command = [sys.executable, "-m", "wiredecode", words[0], CAPTURE, *words[1:], "--color", "always"]
+    environment = {"COLUMNS": str(COLUMNS), "PYTHONPATH": str(HERE.parent), "TERM": "xterm-256color"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split("\n")
 
 
 def main() -> None:
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    wanted = list(TYPES)
-    for name, tree in trees(CAPTURE):
-        if name in wanted:
-            wanted.remove(name)
-            console.print(tree)
-        if not wanted:
-            break
-    title = f"wiredecode pcap {CAPTURE.name}"
+    for words, first, last in COMMANDS:
+        shown = " ".join(f"'{word}'" if " " in word else word for word in (*words[:1], CAPTURE.name, *words[1:]))
+        console.print(Text(f"$ wiredecode {shown}", style="bold"))
+        for line in printed(words)[first:last]:
+            console.print(Text.from_ansi(line), no_wrap=True, overflow="ellipsis", crop=True)
+        console.print()
     # A fixed id keeps the file the same from run to run; without web fonts it loads nothing from elsewhere.
-    svg = console.export_svg(title=title, unique_id="wiredecode")
+    svg = console.export_svg(title="wiredecode", unique_id="wiredecode")
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
 

@@ -1,7 +1,7 @@
 """Write the reference part of the protocol pages from the declarations: ``python docs/make_reference.py``.
 
-Everything below the marker of ``docs/protocols/NAME.md`` is made: messages, fields, findings, limits. A test checks
-that it is current.
+Everything below the marker of ``docs/protocols/NAME.md`` is made: messages, fields, findings, limits; and all pages of
+``docs/findings``, of the codes of ``wiredecode check``. Tests check that they are current.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import inspect
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from wiredecode.check.codes import codes
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
+from wiredecode.protocols.shared.checking import Code
 
 PAGES = Path(__file__).parent / "protocols"
+FINDINGS = Path(__file__).parent / "findings"
 SOURCES = Path(inspect.getfile(Protocol)).parent
 MARKER = "<!-- Below: made by docs/make_reference.py from the declarations. -->"
 SEVERITIES = ("error", "warning", "note")
@@ -131,8 +134,35 @@ def number(node: ast.expr) -> int | None:
     return None
 
 
+def finding_pages() -> Iterator[tuple[Path, str]]:
+    """``(page, text that it should have)`` of every code of a problem, and of their list."""
+    known = sorted(codes(), key=lambda one: (SEVERITIES.index(one.severity), one.code))
+    rows = [(f"[{one.code}]({one.code}.md)", one.severity, one.title) for one in known]
+    head = ["# Findings", "", "What `wiredecode check` tells, by code. [How to use it](../check.md).", ""]
+    yield FINDINGS / "index.md", "\n".join([*head, *table(("code", "severity", "what is wrong"), rows)])
+    for one in known:
+        yield FINDINGS / f"{one.code}.md", finding_page(one)
+
+
+def finding_page(one: Code) -> str:
+    causes = [f"* {cause}" for cause in one.causes]
+    shown = ["", "## See it", "", f"    wiredecode check captures/{one.capture} --severity note", ""]
+    parts = [
+        f"# {one.code}",
+        "",
+        f"**{one.severity}**: {one.title}.",
+        "",
+        one.meaning,
+        "",
+        "## Usual causes",
+        "",
+        *causes,
+    ]
+    return "\n".join([*parts, "", "## What to do", "", one.advice, *(shown if one.capture else [""])])
+
+
 def main() -> None:
-    for path, text in pages():
+    for path, text in [*pages(), *finding_pages()]:
         path.write_text(text)
         print(path.name, len(text.splitlines()), "lines")
 

@@ -8,9 +8,25 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.protocols.rabbitmq_vectors import BY_NAME
-from wiredecode.fields import Array, Binary, Kind, Optional, Struct, Text, UInt8, UInt16, UInt32, UInt64, When, compiler
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Bits,
+    Kind,
+    Optional,
+    Struct,
+    Text,
+    Timestamp,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    When,
+    compiler,
+)
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Deliver, Publish, StoreOffset
+from wiredecode.testing import readers_agree
 
 
 class Item(Layer):
@@ -222,3 +238,57 @@ def test_careful_is_only_needed_for_the_broken_ones() -> None:
         vector = BY_NAME[name]
         assert vector.layer in (Publish, Deliver, StoreOffset)
         compiler.walk(vector.layer, vector.raw, 0, len(vector.raw))
+
+
+# Mutants of the compiler that no other test noticed.
+
+
+class Told(Layer):
+    """An element whose row takes some of its fields, one of several bits in a byte among them."""
+
+    fields_desc: ClassVar[list[Kind]] = [
+        UInt32("before"),
+        UInt16("number"),
+        Bits("high", 3),
+        Bits("low", 5),
+        UInt64("after"),
+        Binary("data", length=UInt8),
+    ]
+    row: ClassVar[tuple[str, ...]] = ("number", "low", "data")
+
+
+class Carrier(Layer):
+    filter_name: ClassVar[str] = "carrier"
+    fields_desc: ClassVar[list[Kind]] = [
+        Array("items", Told, count=UInt8, bulk=True),
+        Array("times", Timestamp("times"), count=UInt8),
+        Array("kinds", UInt16("kinds", names={0x0102: "known"}), count=UInt8),
+        Binary("token", length=UInt8, secret=True),
+    ]
+
+
+TOLD = (
+    bytes.fromhex("02 01020304 1122 a5 0102030405060708 02 aabb")
+    + bytes.fromhex("05060708 3344 5a 1112131415161718 00")
+    + bytes.fromhex("01 0000018bcfe56800 02 0102 0304 03 616263")
+)
+
+
+def test_rows_hold_the_fields_that_are_named_and_only_those() -> None:
+    values, stop = compiler.decoder(Carrier, "rows")(TOLD, 0, len(TOLD))
+    assert stop == len(TOLD)
+    assert values["items"] == [(0x1122, 0x05, b"\xaa\xbb"), (0x3344, 0x1A, b"")]
+    assert "before_" not in compiler.source(Carrier, "rows"), "what no row names is not made"
+
+
+def test_all_readers_agree_on_rows_bits_and_arrays_of_times_and_names() -> None:
+    assert readers_agree(Carrier, TOLD)
+    shown = compiler.record(Carrier, TOLD, 0, len(TOLD), Style())[0]
+    assert shown["times"] == ["2023-11-14T22:13:20.000Z"]
+    assert shown["kinds"] == ["known", 0x0304]
+
+
+def test_the_source_of_a_record_decoder_hides_secrets_by_default() -> None:
+    assert compiler.source(Carrier, "record") == compiler.source(Carrier, "record", Style())
+    assert compiler.source(Carrier, "record") != compiler.source(Carrier, "record", Style(secrets=True))
+    assert compiler.source(Carrier, "walk") == compiler.source(Carrier, "walk", None)

@@ -9,7 +9,8 @@ import pytest
 
 from wiredecode.dissect.accounts import Accounts
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.framer import Framer, Skipped
+from wiredecode.frames.framer import Framer
+from wiredecode.frames.span import Skipped
 from wiredecode.net.types import Chunk, Connection, Gap, Note
 from wiredecode.protocols.base import Found, Split
 
@@ -74,8 +75,7 @@ def test_frames_that_are_skipped_have_the_same_places() -> None:
         counted.extend(data[start : start + 3] for start in starts)
         return True
 
-    framer = Framer(owner.directions[0], Letters(), out, False)  # type: ignore[arg-type]
-    framer.skip = skip
+    framer = Framer(owner.directions[0], Letters(), out, False, skip)  # type: ignore[arg-type]
     framer.chunk(packets(owner, 30, (2, b"<ab"), (3, b"<cd"), (5, b"<ef")))
     framer.chunk(packets(owner, 39, (6, b"<gh<ij"), (8, b"<kl")))
     assert all(isinstance(item, Skipped) for item in out)

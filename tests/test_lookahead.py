@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
-    return SimpleNamespace(id=number, number=number, response=None, **told)
+    return SimpleNamespace(id=number, number=number, response=None, outcome=None, findings=(), **told)
 
 
 def passed(count: int, *, time_ns: int = 0, length: int = 10) -> tuple[Any, Any]:
@@ -122,3 +122,61 @@ def test_adding_and_skipping_follow_the_rule(seed: int, monkeypatch: pytest.Monk
     assert [each.response for each in added] == [each.response for each in skipped] == responses
     answers = sum(each.request is not None for each in expected)
     assert 0 < sum(response is not None for response in responses) < answers
+
+
+def heard(*, missing: int = 0, started: bool = True, captured: int = 0) -> Any:
+    answering = SimpleNamespace(missing=missing, started=started, captured=captured)
+    return SimpleNamespace(directions=(None, answering))
+
+
+def asked(**of_the_other_side: Any) -> Any:
+    request = frame(1, asks=True)
+    request.side, request.connection = 0, heard(**of_the_other_side)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("other_side", "outcome"),
+    [
+        ({}, "unanswered"),
+        ({"started": False, "captured": 0x01020304}, "unanswered"),
+        ({"missing": 1}, None),
+        ({"started": False}, None),
+    ],
+)
+def test_only_what_was_heard_whole_did_not_answer(other_side: dict[str, Any], outcome: str | None) -> None:
+    """Bytes that were not captured may hold the answer; a capture of one direction holds none."""
+    waits, request = Lookahead(), asked(**other_side)
+    waits.add(request)
+    waits.finish()
+    assert (request.outcome, waits.waiting) == (outcome, 0)
+
+
+def test_a_response_tells_the_outcome() -> None:
+    for findings, outcome in (((), "ok"), ([SimpleNamespace(group="response")], "refused")):
+        waits, request, response = Lookahead(), asked(), frame(2, request=1)
+        response.findings = findings
+        waits.add(request)
+        waits.add(response)
+        assert request.outcome == outcome
+
+
+def test_what_is_held_back_no_longer_is_late_and_not_unanswered() -> None:
+    for release in (
+        lambda waits: waits.skip(*passed(LOOKAHEAD_FRAMES)),
+        lambda waits: waits.add(frame(2, time_ns=LOOKAHEAD_NS + 1)),
+        lambda waits: waits.tick(LOOKAHEAD_NS + 1, LOOKAHEAD_NS),
+    ):
+        waits, request = Lookahead(), asked()
+        waits.add(request)
+        release(waits)
+        waits.finish()
+        assert request.outcome == "late"
+
+
+def test_what_asks_for_no_answer_stays_so() -> None:
+    waits, silent = Lookahead(), asked()
+    silent.outcome = "not asked for"
+    waits.add(silent)
+    waits.finish()
+    assert silent.outcome == "not asked for"

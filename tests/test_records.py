@@ -16,6 +16,7 @@ from tests.net.craft import batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import RABBITMQ, Part, Run, capture, capture_files, craft, dissect, every
 from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import OUTCOMES
 from wiredecode.frames.record import BYTES, dumps, record, rfc3339, totals_record
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 
@@ -48,9 +49,11 @@ FINDING_KEYS = {"severity", "group", "code", "message", "field", "range"}
 def test_every_record_has_the_promised_keys_and_survives_json(path: Any) -> None:
     for frame in capture(path).frames:
         row = record(frame)
-        assert list(row) == list(KEYS)
+        assert list(row) == [*KEYS, *(["outcome"] if frame.outcome else [])]
         for key, kind in KEYS.items():
             assert isinstance(row[key], kind), key
+        assert row.get("outcome", "ok") in OUTCOMES
+        assert row["response"] is None or row["outcome"] in ("ok", "refused")
         assert row["status"] in ("ok", "partial", "malformed", "undecoded")
         assert row["sender"] in ("client", "server", None)
         for finding in row["findings"]:

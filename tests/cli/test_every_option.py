@@ -166,6 +166,15 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": Case("{basic} --table frames", "-q"),
         "-v": Case("{basic} --table frames", "-v"),
     },
+    "check": {
+        **READING,
+        **TIMES,
+        "--severity": Case("{basic}", "--severity note"),
+        "--fail-on": Case("{shuffled}", "--fail-on warning", code=1),
+        "--json": Case("{shuffled}", "--json"),
+        "-q": Case("{basic} -v", "-q"),
+        "-v": Case("{basic}", "-v"),
+    },
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
@@ -192,6 +201,7 @@ QUICK = {
     "follow": "--json -n 1",
     "export": "-o out.ndjson",
     "stats": "-q --table frames",
+    "check": "--severity note",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }
 

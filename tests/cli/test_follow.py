@@ -32,7 +32,7 @@ def test_several_connections_are_listed_with_how_to_choose(run: Run, basic: Path
     assert found.code == 0
     assert found.lines[0].split() == ["#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT", "→", "SERVER"]
     assert len(found.lines) == 8
-    assert " ".join(found.lines[2].split()) == "2 23 1,036 0.005 rabbitmq_stream 127.0.0.1:37496 → 127.0.0.3:5552"
+    assert " ".join(found.lines[2].split()) == "#2 23 1,036 0.005 rabbitmq_stream 127.0.0.1:37496 → 127.0.0.3:5552"
     assert "-n NUMBER" in found.err
 
 
@@ -51,20 +51,20 @@ def test_several_connections_are_listed_with_how_to_choose(run: Run, basic: Path
 def test_each_way_to_choose_gives_the_same_dialogue(run: Run, basic: Path, words: list[object]) -> None:
     found = run("follow", basic, "-q", *[str(word).replace("== Publish", '== "Publish"') for word in words])
     assert found.code == 0
-    assert found.lines[0].startswith("Connection 2  rabbitmq_stream  client 127.0.0.1:37496 →")
-    assert sum("  #" in line for line in found.lines[1:]) == 23
+    assert found.lines[0].startswith("Connection #2  rabbitmq_stream  client 127.0.0.1:37496 →")
+    assert sum("  frame " in line for line in found.lines[1:]) == 23
     assert found.err == ""
 
 
 def test_a_single_connection_needs_no_choice(run: Run, captures: Path) -> None:
     found = run("follow", captures / "tank" / "tank_05_keys_timestamps.pcap", "-q")
-    assert found.lines[0].startswith("Connection 1  tank")
+    assert found.lines[0].startswith("Connection #1  tank")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-n", 8], "there is no connection 8; the last one is 7"),
+        (["-n", 8], "there is no connection #8; the last one is 7"),
         (["--port", 9], "none of them fits"),
         (["-Y", "frame.length > 1000000"], "none of them fits"),
         (["--address", "::1"], "none of them fits"),
@@ -126,7 +126,7 @@ def test_a_side_alone_says_to_what_it_answers_and_count_counts_it(run: Run, basi
     found = run("follow", basic, "-n", 2, "--side", "server", "-c", 3, "-q")
     assert sum("←" in line for line in found.lines[1:]) == 3
     assert not any("→" in line for line in found.lines[1:])
-    assert "answers #16" in found.lines[1]
+    assert "answers frame 16" in found.lines[1]
 
 
 def test_standard_input_is_read_twice_where_it_has_to_be(
@@ -152,7 +152,7 @@ def test_a_damaged_and_an_empty_file_cost_one_line(run: Run, captures: Path, tmp
     for words in (["-n", 1], ["--port", 5552, "-n", 1]):
         found = run("follow", captures / "rabbitmq-stream" / "d_cutfile.pcap", "-q", *words)
         assert found.code == 2
-        assert found.lines[0].startswith("Connection 1")
+        assert found.lines[0].startswith("Connection #1")
         assert found.err.count("\n") == 1
     (tmp_path / "empty").touch()
     found = run("follow", tmp_path / "empty")
@@ -165,7 +165,7 @@ def test_frames_come_while_the_pipe_is_open_and_an_interrupt_ends_quietly(basic:
     with subprocess.Popen([*COMMAND, "-", "-n", "1"], **pipes) as process:  # type: ignore[call-overload]
         process.stdin.write(basic.read_bytes()[:5000])
         process.stdin.flush()
-        assert b"Connection 1" in process.stdout.readline()
+        assert b"Connection #1" in process.stdout.readline()
         assert b"PeerProperties" in process.stdout.readline()  # now it waits for more
         process.send_signal(signal.SIGINT)
         errors = process.stderr.read().decode()

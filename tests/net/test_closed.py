@@ -83,7 +83,7 @@ def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | Non
     network, events = Network(limits), []
     for part in batches([*packets, (8.0, OTHER), (9.5, OTHER)], size):
         events += network.feed(part)
-    assert [type(e).__name__ for e in events][-2:] == ["Gap", "Chunk"]
+    assert [type(e).__name__ for e in events][-3:] == ["Gap", "Chunk", "End"]
     assert [(c.number, c.ended) for c in network.take_forgotten()] == [(1, 57)]
 
 

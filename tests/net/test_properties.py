@@ -84,21 +84,24 @@ def test_any_order_gives_the_stream_its_holes_and_the_packet_of_every_byte(seed:
     outcome = run(cut(rng, packets, 1000))
 
     first = expected(sent, first_number=2)
-    at = ready = 0
+    at = ready = given_up = 0
     for event in outcome.of():
         assert event.offset == at or not isinstance(event, Chunk | Gap)
         if isinstance(event, Gap):
             assert not any(place in first for place in range(at, at + event.length))
             at += event.length
             assert at in first
+            given_up = event.ready
+            assert given_up == len(packets), "nobody answered, and no second has passed"
         elif isinstance(event, Chunk):
             piece = 0
             for place, value in enumerate(event.data, event.offset):
                 piece += int(place >= event.ends[piece])
                 ready = max(ready, first[place][1])
-                assert (value, int(event.packet[piece]), int(event.ready[piece])) == (*first[place], ready)
+                placed = max(ready, given_up)
+                assert (value, int(event.packet[piece]), int(event.ready[piece])) == (*first[place], placed)
                 assert (event.time_ns[piece] - START_NS) // 1000 + 1 == event.packet[piece]
-                assert (event.ready_ns[piece] - START_NS) // 1000 + 1 == event.ready[piece]
+                assert (event.ready_ns[piece] - START_NS) // 1000 + 1 == ready
             at += len(event.data)
     assert at == max(first, default=-1) + 1
     if not differ:

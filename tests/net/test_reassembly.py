@@ -136,31 +136,35 @@ def test_every_piece_names_the_packet_that_carried_it_and_the_one_that_made_it_r
         assert ready_ns - time_ns == (ready - packet) * 1_000_000
 
 
-def test_behind_a_hole_that_was_given_up_bytes_keep_their_own_place_in_time() -> None:
+def test_behind_a_hole_that_was_given_up_bytes_have_their_place_there_and_their_own_time() -> None:
     outcome = play("S d0:10 d20:10 d30:10 @5 d40:10")
-    assert [(end, ready) for end, _, _, ready, _ in outcome.pieces()] == [(10, 2), (30, 3), (40, 4), (50, 5)]
+    assert [(end, ready) for end, _, _, ready, _ in outcome.pieces()] == [(10, 2), (30, 5), (40, 5), (50, 5)]
+    assert all(time_ns == ready_ns for _, _, time_ns, _, ready_ns in outcome.pieces())
     (gap,) = [e for e in outcome.events if isinstance(e, Gap)]
-    assert (gap.offset, gap.length, gap.ready) == (10, 10, 3)
+    assert (gap.offset, gap.length, gap.ready) == (10, 10, 5)
 
 
-def test_the_watermark_waits_for_a_hole_and_moves_on_when_it_is_filled() -> None:
+def test_the_watermark_never_waits_for_a_hole() -> None:
     talk = Talk()
     first, second, third, fourth = talk.send(0, bytes(40), size=10)
     network, marks = Network(), []
     for part in batches([first, third, fourth, second, talk.ack(1)], size=1):
         network.feed(part)
         marks.append(network.watermark)
-    assert marks == [2, 2, 2, 5, 6]
+    assert marks == [2, 3, 4, 5, 6]
 
 
 def test_a_hole_is_given_up_when_only_other_connections_have_packets() -> None:
     hole, other = Talk(), Talk(client=("10.0.0.9", 1))
     first, _, third = hole.send(0, content(0, 30), size=10)
-    packets = [(0.0, first), (0.1, third), (1.0, other.ack(0)), (1.2, other.ack(0))]
-    network = Network()
-    seen = [[type(e).__name__ for e in network.feed(part)] for part in batches(packets, size=1)]
-    assert seen == [["Chunk"], [], [], ["Gap", "Chunk"]]
-    assert network.watermark == 5
+    packets = [(0.0, first), (0.1, third), (1.0, other.ack(0)), (1.2, other.ack(0)), (1.3, other.ack(0))]
+    for size in (1, 2, 5):
+        network = Network()
+        parts = list(batches(packets, size=size))
+        events = [e for part in parts for e in network.feed(part)]
+        assert [(type(e).__name__, e.ready) for e in events if isinstance(e, Gap)] == [("Gap", 4)]
+        assert events[-1].ready.tolist() == [4]  # type: ignore[union-attr]
+        assert network.watermark == 6
 
 
 def test_a_hole_is_given_up_by_the_clock_of_a_live_capture() -> None:
@@ -211,7 +215,7 @@ def test_the_budget_of_all_directions_gives_up_the_oldest_hole(size: int | None)
     timed = [(index / 1e6, packet) for index, packet in enumerate(packets)]
     outcome = run(batches(timed, size), Limits(buffered_total=250))
     lost = [e.direction.connection.number for e in outcome.events if isinstance(e, Gap)]
-    assert outcome.notes() == [(2, 100, "limit-reached")]
+    assert outcome.notes() == [(1024, 100, "limit-reached")]
     assert lost[0] == 1
     assert outcome.network.limits_hit == {"buffered_total": 1}
 

@@ -233,9 +233,9 @@ def test_a_large_event_in_slices() -> None:
     assert [events_of(frame) for frame in run.frames[-3:]] == [[], [], [bytes(range(100))]]
 
 
-def test_a_block_cut_by_the_end_of_the_capture() -> None:
+def test_a_block_cut_by_the_end_of_the_capture_tells_no_events() -> None:
     run = appends(block(event(b"first") + event(b"second"))[:-4])
-    assert (run.frames[-1].status, events_of(run.frames[-1])) == ("partial", [b"first"])
+    assert (run.frames[-1].status, events_of(run.frames[-1])) == ("partial", [])
 
 
 # Reads
@@ -633,3 +633,16 @@ def test_split_says_how_much_is_missing() -> None:
     assert protocol.split(SETUP + HELLO[:9]).need == len(HELLO)
     assert protocol.split(HEADER.pack(9, 0xFFFFFFFF)).bad is not None
     assert protocol.split(b"\0" * 7).ends == []
+
+
+def test_reads_of_one_place_that_overtake_are_linked_with_their_own_replies() -> None:
+    """Two reads wait at the tail, a third comes; the segment is sealed: three replies, in turn."""
+    place = {"request_id": 0x0A0B0C0D, "segment": "s", "offset": 0x01020304}
+    reads = [layers.ReadSegment(**place, suggested_length=0x100 + size, delegation_token="") for size in range(3)]
+    sealed = errors.SegmentIsSealed(**place, server_stack_trace="")
+    ended = layers.SegmentRead(**place, data=b"")
+    replies = [(1, bytes(reply)) for reply in (sealed, sealed, ended)]
+    frames = talk(*OPENING, *((0, bytes(each)) for each in reads), *replies).frames[4:]
+    first = frames[0].number
+    assert [frame.request for frame in frames[3:]] == [first, first + 1, first + 2]
+    assert [frame.outcome for frame in frames[:3]] == ["refused", "refused", "ok"]

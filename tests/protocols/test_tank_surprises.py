@@ -507,7 +507,7 @@ def test_patterns_full_of_possible_headers_are_searched_once_and_not_believed(pa
 
 def test_a_hole_in_a_bundle_hides_only_what_it_hides() -> None:
     request = produce((b"foo", [(0, THREE), (1, plain(message(b"x" * 100), message(b"y" * 100)))]))
-    for end, bundles, messages in ((len(request) - 20, 2, 4), (50, 1, 1)):
+    for end, bundles in ((len(request) - 20, 2), (50, 1)):
         talk = conversation()
         frame = Frame(
             talk.connection, 0, request[:end], 0, end, 0, len(request), len(request) - end, [1], 1, 1, 1, "partial"
@@ -515,7 +515,7 @@ def test_a_hole_in_a_bundle_hides_only_what_it_hides() -> None:
         talk.decode(frame, STYLE)
         entries = said(frame, "topics.0.partitions")
         assert len(entries) == bundles
-        assert frame.generated["messages"] == messages
+        assert "messages" not in frame.generated  # how many there were nobody knows
         assert not {"partial_message", "message_set"} & set(entries[-1]["bundle"])
         assert codes(frame) == []
 

@@ -1,4 +1,4 @@
-"""The schemas as text, one line per column: ``python -m tests.tables.freeze`` writes tests/tables/schema_v1.txt."""
+"""The schemas as text, one line per column: ``python -m tests.tables.freeze`` writes tests/tables/schema_v2.txt."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_every_column_stands_once_and_may_be_null() -> None:
 
 def test_metadata_names_table_and_version() -> None:
     for table in (schema.frames_schema(), schema.messages_schema(), schema.packets_schema()):
-        assert table.metadata[b"wiredecode.schema"] == b"1"
+        assert table.metadata[b"wiredecode.schema"] == b"2"
     assert schema.frames_schema().metadata[b"wiredecode.table"] == b"frames"
 
 

@@ -75,16 +75,16 @@ def test_an_answer_whose_request_is_gone_says_to_what_it_is_one() -> None:
     _, answer = dissected([create(2), created(2)])
     sink = Sink()
     Dialogue(sink, theme.DEFAULT).show([answer], lambda: craft.START_NS)
-    assert "← CreateResponse  #4  answers #3  after 1.000 ms" in sink.getvalue()
+    assert "← CreateResponse  frame 4  answers frame 3  after 1.000 ms" in sink.getvalue()
 
 
 def test_a_block_per_message_with_times_arrows_facts_and_indented_answers() -> None:
     lines = shown(create(2, "orders"), created(2))
-    assert lines[0] == "Connection 1  rabbitmq_stream  client 10.0.0.1:40000 →  server 10.0.0.2:5552 ←"
+    assert lines[0] == "Connection #1  rabbitmq_stream  client 10.0.0.1:40000 →  server 10.0.0.2:5552 ←"
     assert lines[-4:] == [
-        "   0.006000  → Create  #3",
+        "   0.006000  → Create  frame 3",
         "               stream=orders",
-        "   0.007000      ← CreateResponse  #4  after 1.000 ms",
+        "   0.007000      ← CreateResponse  frame 4  after 1.000 ms",
         "                   response_code=OK",
     ]
 

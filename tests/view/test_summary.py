@@ -48,8 +48,8 @@ def test_facts_are_shown_as_their_kind_says() -> None:
         (SERVER, layers.Close(correlation_id=1, closing_code=14, closing_reason="too large")),
         (SERVER, layers.ConsumerUpdate(correlation_id=1, subscription_id=0, active=1)),
     )
-    assert "publisher_id=7 messages=2 stream=orders" in shown[1], "a bulk array is only counted"
-    assert "streams=3" in shown[2]
+    assert "publisher_id=7 count(messages)=2 stream=orders" in shown[1], "a bulk array is only counted"
+    assert "count(streams)=3" in shown[2]
     assert "offset_type=timestamp timestamp=1970-01-01T00:00:00.000Z credit=2" in shown[3]
     assert "offset=" not in shown[3], "an absent field is not invented"
     assert 'closing_code="Frame too large" closing_reason="too large"' in shown[4]

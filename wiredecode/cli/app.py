@@ -64,6 +64,7 @@ def common(
 
 def _register() -> None:
     from wiredecode.cli import (
+        check,
         export,
         fields,
         follow,
@@ -103,6 +104,9 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=stats.EXAMPLES,
     )(stats.stats)
+    command("check", short_help="What is wrong, and what to do about it.", no_args_is_help=True, epilog=check.EXAMPLES)(
+        check.check
+    )
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",

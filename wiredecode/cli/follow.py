@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.net import Network
     from wiredecode.view.follow import ConnectionFilter, Payload, Piece, Seen, Survey
     from wiredecode.view.theme import TreeOptions
 
@@ -195,7 +194,9 @@ class Choice:
             decode_as=settings.decoding.ports,
         )
         self.survey: Survey = Survey(display)
-        dissector = Dissector(demand, Network(settings.decoding.limits), on_end=self.survey.end)
+        analyse = display is not None and display.needs_analysis
+        network = Network(settings.decoding.limits, analyse=analyse)
+        dissector = Dissector(demand, network, on_end=self.survey.end)
         output = Output(sys.stdout)
         self.session: Session = Session(open_capture(source), dissector, output, **vars(settings.verbosity))
         self.chosen: Seen | None = None
@@ -252,7 +253,7 @@ class Choice:
             seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
             protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
             who = f"{ends[client]} → {ends[1 - client]}"
-            cells.append((str(row.connection.number), f"{row.frames:,}", f"{row.size:,}", seconds, protocol, who))
+            cells.append((f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}", seconds, protocol, who))
         for line in listing(cells):
             self.session.output.text(line + "\n")
 
@@ -305,17 +306,17 @@ class Following:
         decoding = self.settings.decoding
         network = Network(decoding.limits)
         demand = Demand(style=style, decode_as=decoding.ports, **how)  # type: ignore[arg-type]
-        payload = self._payload(network) if shape == "raw" else None
+        payload = self._payload() if shape == "raw" else None
         return Dissector(demand, network, on_events=None if payload is None else payload.events)
 
-    def _payload(self, network: Network) -> Payload:
+    def _payload(self) -> Payload:
         from wiredecode.view.follow import Payload
 
         side = None
         if self.settings.side is not None and self.seen is not None:
             client = self.seen.client_side
             side = client if self.settings.side == "client" else 1 - client
-        return Payload(network, self.number, side, self._piece)
+        return Payload(self.number, side, self._piece)
 
     def run(self) -> int:
         show: dict[str, Callable[[Iterable[Frame]], None]] = {
@@ -331,7 +332,7 @@ class Following:
         totals = self.session.totals
         if self.number > totals.connections and not self.session.stopped:
             how = f"the last one is {totals.connections}" if totals.connections else "there are none"
-            complain(f"there is no connection {self.number}; {how}")
+            complain(f"there is no connection #{self.number}; {how}")
             return 2
         if not self.settings.verbosity.quiet:
             complain(self._nothing())
@@ -342,7 +343,7 @@ class Following:
         what = {"raw": "no payload", "messages": "no published or delivered messages"}.get(
             self.settings.form, "no frames"
         )
-        text = f"connection {self.number} has {what}"
+        text = f"connection #{self.number} has {what}"
         if self.settings.side or self.session.start or self.session.end:
             return f"{text} that fit"
         if self.seen is not None and self.seen.other:

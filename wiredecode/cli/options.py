@@ -132,7 +132,7 @@ HoleSeconds = Annotated[
         "--hole-timeout",
         metavar="SECONDS",
         min=0,
-        help="Capture time after which missing bytes are given up. [default: 1]",
+        help="Capture time after which missing bytes that the receiver acknowledged are given up. [default: 1]",
     ),
 ]
 MaxBuffer = Annotated[

@@ -34,6 +34,7 @@ Examples:
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections")
 MAX_ROWS = 40
 """Of a table on a terminal."""
+CONNECTION = "connection"
 
 
 def complete_table(incomplete: str) -> list[str]:
@@ -185,18 +186,20 @@ def _grid(table: pa.Table, columns: list[str]) -> RichTable:
     shown = table.select(columns)
     numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in shown.schema]
     grid = Grid(columns, numbers)
-    for row in zip(*map(_cells, shown.columns), strict=True):
+    for row in zip(*map(_cells, columns, shown.columns), strict=True):
         grid.add(row)
     return grid.table
 
 
-def _cells(column: pa.ChunkedArray) -> list[Any]:
-    """Values for people: seconds without zeros behind them, other numbers to three digits behind the point."""
+def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
+    """Values for people: ``#3`` for connections, seconds without zeros behind them, other numbers to three digits."""
     import pyarrow as pa
 
     from wiredecode.tables.rows import values
 
     found = values(column.combine_chunks())
+    if name == CONNECTION:
+        return [None if number is None else f"#{number}" for number in found]
     if pa.types.is_timestamp(column.type):
         return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
     if pa.types.is_floating(column.type):

@@ -22,7 +22,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
-from wiredecode.net.types import Chunk, Connection, Event, Gap, Note
+from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
 
-ENDINGS = {"FIN": "the connection was closed", "RST": "the connection was reset"}
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
 
@@ -53,6 +52,8 @@ class Dissector:
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
         self.demand, self.network = demand, network or Network()
+        if demand.select is not None and demand.select.needs_analysis:
+            self.network.analyse()
         self.accounts = Accounts()
         self._on_end, self._on_events = on_end, on_events
         protocols = demand.protocols
@@ -109,7 +110,7 @@ class Dissector:
         """
         self._events(self.network.tick(time_ns))
         self._close_ended(REPLACED)
-        yield from self._linked(self._release(self.network.watermark))
+        yield from self._linked(self._release(None))
         self._lookahead.tick(time_ns, patience_ns)
         yield from self._not_waiting()
 
@@ -117,6 +118,7 @@ class Dissector:
         """The capture is over: yield everything that is left and close the accounts."""
         self._end()
         yield from self._linked(self._release(None))
+        self._lookahead.finish()
         while self._waiting:
             yield self._waiting.popleft()
         self.accounts.finish(self.network)
@@ -179,7 +181,7 @@ class Dissector:
         )
         return tracker
 
-    def _label(self, event: Chunk | Gap) -> None:
+    def _label(self, event: Chunk | Gap | End) -> None:
         """Nothing of it is called by numbers."""
         connection = event.direction.connection
         if connection.label is None:
@@ -188,11 +190,11 @@ class Dissector:
             event.packet = event.time_ns
 
     def _close_ended(self, reason: str) -> None:
-        """Close the accounts of connections that are over; ``reason`` holds for those that did not say so."""
+        """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.take_forgotten():
             tracker = self._trackers.get(connection)
             if tracker is not None:
-                tracker.end(ENDINGS.get(connection.closed or "", reason), connection.ended)
+                tracker.end(reason, connection.ended)
                 self._ended.append(connection)
             self.accounts.close(connection, tracker)
             if tracker is not None:

@@ -14,6 +14,9 @@ from wiredecode.protocols.registry import Known
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is taken for something else."""
 
+UNANSWERED_BYTES = 16 * 1024
+"""So much may one side send that nobody knows before the other one, which may tell, sends anything."""
+
 FOREIGN = (
     (b"\x16\x03", "TLS"),
     (b"PRI * HTTP/2", "HTTP/2"),
@@ -156,6 +159,8 @@ class Identifier:
     last_ready: int = 0
     prefixes: list[Prefix | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
+    given_up: bool = False
+    """It is nothing that is decoded."""
 
     def forced(self) -> Identified | None:
         """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
@@ -166,13 +171,21 @@ class Identifier:
         return None
 
     def events(self, events: list[Event]) -> Identified | None:
-        """Take the next events of both directions; return the protocol once it is known."""
+        """Take the next events of both directions; return the protocol once it is known.
+
+        Packet by packet, also to give up: neither must depend on how many packets are at hand.
+        """
         self.waiting.extend(events)
         for piece in by_packet(events):
             known = self._piece(piece)
+            if known is None and self.hopeless:
+                known = self.by_port()
+                self.given_up = known is None
             if known is not None:
                 known.ready = piece.ready
                 return known
+            if self.given_up:
+                break
         return None
 
     def finish(self) -> Identified | None:
@@ -187,7 +200,10 @@ class Identifier:
         """Whether nothing that may still come can tell."""
         rejected = [prefix is not None and not prefix.possible for prefix in self.prefixes]
         waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
-        return self.size > IDENTIFY_BYTES or (any(rejected) and not any(waiting))
+        if self.size > IDENTIFY_BYTES or all(rejected):
+            return True
+        alone = self.size > UNANSWERED_BYTES or self.foreign() != "unknown"
+        return any(rejected) and not any(waiting) and alone
 
     def by_port(self) -> Identified | None:
         """What the port says, when a capture that began in mid-stream told nothing else for long."""

@@ -1,9 +1,12 @@
-"""Requests that wait to be told their response, before they are handed on."""
+"""Requests that wait to be told their response and what it means, before they are handed on."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING
+
+from wiredecode.frames.frame import LATE, UNANSWERED
+from wiredecode.protocols.shared.pairing import outcome_told_by
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -42,6 +45,7 @@ class Lookahead:
             request = self._requests.pop(frame.request, None)
             if request is not None:
                 request.response = frame.id
+                request.outcome = outcome_told_by(frame)
         if frame.expects_response:
             self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
@@ -79,5 +83,25 @@ class Lookahead:
         while self._open and time_ns - self._open[0][0].time_ns > most_ns:
             self._release_first()
 
+    def finish(self) -> None:
+        """No frame will come any more: what still waits was not answered, if all that the other side sent is known."""
+        while self._open:
+            head = self._open[0][0]
+            if head.response is None and head.outcome is None and is_heard(head):
+                head.outcome = UNANSWERED
+            self._forget_first()
+
     def _release_first(self) -> None:
+        head = self._open[0][0]
+        if head.response is None and head.outcome is None and head.expects_response:
+            head.outcome = LATE
+        self._forget_first()
+
+    def _forget_first(self) -> None:
         self._requests.pop(self._open.popleft()[0].id, None)
+
+
+def is_heard(request: Frame) -> bool:
+    """Whether everything that could answer was captured."""
+    answering = request.connection.directions[1 - request.side]
+    return not answering.missing and (answering.started or answering.captured > 0)

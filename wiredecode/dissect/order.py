@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.framer import Skipped
 from wiredecode.frames.run import Run
+from wiredecode.frames.span import Skipped
 
 Int64s = npt.NDArray[np.int64]
 

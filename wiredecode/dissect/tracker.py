@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from wiredecode.dissect.demand import RunsFor
 from wiredecode.dissect.identify import Candidate, DecodeAs, Identified, Identifier
 from wiredecode.frames.frame import UNDECODED, Frame
-from wiredecode.frames.framer import Framer, Skipped
-from wiredecode.net.types import Chunk, Connection, Event, Gap
+from wiredecode.frames.framer import Framer
+from wiredecode.frames.span import Skipped
+from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Protocol
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Run
+
+CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 Tally = Callable[[Conversation, str, int, bytes, "list[int]"], bool]
 """Counts frames that need not be made: see :meth:`Accounts.tally`."""
@@ -64,12 +67,8 @@ class Tracker:
         known = self.identifier.events(events)
         if known is not None:
             self._begin(known)
-        elif self.identifier.hopeless:
-            known = self.identifier.by_port()
-            if known is None:
-                self._dismiss()
-            else:
-                self._begin(known)
+        elif self.identifier.given_up:
+            self._dismiss()
 
     def end(self, reason: str, ready: int) -> None:
         """The connection or the capture is over, as packet ``ready`` tells."""
@@ -81,6 +80,8 @@ class Tracker:
                 known.ready = ready
                 self._begin(known)
         for framer in self.framers or ():
+            if self.connection.closed == "RST":  # by the other side, or this one had ended
+                framer.closed("the receiver reset the connection", ready)
             framer.end(reason, ready)
 
     def can_decode(self, frame: Frame) -> bool:
@@ -95,11 +96,12 @@ class Tracker:
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
         self.conversation = protocol.conversation(self.connection, known.dialect)
         self.conversation.hand_on = []
-        first, second = (Framer(each, protocol, self.out, each.started) for each in self.connection.directions)
+        skip = None if self.tally is None else partial(self.tally, self.conversation, protocol.name)
+        first, second = (
+            Framer(each, protocol, self.out, each.started, skip and partial(skip, each.side))
+            for each in self.connection.directions
+        )
         self.framers = first, second
-        if self.tally is not None:
-            for framer in self.framers:
-                framer.skip = partial(self.tally, self.conversation, protocol.name, framer.direction.side)
         if known.verdict is not None:
             self.conversation.started_by(known.side, known.verdict.client)
             recognised = self.framers[known.side]
@@ -130,16 +132,18 @@ class Tracker:
         bulk = protocol.bulk()
         kinds = bulk.with_layers if bulk is not None and self.runs is RunsFor.COLUMNS else None
         for framer in self.framers or ():
-            framer.bulk, framer.kinds = bulk, kinds
+            framer.find_runs(bulk, kinds)
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         self.other = identifier.foreign()
-        self.undecoded = identifier.size
+        self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed(self, framer: Framer, event: Event) -> None:
         if isinstance(event, Chunk):
             framer.chunk(event)
         elif isinstance(event, Gap):
             framer.gap(event)
+        elif isinstance(event, End):
+            framer.closed(CLOSED[event.how], event.ready, event.ready_ns)

@@ -9,6 +9,7 @@ from typing import Any
 RECORD_KEYS = (
     *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "packets", "offset", "length"),
     *("protocol", "dialect", "type", "code", "status", "layers", "request", "response", "latency_ns", "findings"),
+    "outcome",
 )
 """The keys of a record that is not asked for byte ranges."""
 

@@ -9,7 +9,7 @@ from wiredecode.fields.kind import Kind, take
 from wiredecode.fields.numbers import Number, UInt8, UInt16, UInt32, UInt64
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}

@@ -13,7 +13,7 @@ from wiredecode.fields.numbers import Number, UInt32
 from wiredecode.fields.presence import When
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 

@@ -11,7 +11,7 @@ from scapy.fields import Field
 from wiredecode.fields.filling import Fill
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 
@@ -30,6 +30,10 @@ class Short(Exception):
         problem = Short(field, self.needed, self.had, self.start, partial)
         problem.reason = self.reason
         return problem
+
+
+class Cut(Exception):
+    """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
 
 
 class Unfit(Short):
@@ -64,6 +68,10 @@ class Kind(Field[Any, Any]):
     """Whether records leave it out: bytes that only hold a message together, such as the end of a line."""
     tagged: ClassVar[bool] = False
     """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
+
+    delimited: ClassVar[bool] = False
+    """Whether its bytes, or ones before it, tell where it ends, as those of fixed width do: it is whole although
+    nothing follows it."""
 
     back: int = 0
     """Bytes before its position that belong to it, too: of bit fields that share an integer."""

@@ -15,7 +15,7 @@ from wiredecode.fields.bits import group_bits
 from wiredecode.fields.filling import CountOf, Fill, LengthOf
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""

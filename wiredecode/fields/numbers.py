@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wiredecode.fields.kind import Kind, Short, take
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,6 +37,7 @@ class Number(Kind):
     A record shows the name, with the number beside it as ``<field>_code``. ``little`` turns the byte order.
     """
 
+    delimited = True
     signed: ClassVar[bool] = False
     width: ClassVar[int] = 0
 
@@ -206,7 +207,7 @@ class TimestampNs(Moment, Int64):
 class Varint(Kind):
     """Little-endian base-128 unsigned integer (as in protobuf and TANK), at most ``max_bytes`` long."""
 
-    column = "uint64"
+    column, delimited = "uint64", True
 
     def __init__(self, name: str, doc: str = "", *, max_bytes: int = 10, **kw: Any) -> None:
         kw.setdefault("default", 0)

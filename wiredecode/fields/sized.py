@@ -10,7 +10,7 @@ from wiredecode.fields.kind import Kind, take
 from wiredecode.fields.numbers import Number, UInt16, UInt32
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any] | None]
@@ -40,6 +40,8 @@ class Sized(Kind):
     ``length`` is the kind of a number in front, the name of an earlier field, or the number of bytes itself.
     ``null`` is the length that stands for "no value".
     """
+
+    delimited = True
 
     def __init__(
         self,
@@ -165,6 +167,8 @@ class Binary(Sized):
 
 class Rest(Binary):
     """All bytes that are left in the frame."""
+
+    delimited = False
 
     def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, **kw)

@@ -14,7 +14,7 @@ from wiredecode.fields import Short, compiler, plain
 from wiredecode.fields.layer import Layer, Range, Style, present_field
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 
 def moved(problem: Short, field: str, start: int) -> Short:

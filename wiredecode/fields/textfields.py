@@ -20,7 +20,7 @@ from wiredecode.fields.textlines import TextLayer, begin_line, token_line
 from wiredecode.fields.tokens import line_stop, token_pattern
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 MAX_DIGITS = 9
 """Longest decimal number, as text protocols bound it; a declaration may say otherwise."""
@@ -91,6 +91,8 @@ class Piece(Kind):
 
 class Word(Piece):
     """A constant word, in any case: what a line begins with. The value is the word as declared."""
+
+    delimited = True
 
     def __init__(self, name: str, word: str, doc: str = "", **kw: Any) -> None:
         kw.setdefault("default", word)
@@ -253,6 +255,8 @@ class LineText(Piece):
 class Until(Piece):
     """Text up to a delimiter, which is no part of the value; ``skip`` are bytes left out before it."""
 
+    delimited = True
+
     def __init__(
         self, name: str, doc: str = "", *, stop: bytes, skip: bytes = b"", before: bytes = b"", **kw: Any
     ) -> None:
@@ -289,6 +293,7 @@ class Hidden(Piece):
 class LineEnd(Hidden):
     """Blanks, an optional CR, and LF."""
 
+    delimited = True
     on_line: ClassVar[str] = "end"
 
     def __init__(self, name: str = "line_end", doc: str = "end of the line", **kw: Any) -> None:
@@ -320,6 +325,8 @@ class LineEnd(Hidden):
 
 class Mark(Hidden):
     """Constant bytes."""
+
+    delimited = True
 
     def __init__(self, name: str, mark: bytes, doc: str = "", **kw: Any) -> None:
         kw.setdefault("default", mark)

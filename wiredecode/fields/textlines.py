@@ -12,7 +12,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.fields.tokens import BLANKS
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 STRAY = (b"\v", b"\f")
 """Blanks to ``bytes.split`` that separate no tokens; like a stray CR they need a closer look."""

@@ -110,8 +110,8 @@ class Filter:
     def style(self, style: Style | None) -> Style | None:
         """The style to dissect with, where the output asks for ``style`` (None: for no records).
 
-        Where the filter reads fields out of records, bytes have to be left in them as they are; whoever writes the
-        records shows them then.
+        Where the filter reads fields out of records, bytes have to be left in them as they are, or as values that keep
+        them in ``raw``; whoever writes the records shows them then.
         """
         from dataclasses import replace
 
@@ -119,11 +119,13 @@ class Filter:
 
         if style is None or not self.needs_records:
             return RAW if self.needs_records else style
-        return replace(style, show=KEEP, text=False)
+        return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP, text=False)
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
-        counted = sorted(COUNTED & self.names)
+        from wiredecode.filter.tcp import is_analysis
+
+        counted = sorted(name for name in self.names if name in COUNTED or is_analysis(name))
         if counted:
             raise ValueError(f"{counted[0]} depends on the rest of the capture, so it does not go with stable ids")
 
@@ -133,6 +135,13 @@ class Filter:
         from wiredecode.filter.logic import tests
 
         return frozenset().union(*(test.names for test in tests(self.expression)))
+
+    @property
+    def needs_analysis(self) -> bool:
+        """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
+        from wiredecode.filter.tcp import is_analysis
+
+        return any(map(is_analysis, self.names))
 
     def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
         """The same packets; the time of the first sets the clock."""

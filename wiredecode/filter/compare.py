@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.filter.errors import FilterError, nearest
 from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
 from wiredecode.filter.logic import Atom, Column, Expression, negation
-from wiredecode.filter.model import Constant, Level, Operand, Type, Values
+from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
 from wiredecode.filter.operands import Operands, to_bytes
 from wiredecode.filter.syntax import Arithmetic, Call, Membership, Node, Relation, Word
 
@@ -123,6 +123,8 @@ class Comparisons:
         if left.type is Type.ENUM:
             return self._enumeration(operator, compare, left, right)
         value = self._value(right, left)
+        if left.field is not None and left.field.words is not None and operator not in ORDER:
+            self._known_word(left.field, right)
         if left.type is Type.ANY:
             return _any(compare, value), left.get
         if left.type is Type.ADDRESS:
@@ -159,6 +161,14 @@ class Comparisons:
             return lambda each: compare(each, code), field.codes
         name = right.text
         return lambda each: compare(each, name), field.get
+
+    def _known_word(self, field: Field, right: Constant) -> None:
+        """Refuse what the field can never be."""
+        assert field.words is not None
+        words = field.words()
+        if right.text not in words:
+            hint = nearest(right.text, words) or f'; {field.name} matches "..." finds names of any kind'
+            raise self.fail(f"{field.name} is never {right.text!r}{hint}", right)
 
     def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> One:
         if is_network(value):

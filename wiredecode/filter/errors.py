@@ -34,9 +34,9 @@ class FilterError(ValueError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` - did you mean ...?``, or nothing where no name is near."""
-    names = list(dict.fromkeys(known))
-    found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if not found:
-        folded = {name.casefold(): name for name in names}
-        found = [folded[word.casefold()]] if word.casefold() in folded else []
-    return f"; did you mean {found[0]!r}?" if found else ""
+    names = sorted(dict.fromkeys(known), key=lambda name: name.isupper())  # Publish before PUBLISH
+    folded: dict[str, str] = {}
+    for name in names:
+        folded.setdefault(name.casefold(), name)
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[found[0]]!r}?" if found else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import attrgetter
@@ -10,8 +11,9 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
@@ -54,12 +56,19 @@ class Clock:
 
 def frame_fields(clock: Clock) -> dict[str, Field]:
     """The names of :data:`wiredecode.protocols.catalogue.FRAME_ENTRIES`."""
-    getters = {**_single(clock), **_several()}
+    getters: dict[str, Getter] = {**_single(clock), **_several(), **analysis_fields()}
     made = {}
     for entry in FRAME_ENTRIES:
         level, get, one, column = getters[entry.name]
-        made[entry.name] = Field(entry.name, type_of(entry.type), level, get, one=one, column=column)
+        words = WORDS.get(entry.name)
+        made[entry.name] = Field(entry.name, type_of(entry.type), level, get, one=one, words=words, column=column)
+    severity = made["finding.severity"]
+    made[severity.name] = replace(severity, names=SEVERITIES, codes=lambda frame: _ranks(severity.get(frame)))
     return made
+
+
+def _ranks(severities: Values) -> Values:
+    return [SEVERITIES[each] for each in severities]
 
 
 Getter = tuple[Level, Callable[[Frame], Values], Callable[[Frame], Any] | None, str | None]
@@ -83,6 +92,7 @@ def _single(clock: Clock) -> dict[str, Getter]:
         "frame.sender": (header, attrgetter("sender"), "sender"),
         "frame.request": (header, attrgetter("request"), "request"),
         "frame.response": (Level.LINKED, attrgetter("response"), "response"),
+        "frame.outcome": (Level.LINKED, lambda frame: frame.outcome or None, "outcome"),
         "latency": (header, attrgetter("latency_ns"), "latency_ns"),
         "tcp.stream": (Level.CONNECTION, lambda frame: frame.connection.number, "connection"),
         "tcp.srcport": (Level.CONNECTION, lambda frame: address_of(frame.source)[1], None),
@@ -154,7 +164,7 @@ class Names:
 
     def find(self, name: str) -> Field | None:
         """The field of that name; None: there is none."""
-        found = self._frames.get(name)
+        found = self._frames.get(ALIASES.get(name, name))
         if found is not None:
             return found
         prefix, _, rest = name.partition(".")
@@ -171,8 +181,9 @@ class Names:
             return self._declared(name, entries)
         if rest in ("type", "code"):
             one = _own(prefix, attrgetter(rest))
-            type_ = Type.STRING if rest == "type" else Type.NUMBER
-            return Field(name, type_, Level.HEADER, _listed(one), one=one)
+            if rest == "code":
+                return Field(name, Type.NUMBER, Level.HEADER, _listed(one), one=one)
+            return Field(name, Type.STRING, Level.HEADER, _listed(one), one=one, words=type_names)
         if prefix == "amqp":
             return self._amqp(name, rest)
         before, amqp, after = name.partition(".amqp.")
@@ -220,7 +231,7 @@ class Names:
 
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""
-        found = list(self._frames)
+        found = [*self._frames, *ALIASES]
         for prefix in prefixes():
             found += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
         return list(dict.fromkeys(found))
@@ -254,6 +265,22 @@ def prefixes() -> tuple[str, ...]:
     """The first words of all fields of all protocols."""
     found = {layer.filter_name for protocol in registry.protocols() for layer in protocol.layers()}
     return (*sorted(found), "amqp")
+
+
+@cache
+def type_names() -> frozenset[str]:
+    """All types of messages."""
+    return frozenset(name for protocol in registry.protocols() for name in protocol.type_names())
+
+
+WORDS: dict[str, Callable[[], Collection[str]]] = {
+    "frame.type": type_names,
+    "frame.protocol": prefixes,
+    "frame.status": lambda: (OK, PARTIAL, MALFORMED, UNDECODED),
+    "frame.sender": lambda: ("client", "server"),
+}
+SEVERITIES = {"note": 0, "warning": 1, "error": 2}
+"""In order."""
 
 
 @cache

@@ -41,6 +41,7 @@ FRAME: dict[str, tuple[str, ...]] = {
             "sender",
             "request",
             "response",
+            "outcome",
         )
     },
 }

@@ -33,6 +33,11 @@ NOTHING: Mapping[str, Any] = _Empty()
 
 OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
 
+ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED = OUTCOMES = ("ok", "refused", "unanswered", "late", "not asked for")
+"""Late: not answered when it could be held back no longer; its answer may be further on, and names it then."""
+WAITING = ""
+"""Outcome of a reply that is held back itself, until it is known what it answers: it asks for nothing."""
+
 
 @dataclass(slots=True, frozen=True)
 class Finding:
@@ -126,6 +131,8 @@ class Frame:
     """Time since the request that it answers."""
     expects_response: bool = False
     """Whether another frame is to answer it."""
+    outcome: str | None = None
+    """What became of what asks for an answer, one of :data:`OUTCOMES`; None: not known, or it asks for nothing."""
     layer: builtins.type[Layer] | None = None
     """Declaration of its fields: its outermost layer."""
     values: Mapping[str, Any] = NOTHING

@@ -8,21 +8,20 @@ length is known costs only the frame it lies in; one that hides the start of a f
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
 from wiredecode.frames.provenance import COLUMNS, Provenance
-from wiredecode.frames.span import UNDECODED_SHOWN, UNDECODED_SPAN, Span
-from wiredecode.net.types import Chunk, Connection, Direction, Gap
+from wiredecode.frames.span import UNDECODED_SHOWN, UNDECODED_SPAN, Skipped, Span
+from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wiredecode.frames.run import Bulk, Cut
-    from wiredecode.protocols.base import Protocol
+    from wiredecode.protocols.base import Protocol, Split
 
 RUN_FRAMES = 24
 RUN_BYTES = 8192
@@ -31,29 +30,24 @@ LEAST_RUN_BYTES = 1024
 """Nor is a run looked for in less."""
 
 
-@dataclass(slots=True, eq=False)
-class Skipped:
-    """Whole frames that nobody will see, already counted: only their places in the capture order matter."""
-
-    connection: Connection
-    ready: list[int]
-
-    def __len__(self) -> int:
-        return len(self.ready)
-
-
 class Framer:
-    """Cuts one direction into frames, and runs where ``bulk`` finds some; they go to ``frames``, in stream order."""
+    """Cuts one direction into frames; they go to ``frames``, in stream order.
 
-    def __init__(self, direction: Direction, protocol: Protocol, frames: list[Any], in_step: bool) -> None:
+    ``skip`` counts frames that start at places in a buffer, and says whether they need not be made.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        protocol: Protocol,
+        frames: list[Any],
+        in_step: bool,
+        skip: Callable[[bytes, list[int]], bool] | None = None,
+    ) -> None:
         self.direction, self.protocol, self.frames = direction, protocol, frames
-        self.in_step = in_step
+        self.in_step, self.skip = in_step, skip
         self.bulk: Bulk | None = None
-        """How to find runs, if they are wanted."""
         self.kinds: tuple[int, ...] | None = None
-        """Only runs of these kinds."""
-        self.skip: Callable[[bytes, list[int]], bool] | None = None
-        """Counts frames that start at places in a buffer; whether they need not be made."""
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
@@ -72,6 +66,10 @@ class Framer:
         self.findings: list[Finding] = []
         """What the next record will tell besides its own findings."""
         self.framed = self.undecoded = 0
+
+    def find_runs(self, bulk: Bulk | None, kinds: tuple[int, ...] | None) -> None:
+        """From now on, runs where ``bulk`` finds some, of these kinds only."""
+        self.bulk, self.kinds = bulk, kinds
 
     # Events.
 
@@ -110,7 +108,7 @@ class Framer:
         self.in_step = False
 
     def end(self, reason: str, ready: int) -> None:
-        """Nothing more will come, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
+        """Nothing more was captured, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
         self.now = ready
         self._interrupt()
         span = self.span
@@ -120,6 +118,26 @@ class Framer:
             span.missing += span.left
             span.left = 0
             self._close_span(PARTIAL, ready)
+
+    def closed(self, what: str, ready: int, time_ns: int = 0) -> None:
+        """Nothing more was sent, as packet ``ready`` tells: nothing of a frame that is not whole is missing.
+
+        ``what``: "the sender closed". ``time_ns``: when; 0: the frame keeps the time of its last byte.
+        """
+        self.now = ready
+        self._interrupt(what, time_ns)
+        if (span := self.span) is not None and span.left:
+            sent = span.captured + span.missing
+            lost = f", {span.missing} of which were not captured" if span.missing else ""
+            message = f"{what} after {sent} of {sent + span.left} bytes{lost}"
+            self._never_sent(span, message, ready, time_ns)
+
+    def _never_sent(self, span: Span, message: str, ready: int, time_ns: int) -> None:
+        span.time_ns = time_ns or span.time_ns
+        span.findings.append(Finding("note", "reassembly", "closed-inside", message))
+        span.left = 0
+        self._close_span(PARTIAL, ready)
+        self.in_step = False  # if more comes against all rules, it may be anything
 
     # In step.
 
@@ -170,7 +188,7 @@ class Framer:
             data = self._cut_runs(data, self.bulk.cut(data))
         split = self.protocol.split(data)
         if split.ends:
-            self._emit(data, split.ends)
+            self._emit_told(data, split) if split.told else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         self.need = split.need
         if split.bad is None:
@@ -178,6 +196,16 @@ class Framer:
         self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
         self.in_step, self.need = False, 0
         return True
+
+    def _emit_told(self, data: bytes, split: Split) -> None:
+        """Make frames; some were known only with bytes behind them: neither they nor others are ready before."""
+        done = 0
+        for index, place in (*split.told, (len(split.ends), 0)):
+            if index > done:
+                self._emit(data, split.ends[done:index], split.ends[done - 1] if done else 0)
+            if place:
+                self.floor = max(self.floor, self.pieces.ready[self.pieces.holding(self.base + place - 1)])
+            done = index
 
     def _cut_runs(self, data: bytes, cut: Cut) -> bytes:
         """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
@@ -326,15 +354,19 @@ class Framer:
 
     # Frames with holes.
 
-    def _interrupt(self) -> None:
-        """The contiguous bytes end here: decide about what is left of them."""
+    def _interrupt(self, closed: str = "", time_ns: int = 0) -> None:
+        """The contiguous bytes end here, or all that were sent: decide about what is left of them."""
         while self.have and not self.in_step and self._search(final=True):
             self._cut()
-        if self.have and self.in_step and self.need > self.have:
+        known = self.need > self.have
+        if self.have and self.in_step and (known or closed):
             data = self._joined()
-            self.span = Span(self.base, data, left=self.need - len(data))
-            self._collect(self.span, self.base, len(data))
+            self.span = span = Span(self.base, data, left=self.need - len(data) if known else 0)
+            self._collect(span, self.base, len(data))
             self._consume(data, len(data))
+            if not known:
+                message = f"{closed} after {len(data)} bytes, too few to tell the size of a frame"
+                self._never_sent(span, message, self.now, time_ns)
         elif self.have:
             data = self._joined()
             if self.in_step:
@@ -363,8 +395,7 @@ class Framer:
             return None
         self.pieces = Provenance()
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
-        columns = {name: getattr(chunk, name)[keep] for name in COLUMNS}
-        return Chunk(chunk.direction, stop, chunk.data[size:], **columns)
+        return Chunk(chunk.direction, stop, chunk.data[size:], **{name: getattr(chunk, name)[keep] for name in COLUMNS})
 
     def _collect(self, span: Span, offset: int, size: int) -> None:
         """Add ``size`` captured bytes at a stream offset to a span: their packets and times."""
@@ -384,19 +415,9 @@ class Framer:
         span, self.span = self.span, None
         assert span is not None
         frame = Frame(
-            self.direction.connection,
-            self.direction.side,
-            span.data,
-            0,
-            len(span.data),
-            span.offset,
-            span.captured + span.missing,
-            span.missing,
-            sorted({*span.packets}),
-            max(span.ready, ready),
-            span.time_ns,
-            span.first_ns or 0,
-            status,
+            *(self.direction.connection, self.direction.side, span.data, 0, len(span.data)),
+            *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
+            *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
             protocol=self.protocol.name,
         )
         self._attach(frame)

@@ -62,6 +62,8 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
         "latency_ns": frame.latency_ns,
         "findings": [finding.record() for finding in frame.findings] if frame.findings else [],
     }
+    if frame.outcome:
+        row["outcome"] = frame.outcome
     if ranges:
         row["ranges"] = field_ranges(frame)
     return row
@@ -81,12 +83,21 @@ def layers_of(frame: Frame) -> dict[str, Any]:
 
 
 def field_ranges(frame: Frame) -> dict[str, list[int]]:
-    """Byte range ``[first, end)`` in the frame of every field, by its path."""
+    """Byte range ``[first, end)`` in the frame of every field, by its path; none of what was put together first."""
     if frame.layer is None:
         return {}
-    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).ranges
+    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).ranges
     prefix = frame.layer.filter_name
-    return {f"{prefix}.{path}": list(span) for path, span in found.items()}
+    told = {f"{prefix}.{path}": list(span) for path, span in found.items()}
+    met: dict[str, int] = {}
+    for inner in frame.inner:
+        name, count = inner.layer.filter_name, met.get(inner.layer.filter_name, 0)
+        met[name] = count + 1
+        if inner.start is not None:
+            base = f"{name}.further[{count - 1}]" if count else name
+            spans = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).ranges.items()
+            told |= {f"{base}.{path}": [inner.start + first, inner.start + last] for path, (first, last) in spans}
+    return told
 
 
 def dumped(value: Any) -> str:
@@ -130,7 +141,8 @@ class RecordLines:
             kind = self._know_kind(frame)
         carriers = frame.packets
         packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
-        if frame.findings or frame.response is not None or self.ranges or (request is None) != (latency is None):
+        odd = frame.response is not None or frame.outcome or (request is None) != (latency is None)
+        if frame.findings or odd or self.ranges:
             last = self._last(frame)
         elif request is None:
             last = self.LAST
@@ -174,7 +186,9 @@ class RecordLines:
             "null" if number is None else number for number in (frame.request, frame.response, frame.latency_ns)
         )
         ranges = f',"ranges":{dumped(field_ranges(frame))}' if self.ranges else ""
-        return f',"request":{request},"response":{response},"latency_ns":{latency},"findings":{findings}{ranges}}}\n'
+        outcome = f',"outcome":"{frame.outcome}"' if frame.outcome else ""
+        first = f',"request":{request},"response":{response},"latency_ns":{latency}'
+        return f'{first},"findings":{findings}{outcome}{ranges}}}\n'
 
 
 def totals_record(totals: Totals) -> dict[str, Any]:

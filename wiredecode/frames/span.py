@@ -1,15 +1,27 @@
-"""A stretch of a stream that becomes one record although bytes of it are missing, or nothing decodes them."""
+"""Stretches of a stream that are no plain frame: bytes are missing, nothing decodes them, or nobody will see them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Finding
+from wiredecode.net.types import Connection
 
 UNDECODED_SPAN = 1024 * 1024
 """Longest span reported as one undecoded record."""
 UNDECODED_SHOWN = 4096
 """Bytes of it that are kept to be looked at."""
+
+
+@dataclass(slots=True, eq=False)
+class Skipped:
+    """Whole frames that nobody will see, already counted: only their places in the capture order matter."""
+
+    connection: Connection
+    ready: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ready)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,6 @@
 
 from wiredecode.net.limits import Limits
 from wiredecode.net.network import Network
-from wiredecode.net.types import Chunk, Connection, Direction, Event, Gap, Note
+from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
-__all__ = ["Chunk", "Connection", "Direction", "Event", "Gap", "Limits", "Network", "Note"]
+__all__ = ["Chunk", "Connection", "Direction", "End", "Event", "Gap", "Limits", "Network", "Note"]

@@ -18,6 +18,7 @@ from wiredecode.net.health import (
     KEEP_ALIVE_ACK,
     LOST,
     OUT_OF_ORDER,
+    REMEMBERED,
     RETRANSMISSION,
     SPURIOUS_RETRANSMISSION,
     WINDOW_FULL,
@@ -155,6 +156,8 @@ class Conversation:
     def _control(self, side: int, segment: Segment, forward: Side, backward: Side) -> None:
         """SYN, FIN and RST: how the connection began and how it ends."""
         health, flags = self.health, segment.flags
+        if len(forward.health.control) < REMEMBERED:
+            forward.health.control[segment.packet] = flags
         if flags & SYN:
             forward.scale = segment.scale if segment.scale is not None else 0
             forward.health.window_scale, forward.health.mss = segment.scale, segment.mss

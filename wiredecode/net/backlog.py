@@ -15,7 +15,14 @@ class Origin(NamedTuple):
     ready: int
     ready_ns: int
     clock: int
-    """Capture time at the packet ``ready``, ns."""
+    """Capture time, ns, at the packet that handed it on."""
+    ended: int = 0
+    """Number of the packet at which it was no longer waited for what was missing; 0: it did not wait in vain."""
+
+    @property
+    def at(self) -> int:
+        """Number of the packet with which it takes its place."""
+        return max(self.ready, self.ended)
 
 
 class Buffered(NamedTuple):
@@ -53,7 +60,7 @@ class Backlog:
         self._starts: list[int] = []
         self._segments: list[Buffered] = []
         self._head = 0  # what lies before was taken
-        self._arrivals: deque[Arrival] = deque()  # in order of ready; those before the stream's offset are over
+        self._arrivals: deque[Arrival] = deque()  # in order of time; those before the stream's offset are over
 
     def __len__(self) -> int:
         return len(self._segments) - self._head
@@ -75,9 +82,6 @@ class Backlog:
         if len(self._arrivals) > 2 * len(self) + 64:
             self._arrivals = deque(arrival for arrival in self._arrivals if arrival.position > offset)
         self._arrivals.append(Arrival(position, origin))
-        if len(self._arrivals) > 1 and origin.ready < self._arrivals[-2].origin.ready:
-            # It waited for the other direction in vain. Rare, and nearly sorted.
-            self._arrivals = deque(sorted(self._arrivals, key=lambda arrival: arrival.origin.ready))
 
     def add(self, start: int, end: int, data: bytes, origin: Origin, offset: int) -> list[Overlap]:
         """Keep what of [start, end) is not kept yet, return the rest. ``offset`` is where the stream is."""

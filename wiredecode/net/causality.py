@@ -12,6 +12,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
+from wiredecode.net.acks import Shared, moment
 from wiredecode.net.backlog import Arrival, Origin
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, FIN, RST
@@ -59,7 +60,7 @@ def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: 
         # RFC 9293 section 3.5.3: data in a reset explains its cause, it is not part of the stream.
         if data:
             stream.ignore(len(data), origin, "reset-cause", "data inside a reset", out)
-        stream.reset()
+        stream.reset(origin, out)
         return
     if length:
         stream.segment(seq, data, length, origin, out)
@@ -74,13 +75,8 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     """
     if segment.flags & (FIN | RST):
         tracked.note_end(side, segment.flags)
+    settle(tracked, origin.clock, out)
     waiting, other = tracked.waiting, tracked.streams[1 - side]
-    if waiting is not None and waiting.delayed:
-        waiting.expire(origin.clock, out)
-    for stream in tracked.streams:
-        if stream.has_hole:
-            stream.expire(origin.clock, out)
-            stream.flush(out)
     wanted = _wanted(other, segment) if tracked.waits else 0
     if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
         wanted = max(wanted, waiting.last_wanted(side))  # an end stays behind the data it follows
@@ -92,6 +88,17 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     deliver(tracked, side, segment, origin, out)
     if waiting is not None and waiting.delayed:
         waiting.release(origin, out)
+
+
+def settle(tracked: Tracked, clock: int, out: list[Event]) -> None:
+    """End what of a connection has waited long enough at ``clock``, ns."""
+    waiting = tracked.waiting
+    if waiting is not None and waiting.delayed:
+        waiting.expire(clock, out)
+    for stream in tracked.streams:
+        if stream.has_hole:
+            stream.expire(clock, out)
+            stream.flush(out)
 
 
 def _wanted(other: Reassembler, segment: Segment) -> int:
@@ -142,6 +149,11 @@ class Waiting:
             arrivals.popleft()
         return Arrival(arrivals[0].wanted, arrivals[0].origin) if arrivals else None
 
+    @property
+    def shared(self) -> Shared:
+        """What all streams share."""
+        return self._tracked.shared
+
     def last_wanted(self, side: int) -> int:
         """The furthest position that segments of ``side`` wait for."""
         return max((delayed.wanted for delayed in self._heaps[side] if not delayed.taken), default=0)
@@ -159,7 +171,7 @@ class Waiting:
         while stream.held_segments and (name := stream.over_budget()) is not None:
             first = next(each for each in self._arrivals if each.side == side and not each.taken)
             stream.limit_reached(name, origin, out, NO_LONGER)
-            self._miss(first, out)
+            self._miss(first, moment(origin.at, origin.clock), out)
 
     def release(self, cause: Origin, out: list[Event]) -> None:
         """Take what ``cause`` made possible: each segment once the other stream has what it acknowledges."""
@@ -178,45 +190,55 @@ class Waiting:
 
         In order, for one may end another: so it does not matter how often this is called.
         """
-        while self.delayed:
-            first = self.oldest()
-            assert first is not None
+        while (first := self.oldest()) is not None:
+            due = first.origin.clock + self.streams[0].hole_ns
             chosen: Reassembler | None = None
             for stream in self.streams:
-                hole = stream.oldest()
-                if hole is not None and hole.origin.clock < first.origin.clock:
-                    first, chosen = hole, stream
-            if clock <= first.origin.clock + self.streams[0].hole_ns:
+                hole_due = stream.due()
+                if hole_due is not None and hole_due <= due:
+                    due, chosen = hole_due, stream
+            if clock <= due:
                 break
+            cause = self.shared.after(due)
             if chosen is None:
-                self._miss(self._arrivals[0], out)
+                self._miss(self._arrivals[0], cause, out)
             else:
-                chosen.give_up(out)
-                self.release(first.origin, out)
+                chosen.give_up(cause, out)
+                self.release(cause, out)
         for stream in self.streams:
             stream.expire(clock, out)
             stream.flush(out)
+
+    def finish(self, last: Origin, out: list[Event]) -> None:
+        """Nothing more will come, as packet ``last`` tells: give up all holes and waits."""
+        while self.delayed:
+            for stream in self.streams:
+                stream.finish(last, out)
+            self.release(last, out)
+            if self.oldest() is not None:
+                self.give_up(last, out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
         """Say that the oldest waits no longer because limit ``name`` was reached."""
         self.streams[self._arrivals[0].side].limit_reached(name, origin, out, NO_LONGER)
 
-    def give_up(self, out: list[Event]) -> None:
-        """The oldest (there must be one: `oldest`) waits no longer."""
-        self._miss(self._arrivals[0], out)
+    def give_up(self, cause: Origin, out: list[Event]) -> None:
+        """The oldest (there must be one: `oldest`) waits no longer, from the packet ``cause`` on."""
+        self._miss(self._arrivals[0], cause, out)
 
-    def _miss(self, delayed: Delayed, out: list[Event]) -> None:
+    def _miss(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
         """What ``delayed`` waited for is not in this capture."""
         other = 1 - delayed.side
         self.missed[other] = max(self.missed[other], delayed.wanted)
+        self.streams[other].direction.lose(delayed.origin.at)
         self._misses += 1
-        self._take(delayed, delayed.origin, out)
+        self._take(delayed, cause, out)
         if self._misses >= self.streams[0].limits.missed_acks:
             self._tracked.waits = False
             while self.oldest() is not None:
-                self._take(self._arrivals[0], self._arrivals[0].origin, out)
+                self._take(self._arrivals[0], cause, out)
         else:
-            self.release(delayed.origin, out)
+            self.release(cause, out)
 
     def _take(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
         """Put a segment into its stream: ready when ``cause`` and the other stream as far as it goes are."""
@@ -224,7 +246,7 @@ class Waiting:
         delayed.taken = True
         self.delayed -= 1
         if not self.delayed:
-            del self._tracked.registry[self]
+            self._tracked.registry.pop(self)
         stream.unhold(len(delayed.segment.data))
         other.flush(out)  # what is ready with the same packet comes after what it acknowledges
         deliver(self._tracked, delayed.side, delayed.segment, other.follow(delayed.origin, cause), out)

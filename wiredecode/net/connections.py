@@ -6,10 +6,10 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
-import numpy as np
-
 from wiredecode.capture.batch import Int64s
+from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser
+from wiredecode.net.backlog import Origin
 from wiredecode.net.causality import Waiting
 from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.limits import Limits
@@ -26,9 +26,6 @@ def endpoint(high: int, low: int, port: int, ipv6: bool) -> str:
     return f"{socket.inet_ntop(socket.AF_INET, low.to_bytes(4))}:{port}"
 
 
-FOREVER = 1 << 63
-"""A capture time after every other, ns."""
-
 BOTH = 3
 """Both sides, as bits of `Tracked.ends`."""
 
@@ -36,7 +33,7 @@ BOTH = 3
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    __slots__ = ("connection", "ends", "key", "last", "registry", "streams", "waiting", "waits")
+    __slots__ = ("connection", "ends", "key", "last", "registry", "shared", "streams", "waiting", "waits")
 
     def __init__(
         self,
@@ -44,8 +41,10 @@ class Tracked:
         streams: tuple[Reassembler, Reassembler],
         key: FlowKey,
         registry: dict[Waiting, None],
+        shared: Shared,
     ) -> None:
         self.connection = connection
+        self.shared = shared
         self.streams = streams
         self.key = key
         self.registry = registry
@@ -71,17 +70,17 @@ class Tracked:
 class Connections:
     """The connections of a capture, least recently seen first; at most `Limits.connections` of them."""
 
-    def __init__(self, limits: Limits, limits_hit: Counter[str], analyser: Analyser | None = None) -> None:
+    def __init__(self, limits: Limits, limits_hit: Counter[str]) -> None:
         self._limits = limits
-        self._analyser = analyser
+        self.analyser: Analyser | None = None
+        """Told of each connection that begins or is forgotten."""
         self._limits_hit = limits_hit
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
         self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
-        self._clock = self._number = np.empty(0, np.int64)  # of the packets that are looked at
+        self.hole_ns = int(limits.hole_seconds * 1e9)
         self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
-        self.holed: dict[Reassembler, None] = {}
-        """Streams in which something waits, for a hole to be filled or for the other direction."""
+        self.shared = Shared(limits, limits_hit)
         self.waiting: dict[Waiting, None] = {}
         """Where segments wait for the other direction."""
         self.count = 0
@@ -105,7 +104,7 @@ class Connections:
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """The next packets come: their capture times and numbers."""
-        self._clock, self._number = clock, number
+        self.shared.begin(clock, number)
 
     def find(self, key: FlowKey) -> tuple[Tracked, int] | None:
         """The connection that flow ``key`` belongs to now, and its side."""
@@ -115,23 +114,25 @@ class Connections:
         """A new connection whose first packet was sent on flow ``key``, in place of the one before."""
         before = self._flows.get(key)
         if before is not None:
-            self._forget(before[0], number, out)
+            self._forget(before[0], moment(number, clock), out)
         elif len(self._recent) >= self._limits.connections:
             self.forget_closed(clock, out)
             if len(self._recent) >= self._limits.connections:
                 self._limits_hit["connections"] += 1
-                self._forget(next(iter(self._recent)), number, out)
+                self._forget(next(iter(self._recent)), moment(number, clock), out)
         self.count += 1
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
-        if self._analyser is not None:
-            self._analyser.open(connection, key)
+        if self.analyser is not None:
+            self.analyser.open(connection, key)
         first, second = (
-            Reassembler(direction, self._limits, self.holed, self._limits_hit) for direction in connection.directions
+            Reassembler(direction, self.shared, acked_by)
+            for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
         )
-        tracked = Tracked(connection, (first, second), key, self.waiting)
+        second.answered = clock
+        tracked = Tracked(connection, (first, second), key, self.waiting, self.shared)
         tracked.last = clock
         self._flows[reverse(key)] = tracked, 1
         self._flows[key] = tracked, 0
@@ -145,10 +146,13 @@ class Connections:
         found = self._flows.get(key)
         if found is None:
             return self.open(key, clock, number, time_ns, out)
-        tracked = found[0]
+        tracked, side = found
         if tracked.ends == BOTH and clock > tracked.last + self.closed_ns:
-            self._forget(tracked, self._first_after(tracked.last + self.closed_ns), out)
+            self._forget(tracked, self.shared.after(tracked.last + self.closed_ns), out)
             return self.open(key, clock, number, time_ns, out)
+        other = tracked.streams[1 - side]
+        if other.answered is None:
+            other.answered = clock
         tracked.last = clock
         self._recent.move_to_end(tracked)
         if tracked.ends == BOTH:
@@ -169,26 +173,21 @@ class Connections:
             tracked = next(iter(self._closed))
             if clock <= tracked.last + self.closed_ns:
                 return
-            self._forget(tracked, self._first_after(tracked.last + self.closed_ns), out)
+            self._forget(tracked, self.shared.after(tracked.last + self.closed_ns), out)
 
-    def bound_closed(self, number: int, out: list[Event]) -> None:
-        """Enforce `Limits.closed_connections` at packet ``number``."""
+    def bound_closed(self, last: Origin, out: list[Event]) -> None:
+        """Enforce `Limits.closed_connections` at the packet ``last``."""
         while len(self._closed) > self._limits.closed_connections:
-            self._forget(next(iter(self._closed)), number, out)
+            self._forget(next(iter(self._closed)), last, out)
 
-    def finish(self, number: int, out: list[Event]) -> None:
-        """Forget all connections; ``number`` is the last packet."""
+    def finish(self, last: Origin, out: list[Event]) -> None:
+        """Forget all connections; ``last`` is the last packet."""
         while self._recent:
-            self._forget(next(iter(self._recent)), number, out)
+            self._forget(next(iter(self._recent)), last, out)
 
     def _close(self, tracked: Tracked) -> None:
         self._closed[tracked] = None
         self._closed.move_to_end(tracked)
-
-    def _first_after(self, clock: int) -> int:
-        """The first packet after capture time ``clock``; it is one of those that are looked at, or the next."""
-        place = int(np.searchsorted(self._clock, clock, "right"))
-        return int(self._number[place]) if place < len(self._number) else int(self._number[-1]) + 1
 
     def synchronize(
         self,
@@ -210,18 +209,21 @@ class Connections:
         _learn_from_syn(tracked, side, isn, flags, ack)
         return tracked, side
 
-    def _forget(self, tracked: Tracked, number: int, out: list[Event]) -> None:
+    def _forget(self, tracked: Tracked, last: Origin, out: list[Event]) -> None:
+        """Nothing more comes of a connection, from the packet ``last`` on."""
         if tracked.waiting is not None and tracked.waiting.delayed:
-            tracked.waiting.expire(FOREVER, out)
+            tracked.waiting.expire(last.clock, out)
+            tracked.waiting.finish(last, out)
         for stream in tracked.streams:
-            stream.finish(out)
+            stream.expire(last.clock, out)
+            stream.finish(last, out)
         del self._recent[tracked]
         self._closed.pop(tracked, None)
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
-        tracked.connection.ended = number
-        if self._analyser is not None:
-            self._analyser.close(tracked.connection, tracked.key)
+        tracked.connection.ended = last.at
+        if self.analyser is not None:
+            self.analyser.close(tracked.connection, tracked.key)
         self.forgotten.append(tracked.connection)
 
 

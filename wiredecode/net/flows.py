@@ -35,6 +35,9 @@ class Flows:
     begin: list[int]
     flow_of: Int64s
     """Flow of every place in ``rows``."""
+    every: Int64s
+    """All rows, pure ACKs included, by flow and in packet order: flow f has ``starts[f] : starts[f + 1]``."""
+    starts: Int64s
 
 
 def group_by_flow(segments: Segments) -> Flows:
@@ -76,6 +79,8 @@ def group_by_flow(segments: Segments) -> Flows:
         rows=order[kept],
         begin=np.searchsorted(flow_of, np.arange(len(starts) + 1)).tolist(),
         flow_of=flow_of,
+        every=order,
+        starts=np.append(starts, len(order)),
     )
 
 

@@ -88,6 +88,8 @@ class DirectionHealth:
     """By bit of :data:`KINDS`."""
     kinds: dict[int, int] = field(default_factory=dict)
     """Packet number to its kinds, of the last :data:`REMEMBERED` segments that are of any."""
+    control: dict[int, int] = field(default_factory=dict)
+    """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     rtt: Times = field(default_factory=Times)
     """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
     zero_windows: int = 0

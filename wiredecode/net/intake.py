@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Segment, arrive, deliver
+from wiredecode.net.causality import Segment, arrive, deliver, settle
 from wiredecode.net.connections import Connections, Tracked
 from wiredecode.net.flows import FlowKey, group_by_flow, reverse
 from wiredecode.net.reassembly import Reassembler
-from wiredecode.net.segments import COLUMNS, FIN, RST, SYN, Row, Segments
+from wiredecode.net.segments import ACK, COLUMNS, FIN, RST, SYN, Row, Segments
 from wiredecode.net.serial import MASK
 from wiredecode.net.types import Event
 from wiredecode.net.unseen import NO_WAIT, UNKNOWN, flows_with_unseen
@@ -35,6 +36,7 @@ def take_rows(
 ) -> None:
     """Segments one by one, in packet order."""
     streams: dict[Reassembler, None] = {}
+    holed = connections.shared.holed
     for (
         place,
         *address,
@@ -57,6 +59,9 @@ def take_rows(
         tracked, side = connections.find_or_open(key, clock[place], ready, ready_ns, out)
         if flags & (SYN | RST) == SYN:
             tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
+        elif holed and flags & (ACK | RST):
+            settle(tracked, clock[place], out)
+            tracked.streams[1 - side].acknowledged(ack, flags, ready, clock[place])
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
@@ -111,6 +116,7 @@ class ColumnIntake:
             rows = zip(*(getattr(s, name).tolist() for name in COLUMNS), strict=True)
             take_rows(rows, s.extra, s.buffer, self._clock.tolist(), self._connections, self._out)
             return
+        self._connections.shared.tell_acks = self._tell_acks
         flows, syn = self._flows, s.flags & (SYN | RST) == SYN
         events = {row: flow for flow, row in enumerate(flows.first)}
         if syn.any():
@@ -118,12 +124,15 @@ class ColumnIntake:
                 if row not in events:
                     events[row] = self._flow_of_key[self._key(row)]
         order = sorted(events)
+        first_number = int(s.ready[0])
         columns = self._clock[s.row[order]].tolist(), s.ready[order].tolist(), s.ready_ns[order].tolist()
         for row, clock, number, time_ns in zip(order, *columns, strict=True):
             flow = events[row]
             key = flows.keys[flow]
             tracked, side = self._connections.find_or_open(key, clock, number, time_ns, self._out)
             if syn[row]:
+                if tracked.connection.first >= first_number:
+                    self._answer(tracked.streams[1 - side], flow)
                 self._syn(row, flow, tracked, side)
         self._take_all()
 
@@ -155,6 +164,9 @@ class ColumnIntake:
             found = connections.find(key)
             assert found is not None
             owners.append(found)
+            across = found[0].streams[1 - found[1]]
+            if across.answered is None:
+                self._answer(across, flow)
             other = seats.setdefault(found[0], flow)
             if other != flow:
                 opposite[flow], opposite[other] = other, flow
@@ -183,16 +195,67 @@ class ColumnIntake:
             else:
                 others.append(other.expected() if tracked.waits and other.heard else NO_WAIT)
         holed = []
-        if self._connections.holed:
+        if self._connections.shared.holed:
             for flow, (tracked, side) in enumerate(owners):
                 if tracked.streams[side].has_hole:
                     holed.append(flow)
                 if tracked.waiting is not None and tracked.waiting.delayed:
                     ordered.add(flow)
+        ordered.update(self._may_give_up(owners, opposite, holed, np.array(expected)))
         columns = self._seq_column, self._segments.ack[self._rows], self._length, self._flags
         ordered.update(flows_with_unseen(self._flows, *columns, expected, others, opposite, holed))
         ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
         return ordered
+
+    def _may_give_up(
+        self, owners: list[Owner], opposite: list[int], holed: list[int], expected: Int64s
+    ) -> Iterator[int]:
+        """Flows of which a hole may be given up between these packets: what the other side sent has a place, too."""
+        now, wait = int(self._clock[-1]), self._connections.hole_ns
+        if now - int(self._clock[0]) > wait:
+            yield from holed
+            yield from np.unique(self._flows.flow_of[self._broken(expected)]).tolist()
+            return
+        for flow in {*holed, *(opposite[flow] for flow in holed if opposite[flow] >= 0)}:
+            for stream in owners[flow][0].streams:
+                due = stream.due()
+                if due is not None and due < now:
+                    yield flow
+
+    def _broken(self, expected: Int64s) -> npt.NDArray[np.bool_]:
+        """The places where a segment does not go on where its flow was, given the next sequence number of each."""
+        flows, seq, ends = self._flows, self._seq_column, self._seq_column + self._length & MASK
+        broken = np.zeros(len(seq), bool)
+        broken[1:] = (seq[1:] != ends[:-1]) & (flows.flow_of[1:] == flows.flow_of[:-1])
+        begin = np.array(flows.begin[:-1])
+        some = np.flatnonzero((begin < np.array(flows.begin[1:])) & (expected >= 0))
+        broken[begin[some]] = seq[begin[some]] != expected[some]
+        return broken
+
+    def _tell_acks(self, stream: Reassembler) -> None:
+        """Tell a stream what the other side acknowledges in these packets."""
+        flow, s = self._flow_of_key.get(stream.acked_by), self._segments
+        if flow is None:
+            return
+        rows = self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
+        if stream.answered is None:
+            self._answer(stream, flow)
+        kinds = s.flags[rows]
+        rows = rows[(s.ready[rows] > stream.opened_at) & (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)]
+        ack, flags = s.ack[rows], s.flags[rows]
+        news = np.ones(len(rows), bool)
+        news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])
+        rows = rows[news]
+        columns = ack[news].tolist(), flags[news].tolist(), s.ready[rows].tolist(), self._clock[s.row[rows]].tolist()
+        for row in zip(*columns, strict=True):
+            stream.acknowledged(*row)
+
+    def _answer(self, stream: Reassembler, flow: int) -> None:
+        """Tell a stream when the other side, ``flow``, was heard first; its connection began in these packets."""
+        s, rows = self._segments, self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
+        rows = rows[s.ready[rows] > stream.connection.first]
+        if len(rows):
+            stream.answered = int(self._clock[s.row[rows[0]]])
 
     def _take_ordered(self, flow: int, other: int, end: int, other_end: int) -> None:
         """Put the segments of two opposite flows, up to places ``end``, into their streams in packet order."""

@@ -17,9 +17,12 @@ class Limits:
     """Bounds of decoding packets into streams; seconds are capture time, never the wall clock."""
 
     hole_seconds: float = 1.0
-    """A hole may be filled until this long after the first segment behind it; then it is given up.
+    """A hole is given up this long after the other side acknowledged what lies in it; this long after the first
+    segment behind it where nothing of the other side was captured. Nobody acknowledged it: it may still be filled.
 
     As long may a segment wait for bytes of the other side that it acknowledges."""
+    live_seconds: float = 5.0
+    """Live, while no packets come: any hole is given up this long after the first segment behind it."""
     buffered_bytes: int = 4 * MIB
     """Payload bytes of one direction kept behind holes, or because they wait for the other direction."""
     buffered_total: int = 64 * MIB

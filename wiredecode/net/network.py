@@ -14,7 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.net.acks import moment
 from wiredecode.net.analysis import Analyser
+from wiredecode.net.backlog import Origin
 from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
@@ -37,8 +39,8 @@ class Network:
     """Link, IP and TCP of one capture.
 
     Feed all batches in packet order. Events of one direction come in stream order; sort what is made of
-    several directions by ``ready``, and hold back what is ready at or after `watermark`: the result is in
-    capture order, and the same however the capture was cut into batches.
+    several directions by ``ready``, stable: the result is in capture order, and the same however the capture was
+    cut into batches. Every event to come is ready at or after `watermark`, the number of the next packet.
 
     ``analyse``: every connection gets its `Connection.health`. ``bucket``: only its connections; packets without TCP
     are counted all the same, but limits that they reach only by the first bucket.
@@ -56,9 +58,16 @@ class Network:
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
-        self._analyser = Analyser() if analyse else None
-        self._connections = Connections(limits, self.limits_hit, self._analyser)
+        self._analyser: Analyser | None = None
+        self._connections = Connections(limits, self.limits_hit)
+        if analyse:
+            self.analyse()
         self._last = 0
+
+    def analyse(self) -> None:
+        """Before the first packet: every connection is to get its `Connection.health`."""
+        if self._analyser is None:
+            self._analyser = self._connections.analyser = Analyser()
 
     @property
     def tcp_packets(self) -> int:
@@ -72,10 +81,8 @@ class Network:
 
     @property
     def watermark(self) -> int:
-        """Every event to come has ``ready`` at or after this packet number."""
-        holders: list[Reassembler | Waiting] = [*self._connections.holed, *self._connections.waiting]
-        oldest = (each.oldest() for each in holders)
-        return min((arrival.origin.ready for arrival in oldest if arrival is not None), default=self._last + 1)
+        """The number of the next packet: what lies behind a hole gets its place when that is filled or given up."""
+        return self._last + 1
 
     def take_forgotten(self) -> list[Connection]:
         """Connections, since the last call, that nothing will be heard of any more: their state can go.
@@ -100,10 +107,11 @@ class Network:
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
+            last = moment(self._last, int(clock[-1]))
             if self._last % TOTAL_CHECK_PACKETS == 0:
-                self._bound_total(out)
+                self._bound_total(last, out)
             if self._last % CLOSED_CHECK_PACKETS == 0:
-                self._connections.bound_closed(self._last, out)
+                self._connections.bound_closed(last, out)
         return out
 
     def _take(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
@@ -115,17 +123,29 @@ class Network:
             self._analyser.take(segments)
 
     def tick(self, time_ns: int) -> list[Event]:
-        """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over."""
+        """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
+
+        Also those that were not acknowledged, after `Limits.live_seconds`. All events are ready with the next packet.
+        """
         clock = self._clock.advance(np.array([time_ns], np.int64))
         out: list[Event] = []
+        shared = self._connections.shared
         self._connections.begin(clock, np.array([self._last + 1], np.int64))
         self._expire(int(clock[0]), out)
+        patience, following = int(self.limits.live_seconds * 1e9), moment(self._last + 1, int(clock[0]))
+        for stream in list(shared.holed):
+            while (oldest := stream.oldest()) is not None and following.clock > oldest.origin.clock + patience:
+                stream.give_up(following, out)
+            stream.flush(out)
+        for waiting in list(self._connections.waiting):
+            waiting.release(following, out)
+            waiting.expire(following.clock, out)
         return out
 
     def finish(self) -> list[Event]:
         """End of the capture: every hole is given up, what waits comes out, and all connections are forgotten."""
         out: list[Event] = []
-        self._connections.finish(self._last, out)
+        self._connections.finish(moment(self._last, self._clock.now or 0), out)
         if self._analyser is not None:
             self._analyser.finish()
         self._headers.finish()
@@ -139,7 +159,7 @@ class Network:
             if len(self._connections) + count - begin > limits.connections:
                 over = int(np.searchsorted(clock, int(clock[begin]) + self._connections.closed_ns, "right"))
                 end = min(end, begin + max(limits.connections, 1), over)
-            buffered = sum(stream.buffered for stream in self._connections.holed)
+            buffered = sum(stream.buffered for stream in self._connections.shared.holed)
             if buffered + int(batch.captured[begin:].sum()) > limits.buffered_total:
                 end = min(end, _edge(batch, begin, TOTAL_CHECK_PACKETS))
             if self._connections.closed + count - begin > limits.closed_connections:
@@ -151,15 +171,20 @@ class Network:
         """End the waits that are over at capture time ``clock``."""
         for waiting in list(self._connections.waiting):
             waiting.expire(clock, out)
-        for stream in list(self._connections.holed):
+        shared = self._connections.shared
+        for stream in list(shared.holed):
             stream.expire(clock, out)
             stream.flush(out)
         self._connections.forget_closed(clock, out)
+        for stream in shared.holed:
+            stream.due()  # it is told what these packets acknowledge
+        shared.tell_acks = None
 
-    def _bound_total(self, out: list[Event]) -> None:
-        """End the oldest waits, wherever they are, while too much waits."""
+    def _bound_total(self, last: Origin, out: list[Event]) -> None:
+        """End the oldest waits, wherever they are, while too much waits at the packet ``last``."""
         connections, limit = self._connections, self.limits.buffered_total
-        total = sum(stream.buffered for stream in connections.holed)
+        holed = connections.shared.holed
+        total = sum(stream.buffered for stream in holed)
         if total <= limit:
             return
         waiting = {each.connection: each for each in connections.waiting}
@@ -168,25 +193,25 @@ class Network:
         def enqueue(each: Reassembler | Waiting) -> None:
             if (oldest := each.oldest()) is not None:
                 kind = each.direction.side if isinstance(each, Reassembler) else 2
-                heapq.heappush(queue, (oldest.origin.ready, each.connection.number, kind, each))
+                heapq.heappush(queue, (oldest.origin.at, each.connection.number, kind, each))
 
-        for stream in connections.holed:
+        for stream in holed:
             enqueue(stream)
         for each in connections.waiting:
             enqueue(each)
         while total > limit and queue:
             ready, _, _, holder = heapq.heappop(queue)
             oldest = holder.oldest()
-            if oldest is not None and oldest.origin.ready == ready:
+            if oldest is not None and oldest.origin.at == ready:
                 coupled = waiting.get(holder.connection)
                 streams = holder.streams if isinstance(holder, Waiting) else (holder,)
                 if coupled is not None:
                     streams = coupled.streams
                 before = sum(stream.buffered for stream in streams)
-                holder.limit_reached("buffered_total", oldest.origin, out)
-                holder.give_up(out)
+                holder.limit_reached("buffered_total", last, out)
+                holder.give_up(last, out)
                 if coupled is not None:
-                    coupled.release(oldest.origin, out)
+                    coupled.release(last, out)
                 for stream in streams:
                     stream.flush(out)
                 total -= before - sum(stream.buffered for stream in streams)

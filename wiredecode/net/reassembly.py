@@ -6,16 +6,18 @@ position once, where it enters.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
+from wiredecode.net.acks import Acks, Shared
 from wiredecode.net.backlog import Arrival, Backlog, Origin
-from wiredecode.net.limits import Limits
+from wiredecode.net.flows import FlowKey
+from wiredecode.net.segments import RST
 from wiredecode.net.serial import MASK, advance, distance
-from wiredecode.net.types import Chunk, Connection, Direction, Event, Gap, Note
+from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
 NOT_CAPTURED = "not captured"
 CUT = "cut by snapshot length"
@@ -31,63 +33,53 @@ class Hole:
 
 
 class Reassembler:
-    """Reassembly of one direction. Events are appended to the list given to each call, in stream order.
+    """Reassembly of one direction. Events go to the list given to each call, in stream order.
 
-    ``holed`` is shared by all streams: those in which something waits.
+    A hole is given up `Limits.hole_seconds` after the other side acknowledged what lies in it: so long may packets
+    change places. Until then it may be filled, however long that takes, within the budgets of bytes and segments.
+    Where nothing of the other side was ever captured, the time counts from the first segment behind the hole.
     """
 
     __slots__ = (
-        "_backlog",
-        "_fin",
-        "_fin_origin",
-        "_held",
-        "_history",
-        "_holed",
-        "_holes",
-        "_limits_hit",
-        "_noted",
-        "_part_offset",
-        "_parts",
-        "_pieces",
-        "_ready",
-        "_ready_ns",
-        "_reset",
-        "base",
-        "direction",
-        "held_segments",
-        "hole_ns",
-        "isn",
-        "limits",
-        "offset",
+        *("_acks", "_backlog", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted", "_opened"),
+        *("_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_shared", "_told", "acked_by"),
+        *("answered", "base", "direction", "held_segments", "hole_ns", "isn", "limits", "offset", "over"),
     )
 
-    def __init__(
-        self, direction: Direction, limits: Limits, holed: dict[Reassembler, None], limits_hit: Counter[str]
-    ) -> None:
+    def __init__(self, direction: Direction, shared: Shared, acked_by: FlowKey) -> None:
         self.direction = direction
+        self.acked_by = acked_by
+        """The flow of the other side."""
+        self.answered: int | None = None
+        """Capture time, ns, of the first packet of the other side."""
         self.isn: int | None = None
         """Initial sequence number, once a SYN was seen."""
         self.base: int | None = None
         """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
         self.offset = 0
         """Stream offset of the next byte expected."""
-        self.limits = limits
+        self.limits = limits = shared.limits
         self.hole_ns = int(limits.hole_seconds * 1e9)
         self.held_segments = 0
         """Segments of this direction that wait for the other one (see causality.py)."""
         self._held = 0  # their captured bytes
-        self._limits_hit = limits_hit
-        self._holed = holed
+        self._shared = shared
         self._ready = self._ready_ns = 0
+        self.over = 0
+        """The packet at which the last hole was given up: nothing behind it has its place before."""
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
         self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
         self._part_offset = 0
         self._history = b""  # the bytes before _part_offset
-        self._backlog: Backlog | None = None  # what waits behind holes
+        self._backlog: Backlog | None = None  # what waits behind holes ...
+        self._opened: Origin | None = None  # ... since this,
+        self._acks: Acks | None = None  # and what was acknowledged since,
+        self._told = 0  # in these packets, too
         self._holes: deque[Hole] | None = None
         self._fin: int | None = None  # position behind the last byte
         self._fin_origin: Origin | None = None
-        self._reset = False
+        self._reset: Origin | None = None
+        self._ended = False
         self._noted: set[str] | None = None
 
     @property
@@ -120,6 +112,11 @@ class Reassembler:
         return self._held + self._backlog.size if self._backlog is not None else self._held
 
     @property
+    def opened_at(self) -> int:
+        """The packet since which something has waited behind holes."""
+        return 0 if self._opened is None else self._opened.at
+
+    @property
     def has_hole(self) -> bool:
         """Whether something waits behind a hole."""
         return self._backlog is not None
@@ -130,7 +127,7 @@ class Reassembler:
 
     def in_order(self, seq: int) -> bool:
         """Whether `run` can take segments that start at ``seq``."""
-        if self._backlog is not None or self._fin is not None or self._reset:
+        if self._backlog is not None or self._fin is not None or self._reset is not None:
             return False
         return self.base is None or advance(self.base, self.offset) == seq
 
@@ -161,7 +158,7 @@ class Reassembler:
             return
         start = self.offset + ahead
         end = start + length
-        if self._reset and end > self.offset:
+        if self._reset is not None and end > self.offset:
             self._note_once("data-after-reset", "data after a reset by the same sender", origin, out)
         if self._fin is not None and end > self._fin and self._is_behind_fin(start, length, data, origin, out):
             return
@@ -188,11 +185,24 @@ class Reassembler:
             return
         self._fin, self._fin_origin = self.offset + ahead, origin
         if ahead:
-            self._behind_hole().mark(self._fin, origin, self.offset)
+            self._behind_hole(origin).mark(self._fin, origin, self.offset)
+        self._end(out)
 
-    def reset(self) -> None:
+    def reset(self, origin: Origin, out: list[Event]) -> None:
         """The sender reset the connection."""
-        self._reset = True
+        self._reset = self._reset or origin
+        if self._acks is not None:
+            self._acks.end(origin.clock)
+        self._end(out)
+
+    def acknowledged(self, ack: int, flags: int, number: int, clock: int) -> None:
+        """Packet ``number`` of the other side, without SYN: it acknowledges all before ``ack``, or is a reset."""
+        if self._acks is None or number <= self.opened_at:
+            return
+        if flags & RST:
+            self._acks.end(clock)
+        else:
+            self._acks.add(ack, clock)
 
     def ignore(self, size: int, origin: Origin, code: str, message: str, out: list[Event]) -> None:
         """Count captured payload that is no part of the stream."""
@@ -201,30 +211,53 @@ class Reassembler:
         self.direction.ignored += size
         self._note(code, message, origin, out)
 
+    def due(self) -> int | None:
+        """Capture time, ns, after which the first hole is given up; None: none is, as far as is known."""
+        backlog, acks = self._backlog, self._acks
+        if backlog is None or acks is None:
+            return None
+        if self._shared.tell_acks is not None and self._told != self._shared.part:
+            self._told = self._shared.part
+            self._shared.tell_acks(self)
+        end = self._fin if backlog.first is None else backlog.first.start
+        assert end is not None
+        since = acks.since(end)
+        oldest = backlog.oldest(self.offset)
+        if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
+            since = oldest.origin.clock  # nobody there who could acknowledge
+        return None if since is None else since + self.hole_ns
+
     def expire(self, clock: int, out: list[Event]) -> None:
         """Give up the holes whose time is over at capture time ``clock``, ns."""
-        while (oldest := self.oldest()) is not None and clock > oldest.origin.clock + self.hole_ns:
-            self.give_up(out)
+        opened = self._opened
+        if opened is None or clock <= opened.clock + self.hole_ns:
+            return
+        while (due := self.due()) is not None and clock > due:
+            self.give_up(self._shared.after(due), out)
 
-    def finish(self, out: list[Event]) -> None:
-        """No more segments will come: give up every hole."""
+    def finish(self, last: Origin, out: list[Event]) -> None:
+        """No more segments will come, as packet ``last`` tells: give up every hole."""
         while self._backlog is not None:
-            self.give_up(out)
+            self.give_up(last, out)
         self.flush(out)
 
-    def give_up(self, out: list[Event]) -> None:
-        """Make the first hole a Gap and go on behind it. Only while something waits behind one."""
+    def give_up(self, cause: Origin, out: list[Event]) -> None:
+        """Make the first hole a Gap at the packet ``cause``. Only while something waits behind one.
+
+        What lay behind it has its place there, but keeps the time of its own packets: the wait was ours.
+        """
         assert self._backlog is not None
         first = self._backlog.first
-        target, origin = (first.start, first.origin) if first is not None else (self._fin, self._fin_origin)
+        target, origin = (self._fin, self._fin_origin) if first is None else (first.start, first.origin)
         assert target is not None and origin is not None
+        self.over = max(self.over, cause.at)
         self._now_ready(origin)
         self._gap(target, NOT_CAPTURED, out)
         self._drain(out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "hole given up") -> None:
         """Say what reaching limit ``name`` cost."""
-        self._limits_hit[name] += 1
+        self._shared.limits_hit[name] += 1
         limit = getattr(self.limits, name)
         self._note("limit-reached", f"{cost}: more than {limit} ({name}) waiting", origin, out)
 
@@ -239,20 +272,21 @@ class Reassembler:
         """A segment of ``size`` captured bytes waits for the other direction."""
         self._held += size
         self.held_segments += 1
-        self._holed[self] = None
+        self._shared.holed[self] = None
 
     def unhold(self, size: int) -> None:
         """It does not any more."""
         self._held -= size
         self.held_segments -= 1
         if not self.held_segments and self._backlog is None:
-            del self._holed[self]
+            del self._shared.holed[self]
 
     def follow(self, origin: Origin, cause: Origin) -> Origin:
         """The origin of a segment of the other side that waited for this stream until ``cause``."""
         moments = (origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), (self._ready, self._ready_ns)
         ready, ready_ns = max(moments)
-        return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock))
+        ended = max(origin.ended, cause.ended, self.over)
+        return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock), ended)
 
     def flush(self, out: list[Event]) -> None:
         """Make a Chunk of what was delivered since the last one."""
@@ -277,34 +311,40 @@ class Reassembler:
         if data:
             self.offset += len(data)
             self._parts.append(data)
-            self._pieces.append((self.offset, origin.number, origin.time_ns, self._ready, self._ready_ns))
+            ready = max(self._ready, self.over)
+            self._pieces.append((self.offset, origin.number, origin.time_ns, ready, self._ready_ns))
         if self.offset < end:
             self._gap(end, CUT, out)
 
     def _now_ready(self, origin: Origin) -> None:
         if origin.ready > self._ready:
             self._ready, self._ready_ns = origin.ready, origin.ready_ns
+        self.over = max(self.over, origin.ended)
 
     def _gap(self, target: int, reason: str, out: list[Event]) -> None:
         self.flush(out)
-        length = target - self.offset
-        out.append(Gap(self.direction, self.offset, length, reason, self._ready, self._ready_ns))
+        length, ready = target - self.offset, max(self._ready, self.over)
+        out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
+        self.direction.lose(ready if self._opened is None else min(ready, self._opened.at))
         if self._holes is None:
             self._holes = deque(maxlen=self.limits.remembered_gaps)
         self._holes.append(Hole(self.offset, target))
         self.offset = self._part_offset = target
         self._history = b""
 
-    def _behind_hole(self) -> Backlog:
+    def _behind_hole(self, origin: Origin) -> Backlog:
         if self._backlog is None:
-            self._backlog = Backlog()
-            self._holed[self] = None
+            assert self.base is not None
+            self._backlog, self._opened, self._told = Backlog(), origin, 0
+            self._acks = Acks(self.base, self.offset, self.limits)
+            self._shared.holed[self] = None
+            self.direction.open_hole(origin.at, int(self._shared.number[0]))
         return self._backlog
 
     def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
         """Put [start, end) behind the hole, or into it."""
-        for overlap in self._behind_hole().add(start, end, data, origin, self.offset):
+        for overlap in self._behind_hole(origin).add(start, end, data, origin, self.offset):
             known = len(overlap.first)
             self.direction.duplicate += known
             self.direction.late += len(overlap.again) - known
@@ -319,14 +359,30 @@ class Reassembler:
         while (piece := backlog.pop(self.offset)) is not None:
             self._deliver(piece.data, piece.end, piece.origin, out)
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
-            self._backlog = None
+            self._backlog = self._opened = self._acks = None
+            self.direction.close_hole(max(self._ready, self.over))
             if not self.held_segments:
-                del self._holed[self]
+                del self._shared.holed[self]
+            self._end(out)
+        elif self._acks is not None:
+            self._acks.forget(self.offset)
+
+    def _end(self, out: list[Event]) -> None:
+        """Say that the sender closed its side, once all before is there or given up."""
+        if self._ended or self._backlog is not None or not self.offset:
+            return
+        origin = self._fin_origin if self._fin is not None and self._fin <= self.offset else self._reset
+        if origin is not None:
+            self._ended = True
+            self.flush(out)
+            how = "FIN" if origin is self._fin_origin else "RST"
+            ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
+            out.append(End(self.direction, self.offset, how, max(ready, self.over, origin.ended), ready_ns))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
         while self._backlog is not None and (name := self.over_budget()) is not None:
             self.limit_reached(name, origin, out)
-            self.give_up(out)
+            self.give_up(origin, out)
 
     def _old(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
         """Bytes before the next expected one: duplicates, or late for a hole that was given up."""
@@ -390,4 +446,4 @@ class Reassembler:
 
     def _note(self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None) -> None:
         offset = self.offset if position is None else position
-        out.append(Note(self.direction, max(offset, 0), origin.ready, code, message))
+        out.append(Note(self.direction, max(offset, 0), origin.at, code, message))

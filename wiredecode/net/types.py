@@ -71,6 +71,34 @@ class Direction:
     """
     missing: int = 0
     """Bytes of holes: known to have been sent, never captured."""
+    lost_from: int | None = None
+    """The packet from which on bytes are known to lack here that never come."""
+    _open: list[tuple[int, int]] = field(default_factory=list)
+    """Holes that were filled, or may still be: the packets behind which they were seen, and that filled them (0: none
+    did). Of those that are filled, only the latest."""
+
+    def incomplete(self, packet: int) -> bool:
+        """Whether bytes that lack here, for good or up to now, were sent before ``packet`` as far as anybody knows.
+
+        So is a direction whose first bytes were not captured. It does not depend on what was read after that packet.
+        """
+        if not self.started or (self.lost_from is not None and self.lost_from <= packet):
+            return True
+        return any(seen <= packet and not 0 < filled <= packet for seen, filled in self._open)
+
+    def lose(self, packet: int) -> None:
+        """Bytes are lost, as is known from ``packet`` on."""
+        self.lost_from = packet if self.lost_from is None else min(self.lost_from, packet)
+
+    def open_hole(self, packet: int, first: int) -> None:
+        """A hole is seen at ``packet``; nobody asks any more about packets before ``first``."""
+        if self._open and self._open[0][1] < first:
+            self._open = [hole for hole in self._open if hole[1] >= first]
+        self._open.append((packet, 0))
+
+    def close_hole(self, packet: int) -> None:
+        """What was open last is filled, or given up, at ``packet``."""
+        self._open[-1] = self._open[-1][0], packet
 
 
 @dataclass(slots=True, eq=False)
@@ -78,8 +106,10 @@ class Chunk:
     """The next contiguous bytes of a direction, and for every byte the packet that carried it.
 
     Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at
-    ``time_ns[k]``. ``ready[k]`` is the number of the packet that made the piece available in order (later
-    than ``packet[k]`` when segments were reordered), at ``ready_ns[k]``; it never decreases along a stream.
+    ``time_ns[k]``. ``ready[k]`` is the number of the packet that made the piece available in order: later than
+    ``packet[k]`` when it waited for a hole to be filled, or until that was given up. It never decreases along a
+    stream. ``ready_ns[k]`` is when TCP could hand it on: the time of the packet that filled the hole; what
+    lies behind one that was given up has the time of its own packets, for that wait was none of TCP.
     ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte
     seen; a Gap takes its length.
     """
@@ -99,7 +129,7 @@ class Chunk:
     ready: Int64s
     """Number of the packet that made each piece available in order."""
     ready_ns: Int64s
-    """Time of that packet."""
+    """When TCP could hand it on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +145,21 @@ class Gap:
     reason: str
     """``"not captured"`` or ``"cut by snapshot length"``."""
     ready: int
-    """Packet number from which on the hole is known to be final; orders the gap between chunks."""
+    """Packet at which the hole was given up; orders the gap between chunks."""
+    ready_ns: int
+    """Time of what lies behind it."""
+
+
+@dataclass(slots=True, eq=False)
+class End:
+    """The sender closed its side: no more bytes should come after stream ``offset``. Some may, and are told as such."""
+
+    direction: Direction
+    offset: int
+    how: str
+    """``"FIN"`` or ``"RST"``."""
+    ready: int
+    """Number of the packet that told, or at which what was missing before was given up."""
     ready_ns: int
     """Time of that packet."""
 
@@ -137,5 +181,5 @@ class Note:
     message: str
 
 
-Event = Chunk | Gap | Note
+Event = Chunk | Gap | End | Note
 """What reassembly hands on, per direction in stream order."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.net.types import Connection
+    from wiredecode.protocols.shared.checking import Checks
 
 
 @dataclass(slots=True, frozen=True)
@@ -133,6 +134,10 @@ class Protocol(ABC):
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
         return None
 
+    def checks(self) -> Checks | None:
+        """What ``wiredecode check`` looks for in its traffic. Imported here, as for :meth:`bulk`."""
+        return None
+
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Whether ``data``, the first contiguous bytes seen of a direction, is of this protocol.
@@ -161,6 +166,10 @@ class Protocol(ABC):
     @abstractmethod
     def layers(self) -> Iterable[type[Layer]]:
         """All message types, for the field catalogue."""
+
+    def type_names(self) -> Iterable[str]:
+        """What frames call their types, those of carried protocols included: a filter knows no others."""
+        return (layer.__name__ for layer in self.layers())
 
 
 class Conversation(ABC):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.fields.layer import Layer
+from wiredecode.net.health import KINDS
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.shared.amqp import SECTIONS
 
@@ -100,18 +101,31 @@ FRAME_ENTRIES = [
         ("frame.sender", "string", "client or server"),
         ("frame.request", "uint64", "on responses: number of the request"),
         ("frame.response", "uint64", "on requests: number of the response"),
+        ("frame.outcome", "string", "on requests: ok, refused, unanswered, late, not asked for"),
         ("latency", "duration", "on responses: time since the request"),
         ("tcp", "protocol", "every frame"),
         ("tcp.stream", "uint64", "number of the TCP connection, from 1"),
         ("tcp.port", "array of uint16s", "both ports"),
         ("tcp.srcport", "uint16", "port of the sender"),
         ("tcp.dstport", "uint16", "port of the receiver"),
+        ("tcp.flags.syn", "array of booleans", "per packet of the frame: it has the flag SYN"),
+        ("tcp.flags.fin", "array of booleans", "per packet of the frame: it has the flag FIN"),
+        ("tcp.flags.reset", "array of booleans", "per packet of the frame: it has the flag RST"),
+        ("tcp.analysis.flags", "array of booleans", "a packet of the frame is of any of these kinds:"),
+        *(
+            (
+                f"tcp.analysis.{kind}",
+                "array of booleans",
+                f"a packet of the frame is of the kind {kind.replace('_', ' ')}",
+            )
+            for kind in KINDS
+        ),
         ("ip", "protocol", "every frame"),
         ("ip.addr", "array of addresses", "both addresses, IPv4 or IPv6"),
         ("ip.src", "address", "address of the sender"),
         ("ip.dst", "address", "address of the receiver"),
         ("finding", "structure", "something worth telling about the frame"),
-        ("finding.severity", "string", "error, warning, note"),
+        ("finding.severity", "enum", "note < warning < error"),
         ("finding.group", "string", "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."),
         ("finding.code", "string", "what was found, as one word"),
         ("finding.message", "string", "what was found, in words"),

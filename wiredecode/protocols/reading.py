@@ -110,7 +110,7 @@ class Plan:
             self._known[frame.data] = frame.values, orjson.dumps(frame.layers).decode()[:-2]
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
-        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop)
+        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing))
         frame.values = decoded.values
         if style is not None:
             frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}

@@ -93,6 +93,7 @@ COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
     "response": nulls,
     "latency_ns": nulls,
     "findings": empty_lists,
+    "outcome": nulls,
 }
 """All columns of runs but ``layers``."""
 

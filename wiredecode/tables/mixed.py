@@ -53,6 +53,8 @@ class MixedBatches:
 
     def take(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
         """Whole batches of what has been added; all of it if this is ``final``."""
+        if final and self._lookahead is not None:
+            self._lookahead.finish()
         weights = np.concatenate(self._weights) if self._weights else np.empty(0, np.int64)
         settled = len(weights) - (0 if final or self._lookahead is None else self._lookahead.waiting)
         sums = np.cumsum(weights)

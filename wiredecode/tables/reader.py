@@ -123,7 +123,7 @@ class TableReader:
         self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
-        responses = level == FRAMES and "response" in self.schema.names
+        responses = level == FRAMES and not {"response", "outcome"}.isdisjoint(self.schema.names)
         one_by_one = not self._bulk or self._select is not None
         demand = Demand(
             style=style if self._select is None else self._select.style(style),

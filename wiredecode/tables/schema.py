@@ -19,7 +19,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import protocols
 
-VERSION = 1
+VERSION = 2
 """Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
 STABLE_IDS = {b"wiredecode.frames.ids": b"stable"}
 """Metadata of a table that calls connections and frames by ids, and packets by their times."""
@@ -162,6 +162,7 @@ def _frames(layers: pa.StructType) -> pa.Schema:
             ("response", pa.int64()),
             ("latency_ns", pa.int64()),
             ("findings", pa.list_(finding)),
+            ("outcome", pa.string()),
         ],
     )
 

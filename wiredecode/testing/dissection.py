@@ -70,4 +70,4 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     """Every field of the frame as numbers, text and bytes."""
     if frame.layer is None:
         return dict(frame.values)
-    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
+    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).values

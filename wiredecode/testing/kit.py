@@ -303,6 +303,10 @@ class ProtocolTests:
         assert totals.framed == sum(len(part.data) for part in talk())
         assert (totals.undecoded, totals.missing, sum(totals.other.values())) == (0, 0, 0)
 
+    def test_filters_know_the_types_of_captured_frames(self, whole: Path) -> None:
+        types = {frame.type for frame in self.spoken(self.read(whole).frames)} - {None}
+        assert types <= set(self.protocol().type_names())
+
     def test_packets_that_are_made_say_what_the_captured_ones_said(self, whole: Path) -> None:
         if whole.stem in self.talks():
             captured = self.spoken(self.read(whole).frames)
@@ -377,6 +381,8 @@ class ProtocolTests:
     def check_runs(cls, source: Callable[[int], Iterable[Any]]) -> None:
         """Rows and totals, with runs as short as one frame and without; ``source`` is given bytes of a batch."""
         expected = {level: tables.table(source(1 << 20), level, runs=False) for level in tables.LEVELS}
+        rows, slowly = expected["messages"][0], tables.messages_one_by_one(source(1 << 20))
+        assert rows.equals(slowly), f"messages: {difference(rows, slowly)}"
         with tables.shortest_runs():
             for size in (1 << 20, 3000):
                 for level in tables.LEVELS:

@@ -133,7 +133,7 @@ class Dialogue:
             self._paint(f"{role}{ends[side]} {arrow}", side)
             for role, side, arrow in ((roles[0], self._left, "→"), (roles[1], 1 - self._left, "←"))
         ]
-        name = f"Connection {frame.connection.number}  {frame.protocol}".rstrip()
+        name = f"Connection #{frame.connection.number}  {frame.protocol}".rstrip()
         self._output.text(f"{painted(name, 'bold', color=self._color)}  {'  '.join(texts)}\n")
 
     def _block(self, frame: Frame, first_ns: int, answers: Frame | None) -> None:
@@ -144,7 +144,7 @@ class Dialogue:
         other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
         arrow = "→" if frame.side == self._left else "←"
         head = self._paint(f"{arrow} {other}{frame.type or frame.status}", frame.side)
-        number = painted(f"  #{frame.number}", "dim", color=self._color)
+        number = painted(f"  frame {frame.number}", "dim", color=self._color)
         self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
         inner = margin + " " * INDENT
         if self._options.hexdump:
@@ -161,7 +161,7 @@ class Dialogue:
         """What stands behind the name: to what it is an answer, after how long, and whether it is whole."""
         text = ""
         if frame.request is not None and answers is None:
-            text += f"  answers #{frame.request}"
+            text += f"  answers frame {frame.request}"
         if frame.latency_ns is not None:
             text += f"  after {frame.latency_ns / 1e6:.3f} ms"
         if frame.status != OK and frame.type:

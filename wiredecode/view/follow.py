@@ -13,7 +13,6 @@ from wiredecode.net.types import Chunk, Connection, Event, Gap
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.net import Network
 
 
 @dataclass(slots=True)
@@ -142,15 +141,15 @@ Piece = tuple[int, int, bytes | Hole]
 
 
 class Payload:
-    """The payload of one connection in the order in which it was complete; give it all :meth:`events` of ``network``.
+    """The payload of one connection in the order in which it was complete; give it all :meth:`events` of a network.
 
     ``side``: only of this endpoint. ``out`` is called with each piece.
     """
 
-    def __init__(self, network: Network, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
+    def __init__(self, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
         self.found = False
         """Whether the connection sent something."""
-        self._number, self._side, self._network = number, side, network
+        self._number, self._side = number, side
         self._waiting: list[Piece] = []
         self._out = out
 
@@ -171,15 +170,11 @@ class Payload:
             self._release()
 
     def _release(self) -> None:
-        """Hand on what nothing can come before any more."""
+        """Hand on, in capture order, what is ready: nothing can come before it any more."""
         self._waiting.sort(key=itemgetter(0))  # stable: each direction keeps its order
-        watermark, count = self._network.watermark, 0
         for piece in self._waiting:
-            if piece[0] >= watermark:
-                break
-            count += 1
             self._out(piece)
-        del self._waiting[:count]
+        self._waiting.clear()
 
 
 def _pieces(chunk: Chunk) -> Iterator[Piece]:

@@ -88,7 +88,7 @@ def _place(frame: Frame) -> Text:
     numbers = ", ".join(map(str, frame.packets[: theme.SHOWN_ELEMENTS]))
     more = f" and {len(frame.packets) - theme.SHOWN_ELEMENTS} more" if len(frame.packets) > theme.SHOWN_ELEMENTS else ""
     packets = f"packet{'s' if len(frame.packets) > 1 else ''} {numbers}{more}"
-    text = f"{packets}, connection {frame.connection.number}, stream offset {frame.offset}, {frame.length} bytes"
+    text = f"{packets}, connection #{frame.connection.number}, stream offset {frame.offset}, {frame.length} bytes"
     if frame.missing:
         text += f" of which {frame.missing} were not captured"
     return Text(f"{text}, {rfc3339(frame.time_ns)}", "dim")

@@ -9,7 +9,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.fields.protobuf.wire import LEN, U32, U64, VARINT, emit_varint, write_varint
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 
 class Tagged(Kind):

@@ -13,7 +13,7 @@ from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES,
 from wiredecode.fields.tails import TailLayer, moved
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 MAX_MEMBERS = 10_000
 """Sub-messages and unknown fields in one message, those inside them included: each is an object when read carefully."""

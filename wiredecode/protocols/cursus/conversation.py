@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import NOT_ASKED, WAITING, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
@@ -25,7 +25,7 @@ from wiredecode.protocols.cursus.layers import (
 )
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
-from wiredecode.protocols.shared.pairing import Outstanding, Request
+from wiredecode.protocols.shared.pairing import Outstanding, Request, outcome_told_by
 
 MAX_EARLY = 16
 """Replies that were captured before their commands and wait for them, and how much later those may come."""
@@ -37,6 +37,8 @@ PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
 """Replies with which a stream is accepted."""
 PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})
 """Commands that publish a message each."""
+UNTOLD = frozenset({"Unknown", "Compressed"})
+"""Types of frames whose commands were cut off."""
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
 ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
@@ -155,8 +157,11 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        request = CommandRequest(frame.id, frame.time_ns, frame.type or "", topic, partition, silent=silent)
+        name = "" if frame.missing and frame.type in UNTOLD else frame.type or ""
+        request = CommandRequest(frame.id, frame.time_ns, name, topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
+        if silent:
+            frame.outcome = NOT_ASKED
         self.command_seen = True
         while self.early and self.outstanding:
             early, said = self.early.popleft()
@@ -164,6 +169,7 @@ class CursusConversation(Conversation):
             if frame.first_ns - early.time_ns <= EARLY_NS:
                 self._answer(early, said, early=True)
                 frame.response = frame.response or early.id
+                frame.outcome = outcome_told_by(early)
 
     def _answer(self, frame: Frame, named: dict[str, Any], *, early: bool = False) -> None:
         """A reply: it belongs to the oldest command that waits, or to the stream. ``early``: it was captured first."""
@@ -184,6 +190,10 @@ class CursusConversation(Conversation):
         self._report_request(frame, request, named)
         if self.uncertain:
             frame.find("note", "protocol", "after-gap", "frames were lost: the command it answers is a guess")
+        if not request.type and frame.type in PUSHED:
+            self.outstanding.clear()  # it may have been STREAM
+            self.uncertain = True
+            return
         if request.type == "STREAM" and frame.type in PUSHED:
             self.stream = request
             self.outstanding.clear()
@@ -199,10 +209,10 @@ class CursusConversation(Conversation):
         """A reply before its command: a capture may hold packets in another order than they were sent."""
         if self.command_seen and not self.uncertain and len(self.early) < MAX_EARLY:
             self.early.append((frame, named))
-            frame.expects_response = True  # held back until it is known what it answers
+            frame.expects_response, frame.outcome = True, WAITING
 
     def _report_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
-        added: dict[str, Any] = {"in_reply_to": request.type}
+        added: dict[str, Any] = {"in_reply_to": request.type or None}
         if frame.type in ("AckResponse", "OK", "JsonError", "ERROR"):
             added.update(topic=request.topic, partition=request.partition)
         record = frame.layers.get(NAME, {}) if frame.layers else {}
@@ -235,7 +245,7 @@ def _is_fact(value: Any) -> bool:
 
 def plausible(request: str, reply: str) -> bool:
     """Whether a command can have such a reply at all: where frames were lost, order alone proves nothing."""
-    if reply in ("ERROR", "Text", "JsonError", "Unknown", "Compressed"):
+    if not request or reply in ("ERROR", "Text", "JsonError", "Unknown", "Compressed"):
         return True
     if request == "CONSUME":
         return reply == BATCH

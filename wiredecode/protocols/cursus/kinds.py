@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.fields import Array, Kind, Text, UInt64, When, printable, text
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 TOKEN = b"token="

@@ -22,6 +22,8 @@ COMMANDS = _words(
 )
 """Commands of today's broker, then those of documents and clients, then those of 2025-11."""
 
+OTHER_TYPES = _words("OK ERROR STREAM_CONTROL Batch KeepAlive Envelope Compressed Json Text Unknown")
+"""Types of frames that are no command, but for those of JSON."""
 DISCOVERY = ("JOIN_CLUSTER", "LEAVE_CLUSTER", "HEARTBEAT_CLUSTER", "LIST_CLUSTER")
 """Commands of the discovery port, with JSON behind them."""
 

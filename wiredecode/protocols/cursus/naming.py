@@ -22,8 +22,12 @@ PARTITION_OFFSETS = re.compile(r"P([0-9]{1,10})((?::[a-z_]+=-?[0-9]{1,20})*)\Z")
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
+QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
 MAX_OFFSETS = 65_536
 """Longest list of offsets that is taken apart."""
+
+TAIL_VALUES = frozenset({"message", "secret_message", "json_text", "secret_json"})
 
 OTHER = "other_fields"
 """Keys that the protocol does not know."""
@@ -47,6 +51,20 @@ def piece_text(piece: Mapping[str, Any], secrets: bool, name: str = "value", sec
     if piece.get("key", "").endswith("token") and not secrets:
         return redacted(raw)
     return guarded(raw.decode("utf-8", "surrogateescape"), secrets)
+
+
+def known(elements: Elements) -> list[Mapping[str, Any]]:
+    """The pieces whose value is known: that of the last one of a frame that was cut is not."""
+    return [piece for piece in elements if "value" in piece or "secret" in piece]
+
+
+def closed(elements: Elements) -> Elements:
+    """The pieces of a text that was cut, before the first whose quotes or brackets do not close."""
+    for index, piece in enumerate(elements):
+        value = piece.get("value", "")
+        if (value.startswith("[") and not value.endswith("]")) or (value.startswith('"') and not QUOTED.match(value)):
+            return elements[:index]
+    return elements
 
 
 def typed(value: str, wanted: str) -> str | int | bool:
@@ -99,15 +117,15 @@ def parameters(elements: Elements, secrets: bool) -> tuple[dict[str, Any], dict[
     named: dict[str, Any] = {}
     other: dict[str, str] = {}
     words: list[str] = []
-    for piece in elements:
+    for piece in known(elements):
         if "key" not in piece:
             words.append(piece_text(piece, secrets))
             continue
-        known = names.PARAMETERS.get(piece["key"])
-        if known is None:
+        parameter = names.PARAMETERS.get(piece["key"])
+        if parameter is None:
             other[printable(piece["key"])] = piece_text(piece, secrets)
         else:
-            named[known[0]] = typed(piece_text(piece, secrets), known[1])
+            named[parameter[0]] = typed(piece_text(piece, secrets), parameter[1])
     return named, other, words
 
 
@@ -118,9 +136,11 @@ def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, An
         named["offsets"] = offsets
         words.pop()
     tail = values.get("tail")
-    if tail is not None and tail["tail_name"] == "message=":
+    if not tail or not tail.keys() & TAIL_VALUES:
+        pass  # cut
+    elif tail["tail_name"] == "message=":
         named["message"] = piece_text(tail, secrets, "message", "secret_message")
-    elif tail is not None:
+    else:
         named["payload"] = parsed(piece_text(tail, secrets, "json_text", "secret_json"))
     return {**named, **({OTHER: other} if other else {}), **({IGNORED: words} if words else {})}
 
@@ -129,7 +149,7 @@ def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str,
     """The words of a positional command, by their places; an envelope with a topic tells the broker of 2025-11."""
     table = names.POSITIONAL_2025 if values.get("envelope_topic") else names.POSITIONAL
     places = table.get(name, ())
-    words = [piece_text(word, secrets) for word in values.get("words", ())]
+    words = [piece_text(word, secrets) for word in known(values.get("words", ()))]
     named: dict[str, Any] = {}
     for place, key in enumerate(places[: len(words)]):
         if key == "offsets":
@@ -165,7 +185,7 @@ def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
     named: dict[str, Any] = {}
     other: dict[str, str] = {}
     words: list[str] = []
-    for piece in elements:
+    for piece in known(elements):
         value = unquoted(piece_text(piece, secrets))
         key: str | None = piece.get("key")
         if key is None:

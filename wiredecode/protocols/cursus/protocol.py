@@ -9,6 +9,7 @@ from typing import ClassVar
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
+from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.conversation import CursusConversation
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, judge
@@ -104,3 +105,6 @@ class Cursus(Protocol):
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*BATCHES.values(), *TEXT_LAYERS]
+
+    def type_names(self) -> Iterable[str]:
+        return [*names.COMMANDS, *names.DISCOVERY, *names.OTHER_TYPES, *(name for _, name in naming.JSON_TYPES)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,9 @@ KEPT = ("length", "envelope_topic", "command_name", "error_code")
 
 PIECES = ("arguments", "words", "reply_fields", "details")
 MARKER = names.MARKER_PREFIX.encode()
+
+FIRST_WORD = re.compile(rb"\s*\w*")
+"""Of text that was cut: what kind it is, is told by more than that."""
 
 PLANS: dict[type[Layer], Plan] = {}
 
@@ -121,7 +125,11 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
         return Body(JsonReply)
     codec = codec_of(buffer, position, stop)
     if codec is None:
-        return None
+        layer = classify(buffer, frame.start, stop, frame.sender).layer
+        if layer is Envelope:
+            position += 2 + int.from_bytes(buffer[position : position + 2])
+        untold = layer in (Envelope, TextReply) and FIRST_WORD.fullmatch(buffer, position, stop)
+        return Body(Unknown) if untold else None
     return Body(Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
 
 
@@ -138,6 +146,8 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
     _plan(layer).read(frame, style if handler is None else None)
     frame.dialect = body.dialect
     if handler is not None:
+        if frame.missing:
+            frame.values = {**frame.values, **{name: naming.closed(frame.values.get(name, ())) for name in PIECES}}
         named = handler(frame, style is not None and style.secrets)
         if any(len(frame.values.get(name, ())) >= MAX_PIECES - 1 for name in PIECES):
             frame.find("warning", "limit", "pieces", f"more than {MAX_PIECES} words: the rest is not read")
@@ -167,7 +177,9 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
     assert codec is not None and inflated is not None
     _plan(CompressedSecret if TOKEN in inflated.data else Compressed).read(frame, style)
     frame.type = "Compressed"
-    added = {"compression": codec, "inflated_length": len(inflated.data)}
+    added: dict[str, Any] = {"compression": codec}
+    if not frame.missing:
+        added["inflated_length"] = len(inflated.data)
     if frame.layers is not None:
         frame.layers[Compressed.filter_name].update(added)
     if inflated.status is not Status.OK:
@@ -227,7 +239,8 @@ def _take_inner(frame: Frame, inner: Frame, data: bytes) -> None:
 
 def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
     values = frame.values
-    name = frame.type = printable(values.get("command_name", "")).upper()
+    name = printable(values.get("command_name", "")).upper()
+    frame.type = name or None
     named = naming.command(name, values, secrets)
     if values.get("arguments") or values.get("tail"):
         frame.dialect = "cur"
@@ -285,12 +298,15 @@ def _inner_records(frame: Frame, style: Style) -> dict[str, Any]:
 
 
 def _positional(frame: Frame, secrets: bool) -> dict[str, Any]:
-    name = frame.type = printable(frame.values.get("command_name", "")).upper()
+    name = printable(frame.values.get("command_name", "")).upper()
+    frame.type = name or None
+    if frame.missing and not naming.known(frame.values.get("words", ())):
+        frame.dialect = None  # what follows may be key=value
     return naming.positional(name, frame.values, secrets)
 
 
 def _discovery(frame: Frame, secrets: bool) -> dict[str, Any]:
-    frame.type = printable(frame.values.get("command_name", ""))
+    frame.type = printable(frame.values.get("command_name", "")) or None
     return naming.discovery(frame.values, secrets)
 
 
@@ -300,7 +316,7 @@ def _envelope(frame: Frame, secrets: bool) -> dict[str, Any]:
     if len(topic) <= MAX_TOPIC_BYTES and not frame.missing:
         note = "an envelope without a known command: a publish in 2025-11, refused by brokers of today"
         frame.find("note", "protocol", "no-command", note, "text")
-    return {"text": naming.piece_text(frame.values, secrets, "text", "secret_text")}
+    return {"text": naming.piece_text(frame.values, secrets, "text", "secret_text")} if not frame.missing else {}
 
 
 def _success(frame: Frame, secrets: bool) -> dict[str, Any]:
@@ -345,10 +361,12 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
+    if frame.missing:
+        known = [key for key, _ in naming.JSON_TYPES if b'"%b":' % key.encode() in frame.data]
+        frame.type = naming.json_type(dict.fromkeys(known))
+        return {}
     value = naming.parsed(naming.piece_text(frame.values, secrets, "json_text", "secret_json"))
     frame.type = naming.json_type(value)
-    if frame.missing:
-        frame.type = naming.json_type({key: None for key, _ in naming.JSON_TYPES if f'"{key}":' in str(value)})
     named = naming.members(value, secrets)
     if named.get("status") == "ERROR" or frame.type == "JsonError":
         code = str(named.get("error", "")).split(" ")[0]
@@ -364,7 +382,7 @@ def _text(frame: Frame, secrets: bool) -> dict[str, Any]:
         frame.find("note", "protocol", "rebalance-required", "clients look for this, no known broker sends it", "text")
     elif not frame.missing:
         frame.find("note", "protocol", "legacy-text", "free text, as brokers answered until 2026-07", "text")
-    return {"text": text}
+    return {"text": text} if not frame.missing else {}
 
 
 def _empty(frame: Frame, secrets: bool) -> dict[str, Any]:

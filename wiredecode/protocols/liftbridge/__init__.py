@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.protocols.base import Generated
@@ -10,6 +11,7 @@ from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
+    from wiredecode.protocols.shared.checking import Checks
 
 
 class Liftbridge(CarriedProtocol):
@@ -44,8 +46,6 @@ class Liftbridge(CarriedProtocol):
         "liftbridge.partition": Generated("int32", "as stream"),
         "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
         "liftbridge.copy_of": Generated("int64", "frame in which a client sent what a server hands on here"),
-        "raft.entries.raft_log": Generated("json", "what a command of the log does"),
-        "raft.entries.configuration": Generated("json", "servers of a configuration of the log"),
         "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
     }
 
@@ -54,6 +54,14 @@ class Liftbridge(CarriedProtocol):
 
         stored = (operations.ActivityStreamEvent, operations.Cursor)
         return (*layers.LAYERS.values(), layers.Unknown, *stored, *raft.LAYERS)
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.liftbridge.checking import CHECKS
+
+        return CHECKS
+
+    def type_names(self) -> Iterable[str]:
+        return (*super().type_names(), "RaftSnapshot", "RaftEnd")
 
     def session(self) -> CarriedSession:
         from wiredecode.protocols.liftbridge.session import Session

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
 from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
@@ -72,6 +72,8 @@ def _relate(
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
             state.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
+        elif frame.status == OK and not frame.expects_response:
+            frame.outcome = NOT_ASKED
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
         hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)

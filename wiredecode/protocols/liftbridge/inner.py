@@ -48,14 +48,8 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
             raise compiler.Cut
         return Reading(layer, known.decode(data, 0, len(data))[0])
     except compiler.FAILED:
-        decoded = compiler.careful(layer, data, 0, len(data))
-        if style is None:
-            return Reading(layer, decoded.written(), decoded.problem, unusual=True)
-        values = decoded.values
-        if cut:  # what is absent may have been behind the cut
-            seen = decoded.ranges.keys() | values.keys() - layer.defaults.keys()
-            values = {name: value for name, value in values.items() if name in seen}
-        fields = layer.present(values, style)
+        decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
+        fields = decoded.written() if style is None else layer.present(decoded.values, style)
         return Reading(layer, fields, decoded.problem, unusual=True)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.fields import Binary, UInt32, take
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 CRC_FLAG = 0x01

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Text, Unfit, printable, take, text
+from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Struct, Text, Unfit, printable, take, text
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.tails import TailLayer, moved
 
@@ -174,6 +174,10 @@ class Keyed(Kind):
         super().__init__(*args, **kw)
         self.key = key
 
+    def fits(self, item: Item) -> bool:
+        """Whether an item can be the value."""
+        return item.family in self.families
+
     def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[Any, int]:
         """The value of an item and the position after it."""
         return item.value, item.stop
@@ -250,6 +254,75 @@ class Maps(Keyed, Array):
         if not value and code in (NIL, 0):
             return bytes([NIL])
         return write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
+
+
+class PackedMap(Keyed, Struct):
+    """A map inside a raw."""
+
+    families = ("raw",)
+
+    def fits(self, item: Item) -> bool:
+        return super().fits(item) and whole(self.layer, item.value, 0, len(item.value)) is not None
+
+    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[Layer, int]:
+        return self.layer.within(data, item.stop - len(item.value), item.stop), item.stop
+
+    def written(self, value: Any, code: int) -> bytes:
+        return write_raw(bytes(value), code)
+
+
+class PackedTexts(Keyed, Array):
+    """An array of texts inside a raw; Go writes an empty one as nil."""
+
+    families = ("raw", "nil")
+
+    def __init__(self, key: str, name: str, doc: str = "") -> None:
+        super().__init__(key, name, Text(name), doc, count=None)
+
+    def fits(self, item: Item) -> bool:
+        if item.family != "raw":
+            return super().fits(item)
+        texts = read_texts(item.value)
+        return texts is not None and self.packed(texts) == item.value
+
+    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[list[str], int]:
+        return (read_texts(item.value) or [] if item.family == "raw" else []), item.stop
+
+    def packed(self, texts: list[str]) -> bytes:
+        raws = [write_raw(each.encode("utf-8", "surrogateescape")) for each in texts]
+        return write_count(len(texts), 0, "array") + b"".join(raws)
+
+    def written(self, value: Any, code: int) -> bytes:
+        return bytes([NIL]) if not value and code in (NIL, 0) else write_raw(self.packed(value), code)
+
+
+def read_texts(data: bytes) -> list[str] | None:
+    """The texts of an array that fills ``data``; None: it is none."""
+    try:
+        head = read_item("array", data, 0, len(data))
+        found, position = [], head.stop
+        for _ in range(head.value if head.family == "array" and head.value <= MAX_ELEMENTS else 0):
+            item = read_item("text", data, position, len(data))
+            if item.family != "raw":
+                return None
+            found.append(text(item.value))
+            position = item.stop
+    except Short:
+        return None
+    return found if head.family == "array" and position == len(data) else None
+
+
+class Meaning(Struct):
+    """What the bytes of another field say: read with them, never written."""
+
+    tagged = True
+    key = ""
+
+
+def whole(layer: type[Layer], data: bytes, start: int, stop: int) -> Layer | None:
+    """The layer that fills these bytes; None: they are something else."""
+    found = layer.within(data, start, stop)
+    return found if found.problem is None and found.stop == stop else None
 
 
 class Verbatim(Rest):
@@ -339,7 +412,7 @@ class MapLayer(TailLayer):
         kind = kinds.get(name)
         if kind is not None and kind.name not in self.fields:
             item = read_item(kind.name, data, key.stop, end)
-            if item.family in kind.families:
+            if kind.fits(item):
                 self.pairs.append(Pair(kind.name, 0, key.code, item.code))
                 try:
                     self.fields[kind.name], stop = kind.value_of(item, data, end, self)

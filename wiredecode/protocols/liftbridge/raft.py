@@ -11,12 +11,12 @@ Keys are the names of Go's struct fields, those of the RPC header included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from wiredecode.fields import Rest, UInt8, UInt32, printable, rfc3339_ns, text
 from wiredecode.fields.jsonfields import JsonObject, Member, members
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.layer import Layer
 from wiredecode.fields.protobuf import Message as Protobuf
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.messagepack import (
@@ -25,10 +25,14 @@ from wiredecode.protocols.liftbridge.messagepack import (
     Keyed,
     MapLayer,
     Maps,
+    Meaning,
+    PackedMap,
+    PackedTexts,
     Raw,
     String,
     Truth,
     keyed,
+    whole,
 )
 from wiredecode.protocols.liftbridge.operations import MetadataSnapshot, RaftLog
 
@@ -111,7 +115,7 @@ class Configuration(MapLayer):
 
 
 class LogEntry(MapLayer):
-    """An entry of the replicated log. What it does is told beside its bytes."""
+    """An entry of the replicated log: its bytes, and what they do."""
 
     fields_desc = keyed(
         Integer("Index", "index", "position in the log"),
@@ -120,26 +124,26 @@ class LogEntry(MapLayer):
         Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
         Raw("Extensions", "extensions", "of the application"),
         GoTime("AppendedAt", "appended_at", "when the leader wrote it"),
+        Meaning("raft_log", RaftLog, "what a command does"),
+        Meaning("configuration", Configuration, "the servers of a configuration"),
     )
 
-    @classmethod
-    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
-        record = super().present(value, style)
-        fields = value.fields if isinstance(value, Layer) else value
-        meaning = MEANINGS.get(fields.get("log_type", -1))
-        data = fields.get("data")
-        if meaning is not None and data:
-            name, layer = meaning
-            inner = layer(data)
-            if inner.problem is None and inner.stop == len(data):
-                record[name] = layer.present(inner, style)
-        return record
+    def read_tail(self, data: bytes, position: int, end: int) -> int:
+        stop = super().read_tail(data, position, end)
+        meaning, raw = MEANINGS.get(self.fields.get("log_type", -1)), self.fields.get("data")
+        if meaning is not None and raw:
+            last = self.ranges["data"][1]
+            inner = whole(meaning.layer, data, last - len(raw), last)
+            if inner is not None:
+                self.fields[meaning.name], self.ranges[meaning.name] = inner, (last - len(raw), last)
+        return stop
 
 
-MEANINGS: dict[int, tuple[str, type[Layer]]] = {
-    names.LOG_COMMAND: ("raft_log", RaftLog),
-    names.LOG_CONFIGURATION: ("configuration", Configuration),
+MEANINGS: dict[int, Meaning] = {
+    code: next(kind for kind in LogEntry.fields_desc if kind.name == name)
+    for code, name in ((names.LOG_COMMAND, "raft_log"), (names.LOG_CONFIGURATION, "configuration"))
 }
+"""By the type of the entry."""
 
 
 # The RPCs.
@@ -214,8 +218,8 @@ class InstallSnapshot(Rpc):
         Integer("SnapshotVersion", "snapshot_version", "of the format"),
         String("Leader", "leader", "server that leads"),
         *newest(),
-        Raw("Peers", "peers", "servers, in the old form"),
-        Raw("Configuration", "configuration", "MessagePack of the servers"),
+        PackedTexts("Peers", "peers", "addresses of the servers, the old form of the configuration"),
+        PackedMap("Configuration", "configuration", Configuration, "the servers of the group"),
         Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
         Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
     )
@@ -261,7 +265,7 @@ class AppendEntriesResponse(Answer):
 
 
 class RequestVoteResponse(Answer):
-    fields_desc = response(term(), Raw("Peers", "peers", "servers, in the old form"), granted())
+    fields_desc = response(term(), PackedTexts("Peers", "peers", "addresses of the servers"), granted())
     facts = ("error", "term", "granted")
 
 

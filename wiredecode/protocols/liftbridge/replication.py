@@ -40,7 +40,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge.kinds import Hex32
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 ENTRY_HEADER = 28
 """A rest of up to so many bytes is no entry: followers ignore it."""

@@ -69,6 +69,7 @@ GOOD, CUT, BAD = "good", "cut", "bad"
 def split(data: bytes) -> Split:
     """Cut ``data``, which starts at an operation."""
     ends: list[int] = []
+    seen: list[tuple[int, int]] = []
     position, end = 0, len(data)
     find, rfind = data.find, data.rfind
     while position < end:
@@ -90,14 +91,16 @@ def split(data: bytes) -> Split:
                 continue
         told = stop_of(data, position)
         if told is None:
-            return Split(ends)
+            return Split(ends, told=seen)
         if isinstance(told, str):
-            return Split(ends, bad=told)
+            return Split(ends, told=seen, bad=told)
         if told > end:
-            return Split(ends, need=told - position)
+            return Split(ends, told=seen, need=told - position)
+        if (place := counted_stop(data, position)) > told:
+            seen.append((len(ends), place))
         ends.append(told)
         position = told
-    return Split(ends)
+    return Split(ends, told=seen)
 
 
 def stop_of(data: bytes, position: int) -> int | str | None:
@@ -117,25 +120,32 @@ def stop_of(data: bytes, position: int) -> int | str | None:
             return "these bytes are no operation"
         return line + 1
     if found[0].upper().decode() in COUNTED:
-        return body_stop(data, position, line + 1)
+        return body_stop(data, position, line + 1, found[0].upper().decode())
     return line + 1
 
 
-def body_stop(data: bytes, position: int, body: int) -> int:
+def counted_stop(data: bytes, position: int) -> int:
+    """Where an operation with a counted body would end with it and its CRLF; 0: it has no size that can be."""
+    found, body = NAME.match(data, position), data.find(b"\n", position) + 1
+    fields = data[position:body].split()
+    if found is None or found[0].upper().decode() not in COUNTED or len(fields) < 3:
+        return 0
+    size = fields[-1]
+    if not size.isdigit() or len(size) > MAX_DIGITS or int(size) > MAX_BODY_BYTES:
+        return 0
+    return body + int(size) + 2
+
+
+def body_stop(data: bytes, position: int, body: int, name: str) -> int:
     """Where an operation with a counted body ends; without a size that can be, after its line.
 
     A body that is not followed by CRLF ends the operation: decoding tells what is missing.
     """
-    fields = data[position:body].split()
-    size = fields[-1]
-    if len(fields) < 3 or not size.isdigit() or len(size) > MAX_DIGITS or int(size) > MAX_BODY_BYTES:
-        return body
-    stop = body + int(size)
-    following = data[stop : stop + 2]
-    if len(data) >= stop and not b"\r\n".startswith(following):
-        sound = LINES[fields[0].upper().decode()].match(data, position) is not None
-        return stop if sound else body
-    return stop + 2
+    stop = counted_stop(data, position)
+    if len(data) < stop or data[stop - 2 : stop] == b"\r\n":
+        return stop
+    sound = stop and LINES[name].match(data, position) is not None
+    return stop - 2 if sound else body
 
 
 # Judging.

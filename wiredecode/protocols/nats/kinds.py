@@ -12,7 +12,7 @@ from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats.names import is_secret_header
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer, Range
 
 VERSION = b"NATS/1.0"

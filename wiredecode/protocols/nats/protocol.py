@@ -11,15 +11,16 @@ from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.nats import cutting, transport
-from wiredecode.protocols.nats.conversation import NatsConversation
-from wiredecode.protocols.nats.grammars import LAYERS
+from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
+from wiredecode.protocols.nats.grammars import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.memory import Memory
-from wiredecode.protocols.nats.names import LINKS
+from wiredecode.protocols.nats.names import LINKS, TLS_RECORDS
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
+    from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""
@@ -65,6 +66,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.bulk import NatsBulk
 
         return NatsBulk()
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.nats.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0
@@ -141,6 +147,11 @@ class Nats(Protocol):
     def layers(self) -> Iterable[type[Layer]]:
         carried = (layer for one in carried_by(self.name) for layer in one.layers())
         return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *carried]
+
+    def type_names(self) -> Iterable[str]:
+        operations = (name for grammar in GRAMMARS.values() for name in grammar)
+        inside = (name for one in carried_by(self.name) for name in one.type_names())
+        return [*operations, *TRANSPORT_TITLES.values(), *TLS_RECORDS.values(), "Unknown", *inside]
 
 
 def tells(word: bytes, line: bytes) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wiredecode.fields import Int64, Text
-from wiredecode.fields.compiler import Emitter
+from wiredecode.fields.emitter import Emitter
 
 NO_VALUE = -(2**63)
 """What upstream writes for: attribute not set, writer unknown, key without version."""

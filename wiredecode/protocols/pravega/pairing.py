@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from wiredecode.frames.frame import Frame
@@ -28,6 +28,8 @@ class SegmentRequest(Request):
     """Of a read: where; of an append: its last event number."""
     group: Hashable
     """Its request id, or where there is none its segment."""
+    repeats: deque[SegmentRequest] = field(default_factory=lambda: deque(maxlen=MAX_LOOKED_AT))
+    """Reads of the same place that were sent before it was answered: their replies come in turn."""
 
 
 class SegmentRequests(Outstanding[Key, SegmentRequest]):
@@ -39,13 +41,22 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
         self.answered: OrderedDict[Key, tuple[SegmentRequest, int]] = OrderedDict()
 
     def add(self, frame: Frame, key: Key, request: SegmentRequest) -> SegmentRequest | None:
+        same = self.get(key) if key[0] == "read" else None
+        if same is not None:
+            same.repeats.append(request)
+            frame.expects_response = True
+            return None
         replaced = super().add(frame, key, request)
         self.groups.setdefault(request.group, OrderedDict())[key] = None
         return replaced
 
     def pop(self, key: Key) -> SegmentRequest | None:
         request = super().pop(key)
-        if request is not None:
+        if request is not None and request.repeats:
+            following = request.repeats.popleft()
+            following.repeats = request.repeats
+            self._wait(key, following)
+        elif request is not None:
             group = self.groups[request.group]
             del group[key]
             if not group:

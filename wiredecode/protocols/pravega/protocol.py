@@ -183,3 +183,6 @@ class Pravega(Protocol):
         found: list[type[Layer]] = [*CURRENT.values(), Unknown]
         found += [layer for table in (EAGER, OLDER) for older in table.values() for layer in older]
         return [*found, *self.assignments[names.PROPOSAL].layers.values()]
+
+    def type_names(self) -> Iterable[str]:
+        return [*super().type_names(), *(name for codes in names.PROPOSALS.values() for name in codes.values())]

@@ -211,16 +211,6 @@ class Shipped:
         self.blind = False
         data = None if frame.missing or "data" not in values else values["data"]
         self.block = Block(values.get("writer_id", b""), data, frame.id)
-        if frame.missing and "writer_id" in values:
-            self._guess(frame)
-
-    def _guess(self, frame: Frame) -> None:
-        """A block that will never be ended: what of it looks like events."""
-        data = frame.buffer[frame.start + 24 : frame.stop]
-        walked = walk(data)
-        if walked.bounds:
-            self.events = Events(data, walked.bounds)
-            frame.generate("event_count", len(walked.bounds))
 
     def _block_end(self, frame: Frame) -> None:
         writer = self._resolve(frame)

@@ -220,14 +220,28 @@ class RabbitMQConversation(Conversation):
         values = frame.values
         if "stream" in values:
             self.publishers.declare(values["publisher_id"], values["stream"], values["publisher_reference"])
+        else:
+            self._declared_unseen(self.publishers, values.get("publisher_id"))
 
     def _declared_publisher(self, frame: Frame) -> None:
         request = self._answer(frame)
         if request is not None and "publisher_id" in request.values:
             number = request.values["publisher_id"]
             frame.generate("publisher_id", number)
-            frame.generate("stream", printable(request.values.get("stream", "")))
+            self._name_asked(frame, request)
             self.publishers.settle(number, frame.values.get("response_code") == names.OK)
+
+    def _declared_unseen(self, bindings: Bindings, number: int | None) -> None:
+        """A declaration whose stream was cut off: what the id stood for, it does not any more."""
+        self.whole = False
+        if number is None:
+            bindings.table.clear()
+        else:
+            bindings.table.pop(number, None)
+
+    def _name_asked(self, frame: Frame, request: ValuesRequest) -> None:
+        if "stream" in request.values:
+            frame.generate("stream", printable(request.values["stream"]))
 
     def _with_publisher(self, frame: Frame) -> None:
         self._resolve(frame, self.publishers, frame.values.get("publisher_id"), "publisher")
@@ -254,6 +268,7 @@ class RabbitMQConversation(Conversation):
         self._ask(frame)
         values = frame.values
         if "stream" not in values:
+            self._declared_unseen(self.subscriptions, values.get("subscription_id"))
             return
         properties = {entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2}
         self.subscriptions.declare(values["subscription_id"], values["stream"], properties.get("name", ""))
@@ -263,7 +278,7 @@ class RabbitMQConversation(Conversation):
         if request is not None and "subscription_id" in request.values:
             number = request.values["subscription_id"]
             frame.generate("subscription_id", number)
-            frame.generate("stream", printable(request.values.get("stream", "")))
+            self._name_asked(frame, request)
             self.subscriptions.settle(number, frame.values.get("response_code") == names.OK)
 
     def _unsubscribe(self, frame: Frame) -> None:
@@ -336,14 +351,15 @@ class RabbitMQConversation(Conversation):
         if self.offered is not None:
             link(frame, self.offered)
             for name in ("frame_max", "heartbeat"):
-                answered, offered = frame.values.get(name, 0), self.offered.values.get(name, 0)
-                frame.generate(f"negotiated_{name}", min(answered, offered) or max(answered, offered))
-            self.frame_max = frame.generated["negotiated_frame_max"]
+                answered, offered = frame.values.get(name), self.offered.values.get(name)
+                if answered is not None and offered is not None:
+                    frame.generate(f"negotiated_{name}", min(answered, offered) or max(answered, offered))
+            self.frame_max = frame.generated.get("negotiated_frame_max", 0)
             self.offered = None
 
     def _opened(self, frame: Frame) -> None:
         self._answer(frame)
-        self.opened = frame.values.get("response_code") == names.OK
+        self.opened = frame.values.get("response_code", names.OK) == names.OK
 
     def _close(self, frame: Frame) -> None:
         self._ask(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -25,6 +26,9 @@ from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, Unknown
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
+
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
 
 
 class RabbitMQStream(Protocol):
@@ -50,6 +54,11 @@ class RabbitMQStream(Protocol):
         topic="stream",
     )
     generated, column_types = GENERATED, COLUMN_TYPES
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.rabbitmq_stream.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
+    from wiredecode.protocols.shared.checking import Checks
 
 PREFIX_BYTES = 4
 
@@ -43,6 +44,14 @@ class CarriedProtocol(ABC):
     @abstractmethod
     def layers(self) -> Iterable[type[Layer]]:
         """All message types, for the field catalogue."""
+
+    def checks(self) -> Checks | None:
+        """As :meth:`Protocol.checks`."""
+        return None
+
+    def type_names(self) -> Iterable[str]:
+        """As :meth:`Protocol.type_names`."""
+        return (layer.__name__ for layer in self.layers())
 
     @abstractmethod
     def session(self) -> CarriedSession:

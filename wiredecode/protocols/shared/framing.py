@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,8 @@ class Split:
     """Size of the frame after the last whole one, if its header tells; 0: not enough bytes to know."""
     bad: str | None = None
     """Why the bytes after the last whole frame cannot be a frame."""
+    told: Sequence[tuple[int, int]] = ()
+    """Frames whose end bytes behind it told: index in ``ends``, and the place up to which bytes had to be there."""
 
 
 @dataclass(frozen=True)

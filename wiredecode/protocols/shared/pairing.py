@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
@@ -55,8 +55,7 @@ class Outstanding(Generic[K, R]):
     def add(self, frame: Frame, key: K, request: R) -> R | None:
         """Remember what a frame asks; returns the request that had the key, which will not be answered any more."""
         replaced = self.pop(key)
-        self._requests[key] = request
-        self._weight += request.weight
+        self._wait(key, request)
         frame.expects_response = True
         if len(self._requests) > MAX_OUTSTANDING or self._weight > MAX_WEIGHT:
             while len(self._requests) > MAX_OUTSTANDING or self._weight > MAX_WEIGHT:
@@ -64,6 +63,10 @@ class Outstanding(Generic[K, R]):
             message = f"more than {MAX_OUTSTANDING} requests, or {MAX_WEIGHT} parts of them, wait for a response"
             frame.find("note", "limit", "outstanding", f"{message}: the oldest is forgotten")
         return replaced
+
+    def _wait(self, key: K, request: R) -> None:
+        self._requests[key] = request
+        self._weight += request.weight
 
     def pop(self, key: K) -> R | None:
         """The request of a key, which is then no longer outstanding."""
@@ -78,6 +81,11 @@ class Outstanding(Generic[K, R]):
     def clear(self) -> None:
         while self._requests:
             self.pop_oldest()
+
+
+def outcome_told_by(response: Frame) -> str:
+    """Whether a response says no: then it has a finding about that."""
+    return REFUSED if any(finding.group == "response" for finding in response.findings) else ANSWERED
 
 
 def link(frame: Frame, request: Request) -> None:

@@ -42,7 +42,7 @@ from wiredecode.protocols.tank.names import (
 )
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 # 3 and 4.
 

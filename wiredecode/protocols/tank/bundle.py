@@ -43,7 +43,7 @@ from wiredecode.protocols.tank.names import (
 )
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""

@@ -109,6 +109,8 @@ class Contents:
             message = f"{self._told - MAX_TOLD} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
         told: dict[str, Any] = {}
+        if self.frame.missing:
+            return told
         if self.messages or not self.damaged:
             told["messages"] = self.messages
         if self.first is not None and one_partition:

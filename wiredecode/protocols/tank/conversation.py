@@ -23,6 +23,7 @@ from wiredecode.protocols.tank.messages import add_messages, reread
 from wiredecode.protocols.tank.topics import (
     MAX_NAMED,
     Topics,
+    all_topics,
     entries_of,
     named_partitions,
     outcome,
@@ -42,11 +43,12 @@ Requested = dict[tuple[str, int], tuple[int, int]]
 class TopicsRequest(Request):
     """A request with the topics and partitions that it names."""
 
-    topics: Topics = ()
+    topics: Topics | None = ()
+    """None: it was cut."""
 
     @property
     def weight(self) -> int:
-        return 1 + sum(len(partitions) for _, partitions in self.topics)
+        return 1 + sum(len(partitions) for _, partitions in self.topics or ())
 
 
 class TankConversation(Conversation):
@@ -131,7 +133,7 @@ class TankConversation(Conversation):
         if number is not None:
             self._remember(frame, number, ())
 
-    def _remember(self, frame: Frame, number: int, topics: Topics) -> None:
+    def _remember(self, frame: Frame, number: int, topics: Topics | None) -> None:
         code = names.PRODUCE if frame.code == names.PRODUCE_WITH_BASE else frame.code or 0
         replaced = self.outstanding.add(frame, (code, number), TopicsRequest(frame.id, frame.time_ns, topics))
         if replaced is not None:
@@ -183,10 +185,11 @@ class TankConversation(Conversation):
                     contents.bundle(entry["bundle"], raw["bundle"], number, i, k)
                 elif "bundle" in entry:
                     contents.partial(entry["bundle"], number, i, k)
+        known = all_topics(frame)
         if "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], tuple(addressed))
+            self._remember(frame, frame.values["request_id"], tuple(addressed) if known else None)
         pairs = ((topic, partition) for topic, partitions in addressed for partition in partitions)
-        named = named_partitions(pairs)
+        named = named_partitions(pairs) if known else {}
         frame.generated = named | contents.close(one_partition="partition" in named)
 
     def _produced(self, frame: Frame) -> None:
@@ -194,12 +197,14 @@ class TankConversation(Conversation):
         request = self._answer(frame)
         results = frame.values.get("results") or []
         shown = (record_of(frame, self.style).get("results") or []) if self.style is not None else []
-        places = result_places(request.topics, results) if request is not None else []
-        if request is not None and frame.status == OK and len(places) != len(results):
+        known = request is not None and request.topics is not None
+        places = result_places(request.topics, results) if request is not None and request.topics is not None else []
+        if known and frame.status == OK and len(places) != len(results):
             message = f"{len(results)} results, the request needs {len(places)}"
             frame.find("warning", "malformed", "results-mismatch", message, "results")
-        elif request is None and results:
-            message = "without the request it is not known which partitions these results belong to"
+        elif not known and results:
+            asked = "request" if request is None else "whole request"
+            message = f"without the {asked} it is not known which partitions these results belong to"
             frame.find("note", "protocol", "results-unnamed", message, "results")
         for (topic, partitions), record in zip(places, shown, strict=False):
             record["topic"] = printable(topic)
@@ -227,14 +232,16 @@ class TankConversation(Conversation):
             )
             for topic in topics
         )
-        frame.generated = named_partitions((topic, entry[0]) for topic, entries in addressed for entry in entries)
+        known = all_topics(frame)
+        if known:
+            frame.generated = named_partitions((topic, entry[0]) for topic, entries in addressed for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
-            self.peer.append(TopicsRequest(frame.id, frame.time_ns, addressed))
+            self.peer.append(TopicsRequest(frame.id, frame.time_ns, addressed if known else None))
             frame.expects_response = True
         elif "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], addressed)
+            self._remember(frame, frame.values["request_id"], addressed if known else None)
         wanted = {entry[1] for _, entries in addressed for entry in entries}
-        if len(wanted) == 1:
+        if len(wanted) == 1 and known:
             frame.generate("sequence_number", wanted.pop())
         for topic in record_of(frame, self.style).get("topics", ()) if self.style is not None else ():
             for entry in topic.get("partitions", ()):
@@ -244,12 +251,14 @@ class TankConversation(Conversation):
     def _consumed(self, frame: Frame) -> None:
         peer = frame.code == names.CONSUME_AS_PEER
         request = self._answer_peer(frame) if peer else self._answer(frame)
-        addressed = request.topics if request is not None else ()
+        addressed = (request.topics if request is not None else None) or ()
         requested: Requested = {(topic, entry[0]): entry[1:] for topic, entries in addressed for entry in entries}
         record = record_of(frame, self.style)
         topics = whole(record.get("topics"), "topic")
         self._report_faults(frame, topics)
-        frame.generated = named_partitions((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics))
+        if all_topics(frame):
+            pairs = ((topic["topic"], entry["partition"]) for topic, entry in entries_of(topics))
+            frame.generated = named_partitions(pairs)
         if "header_rest" in frame.values:
             frame.find("warning", "malformed", "header-rest", "bytes of the header after the last topic", "header_rest")
         for topic, entry in entries_of(topics):
@@ -265,12 +274,12 @@ class TankConversation(Conversation):
         """The oldest request for the same topics; those before it will not be answered any more."""
         answered = [topic["topic"] for topic in whole(frame.values.get("topics"), "topic")]
         for index, request in enumerate(self.peer):
-            if [topic for topic, _ in request.topics] == answered:
+            if request.topics is not None and [topic for topic, _ in request.topics] == answered:
                 for _ in range(index + 1):
                     self.peer.popleft()
                 link(frame, request)
                 return request
-        if self.whole:
+        if self.whole and not frame.missing and all(request.topics is not None for request in self.peer):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 
@@ -346,7 +355,7 @@ class TankConversation(Conversation):
         if request is None and records:
             message = "without the request it is not known which partitions these records belong to"
             frame.find("note", "protocol", "records-unnamed", message, "partitions")
-        explicit = [partition for _, partitions in request.topics for partition in partitions] if request else []
+        explicit = [partition for _, partitions in (request and request.topics) or () for partition in partitions]
         if self.style is None or request is None or (not explicit and len(records) < values.get("partition_count", 0)):
             return  # which ones, is not known: disabled partitions are left out
         numbers: Iterable[int] = explicit or range(len(records))

@@ -23,7 +23,7 @@ from wiredecode.fields import (
 from wiredecode.fields.compiler import Cut
 
 if TYPE_CHECKING:
-    from wiredecode.fields.compiler import Emitter
+    from wiredecode.fields.emitter import Emitter
     from wiredecode.fields.layer import Layer
 
 VARINT_BYTES = 5
@@ -156,7 +156,7 @@ def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
 class Varint32(Kind):
     """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last."""
 
-    column = "uint32"
+    column, delimited = "uint32", True
 
     def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, **{"default": 0, **kw})

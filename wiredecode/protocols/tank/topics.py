@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from wiredecode.fields import printable
+from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.tank.kinds import endpoint_text
@@ -49,6 +49,19 @@ def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
         return {}
     shown = " ".join(f"{printable(topic)}/{partition}" for topic, partition in named[:MAX_NAMED])
     return {"targets": shown + (" ..." if len(named) > MAX_NAMED else "")}
+
+
+def all_topics(frame: Frame) -> bool:
+    """Whether all topics and partitions of a frame are known: of one that was cut, a whole list, or only one."""
+    if not frame.missing:
+        return True
+    if frame.layer is None:
+        return False
+    data = frame.data
+    ranges = compiler.careful(frame.layer, data, 0, len(data), cut=True).ranges
+    first = ranges.get("topics[0].topic")
+    one = first is not None and data[first[0] - 1] == 1 == next(iter(data[first[1] : first[1] + 1]), 0)
+    return "topics" in ranges or (one and "topics[0].partitions[0].partition" in ranges)
 
 
 def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -> str:

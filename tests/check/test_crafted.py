@@ -1,0 +1,112 @@
+"""Problems that no capture of the repository has, and what is near them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.check.support import check, worse
+from tests.net import craft
+from tests.view.frames import CLIENT, SERVER, packets
+from wiredecode.check import text
+from wiredecode.check.codes import GENERIC
+from wiredecode.check.rules import PATIENCE_NS
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.shared.checking import Problem
+
+DECLARED: list[tuple[int, Layer | bytes]] = [
+    (CLIENT, layers.DeclarePublisher(correlation_id=0x01020304, publisher_id=7, stream="orders")),
+    (SERVER, layers.LAYERS[0x8001, 1](correlation_id=0x01020304, response_code=1)),
+]
+THREE = layers.Publish(
+    publisher_id=7,
+    messages=[layers.PublishedMessage(publishing_id=0x0102030405060700 + n, data=b"body") for n in range(3)],
+)
+
+
+ERROR = layers.PublishingError(publishing_id=0x0102030405060702, response_code=2)
+
+
+def confirm(count: int) -> layers.PublishConfirm:
+    return layers.PublishConfirm(publisher_id=7, publishing_ids=[0x0102030405060700 + n for n in range(count)])
+
+
+def problems(messages: Iterable[tuple[int, Layer | bytes]], *, later_ns: int = 5 * PATIENCE_NS) -> list[Problem]:
+    """Of one connection; the capture goes on with a Heartbeat ``later_ns`` after the last message."""
+    made = packets([*DECLARED, *messages, (CLIENT, layers.Heartbeat())])
+    *before, last = made
+    later = (len(made) / 1000 + later_ns / 1e9, last)
+    return check(craft.batches([*before, later]))
+
+
+def test_messages_without_confirm_are_counted() -> None:
+    found = problems([(CLIENT, THREE), (SERVER, confirm(1))])
+    (problem,) = [each for each in found if each.severity == "error"]
+    assert (problem.name, problem.count) == ("rabbitmq_stream.unconfirmed", 2)
+    assert "2 of 3 messages" in problem.what
+    assert "orders" in problem.what
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [(SERVER, confirm(3))],
+        [
+            (SERVER, confirm(2)),
+            (
+                SERVER,
+                layers.PublishError(publisher_id=7, errors=[ERROR]),
+            ),
+        ],
+    ],
+)
+def test_messages_that_were_confirmed_or_refused_are_not(answers: list[tuple[int, Layer]]) -> None:
+    assert "rabbitmq_stream.unconfirmed" not in worse(problems([(CLIENT, THREE), *answers]))
+
+
+def test_a_capture_that_ends_at_once_tells_nothing_of_confirms() -> None:
+    assert worse(problems([(CLIENT, THREE)], later_ns=1000)) == []
+
+
+def test_a_request_without_answer_is_told_when_time_has_passed() -> None:
+    asked = [(CLIENT, layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders"))]
+    assert worse(problems(asked)) == ["request.unanswered"]
+    assert worse(problems(asked, later_ns=1000)) == []
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(119, []), (300, ["rabbitmq_stream.heartbeat"] * 2)])
+def test_silence_longer_than_two_heartbeats_is_told(seconds: int, told: list[str]) -> None:
+    tunes = [(side, layers.Tune(frame_max=0x01020304, heartbeat=60)) for side in (SERVER, CLIENT)]
+    assert sorted(worse(problems(tunes, later_ns=seconds * 10**9))) == told
+
+
+def test_a_syn_without_answer_is_told() -> None:
+    syn = craft.Talk().handshake()[0]
+    assert worse(check(craft.batches([syn, syn]))) == ["tcp.no-answer"]
+
+
+def test_errors_of_nats_servers_are_told_by_their_text() -> None:
+    talk = craft.Talk(server=("10.0.0.2", 4222))
+    made = talk.handshake()
+    for side, said in (
+        (SERVER, b'INFO {"server_id":"A","version":"2.9.10","proto":1,"max_payload":16909060}\r\n'),
+        (CLIENT, b'CONNECT {"verbose":false,"lang":"go","name":"billing","user":"app"}\r\n'),
+        (SERVER, b"-ERR 'Maximum Connections Exceeded'\r\n"),
+    ):
+        made += talk.send(side, said)
+    (problem,) = check(craft.batches(made))
+    assert (problem.severity, problem.name) == ("error", "nats.server-error")
+    assert problem.what == "the server says to billing (#1): Maximum Connections Exceeded"
+    assert problem.connections == {1: "10.0.0.1:40000 → 10.0.0.2:4222, billing, user app, go"}
+
+
+def test_what_comes_from_the_wire_is_escaped() -> None:
+    problem = Problem(GENERIC[0], "error", "tcp.refused", "nasty \x1b[31m name \u202e", 1)
+    problem.detail("\r\nERROR")
+    problem.connections[1] = "a\x07b"
+    shown = "\n".join(text.lines([problem], 0))
+    assert "\x1b" not in shown
+    assert "\\x1b[31m" in shown
+    assert all(line.isprintable() for line in shown.split("\n"))

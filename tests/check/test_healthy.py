@@ -1,0 +1,59 @@
+"""Captures without trouble, or with a trouble that is not the one looked for: nothing may be raised."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.check.support import CAPTURES, check, worse
+from tests.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+RABBITMQ = (
+    *("c310_basic", "c43_amqp", "c43_amqplain", "c43_basic", "c43_codecs_py", "c43_connectonly", "c43_credit"),
+    *("c43_dedup", "c43_filter", "c43_from091", "c43_heartbeat", "c43_js_basic", "c43_large", "c43_metaupdate"),
+    *("c43_multi", "c43_offsets", "c43_sac", "c43_stats_resolve", "c43_subentry", "c43_superstream", "c43_tls"),
+    *("c43_tracking", "c43_versions"),
+)
+NATS = ("03-pubsub", "04-request-reply", "08-pipelined-small", "10-split-writes", "13-jetstream", "14-cluster-routes")
+CURSUS = ("comp-gzip", "consume", "group", "negotiate", "stream-timeout", "topic-mgmt", "txn")
+PRAVEGA = ("append_basic", "idle_keepalive", "read_cuts", "segment_admin", "tables", "midstream", "errors")
+TANK = (
+    *("tank_01_status_topology", "tank_02_create_discover", "tank_03_produce_single", "tank_04_produce_batches"),
+    *("tank_05_keys_timestamps", "tank_06_produce_snappy", "tank_08_consume_positions", "tank_09_consume_tail"),
+    *("tank_10_consume_small_fetch", "tank_25_jumbo_loopback"),
+)
+HEALTHY = [
+    *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
+    *(f"nats/{name}.pcap" for name in NATS),
+    *(f"liftbridge/{name}.pcap" for name in ("30-lb-publish-ack", "34-lb-replication")),
+    *(f"cursus/{name}.pcap" for name in CURSUS),
+    *(f"pravega/{name}.pcap" for name in PRAVEGA),
+    *(f"tank/{name}.pcap" for name in TANK),
+]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_capture_raises_nothing(name: str) -> None:
+    assert worse(check(CAPTURES / name)) == []
+
+
+def test_a_healthy_capture_is_answered_by_silence(run: Run) -> None:
+    result = run("check", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "--fail-on", "warning")
+    assert (result.code, result.raw, result.err) == (0, b"", "")
+
+
+NEAR = {
+    "rabbitmq-stream/d_drop1pct.pcap": {"capture.loss"},  # bytes are missing: nobody is accused
+    "nats/08-pipelined-small.drop1pct.pcap": {"capture.loss"},
+    "rabbitmq-stream/d_snap96.pcap": {"capture.loss"},
+    "tank/tank_d1_snaplen96.pcap": {"capture.loss"},
+    "cursus/produce.s2c-only.pcap": set(),  # one direction: no request has an answer missing
+    "tank/tank_d4_midconnection.pcap": set(),
+    "nats/10-split-writes.midconn.pcap": set(),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_what_the_capture_lacks_is_not_the_fault_of_the_peers(name: str) -> None:
+    assert set(worse(check(CAPTURES / name))) == NEAR[name]

@@ -1,0 +1,96 @@
+"""Outages of real servers: one command names the cause, and its numbers are those of others."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+
+from tests.check.support import STORIES, check
+from tests.cli.conftest import Run, run
+from wiredecode.capture import open_capture
+
+__all__ = ["run"]
+
+CAUSES = {
+    "credit-starvation.pcap": ("rabbitmq_stream.credit-starvation", "report-export (#5) consumes orders too slowly"),
+    "advertised-refused.pcap": ("rabbitmq_stream.advertised-host", "127.0.0.77:5999, where the connection is refused"),
+    "advertised-unknown.pcap": (
+        "rabbitmq_stream.advertised-host",
+        "rabbit-1.internal:5552; no connection to it",
+    ),
+    "leader-killed.pcap.gz": ("liftbridge.leader-lost", "lb-c, leader of 3 partitions, went away"),
+    "slow-consumer.pcap": ("nats.slow-consumer", "report-export (#1) is a slow consumer on subscription 7 orders.eu"),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
+    code, cause = CAUSES[name]
+    result = run("check", STORIES / name, "--fail-on", "warning")
+    paragraph = result.out.split("\n\n")[2]
+    first = " ".join(paragraph.split())
+    assert (result.code, result.err) == (1, "")
+    assert first.startswith(f"{code}: ")
+    assert cause in first
+    assert re.search(r"frames? \d+", first)
+    assert max(map(len, result.lines)) <= 80
+
+
+def test_every_publish_without_ack_that_came_to_the_wire_is_told() -> None:
+    """By the client's own account; 64 more of its publishes failed before NATS: their ids are not in the capture."""
+    raw = gzip.decompress((STORIES / "leader-killed.pcap.gz").read_bytes())
+    truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["published"]
+    failed = [each for each in truth if "error" in each and each["correlation_id"].encode() in raw]
+    problems = {problem.name: problem for problem in check(STORIES / "leader-killed.pcap.gz")}
+    found = problems["liftbridge.no-ack"]
+    assert {(each["stream"], each["partition"]) for each in failed} == {("orders-stream", 1)}
+    assert found.count == len(failed) == 6
+    assert "orders-stream (subject orders.1)" in found.what
+
+
+def test_the_killed_server_and_what_it_led_are_as_the_truth_says() -> None:
+    truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["events"]
+    killed = next(event["at_epoch_s"] for event in truth if event["what"].startswith("SIGKILL c"))
+    begin = next(iter(open_capture([str(STORIES / "leader-killed.pcap.gz")]))).time_ns[0] / 1e9
+    worst = check(STORIES / "leader-killed.pcap.gz")[0]
+    ended = float(re.search(r"ended at ([0-9.]+) s", worst.what)[1])  # type: ignore[index]
+    assert abs(begin + ended - killed) < 0.01  # SIGKILL, by the script's clock
+    assert any(detail.startswith("orders-stream[1]: reported by lb-b") for detail in worst.details)
+
+
+def test_time_without_credit_is_that_of_the_records(run: Run) -> None:
+    """Each Credit of the slow consumer but the first comes when there is none left: the time since the chunk before."""
+    rows = [json.loads(line) for line in run("pcap", STORIES / "credit-starvation.pcap", "--json", "-q").lines]
+    slow = [row for row in rows if row["connection"] == 5]
+    credit, empty_ns, starved = 1, 0, 0
+    waits = 0
+    for row, after in zip(slow, [*slow[1:], None], strict=True):
+        if row["type"] == "Deliver":
+            credit -= 1
+            empty_ns = row["time_ns"] if credit == 0 else 0
+        elif row["type"] == "Credit":
+            if empty_ns and credit == 0 and after is not None and after["type"] == "Deliver":
+                starved, waits = starved + row["time_ns"] - empty_ns, waits + 1
+            credit += row["layers"]["rabbitmq_stream"]["credit"]
+    (problem,) = [each for each in check(STORIES / "credit-starvation.pcap") if each.severity == "warning"]
+    assert f"out of credit for {starved / 1e9:.3f} s" in problem.what
+    assert problem.count == waits
+    assert 0.06 * (waits - 1) < starved / 1e9 < 0.07 * waits  # it spends 60 ms on each chunk, but not on the first
+
+
+def test_only_the_starved_consumer_is_told() -> None:
+    told = [problem.what for problem in check(STORIES / "credit-starvation.pcap")]
+    assert not any("billing" in what for what in told)
+
+
+def test_who_was_cut_off_who_was_silent_and_who_may_not() -> None:
+    truth = json.loads((STORIES / "slow-consumer.truth.json").read_bytes())["server_log"]
+    problems = {problem.name: problem.what for problem in check(STORIES / "slow-consumer.pcap")}
+    assert "client report-export: Slow Consumer" in truth[0]
+    assert problems["nats.slow-consumer"].startswith("report-export (#1)")
+    assert "client sleepy-client: Stale" in truth[2]
+    assert problems["nats.stale"].startswith("sleepy-client (#2) did not answer 2 PINGs")
+    assert 'user app: Permissions Violation for Publish to "forbidden.topic"' in problems["nats.permissions"]

@@ -1,0 +1,249 @@
+"""Captures cut at packets and by snapshot lengths, held against the whole ones: nothing may be told that is not so.
+
+``python -m tests.damage starts N [CAPTURE...]`` prints, for each protocol, what is lost and what is wrong when captures
+begin at N of their later packets; ``python -m tests.damage snaplens STEP [CAPTURE...]`` the same for packets cut at 70
+to 130 bytes. Frames are known by their endpoints and TCP sequence number.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import OK, UNDECODED, Frame
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import Limits
+from wiredecode.net.types import Chunk, Direction, Event
+
+ROOT = Path(__file__).parent.parent
+CAPTURES = ROOT / "captures"
+DAMAGED = ("snap96", "drop1pct", "midconn", "ooo-dup", "shuffled_dups", "cutfile", "s2c-only", "snaplen96", "d4_")
+"""Parts of the names of captures that are not whole."""
+LARGE = 200_000
+"""Bytes of a capture of which many variants would take long."""
+STYLE = Style()
+
+GENERIC = ("Unknown", "Compressed", "Json")
+"""Types of which nothing more is known when the rest was cut."""
+NUMBER_OF_FRAME = "copy_of"
+"""Fields that are numbers of frames: these differ."""
+
+Place = tuple[str, str, int, int, int]
+"""Source, destination, TCP sequence number, the order inside a frame that held others, its size."""
+
+
+def whole_captures(root: Path = CAPTURES) -> list[Path]:
+    """Captures of whole connections."""
+    found = sorted(path for path in root.rglob("*") if ".pcap" in path.name and path.is_file())
+    return [path for path in found if not any(part in path.name for part in DAMAGED)]
+
+
+def read(path: Path) -> PacketBatch:
+    """All packets of a capture, which may be cut, as one batch."""
+    batches: list[PacketBatch] = []
+    with suppress(CaptureError):
+        batches.extend(open_capture([path]))
+    starts = np.cumsum([0, *(len(batch.buffer) for batch in batches)])
+    columns = ("captured", "original", "time_ns", "linktype", "interface", "number")
+    return PacketBatch(
+        b"".join(bytes(batch.buffer) for batch in batches),
+        np.concatenate([batch.start + start for batch, start in zip(batches, starts, strict=False)]),
+        **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in columns},
+    )
+
+
+def small_captures() -> list[Path]:
+    """Those of them of which many variants can be made."""
+    return [path for path in whole_captures() if path.stat().st_size <= LARGE]
+
+
+def damaged_captures(root: Path = CAPTURES) -> list[tuple[Path, Path]]:
+    """Captures that were damaged, each with the whole one, where it is kept."""
+    pairs = []
+    for path in sorted(root.rglob("*.pcap")):
+        part = next((part for part in DAMAGED if part in path.name), None)
+        if part is not None:
+            whole = path.name.replace(f".{part}", "")
+            if whole != path.name and (path.parent / whole).exists():
+                pairs.append((path.parent / whole, path))
+    return pairs
+
+
+def cut_packets(packets: PacketBatch, size: int) -> PacketBatch:
+    """The packets as a snapshot length leaves them."""
+    return replace(packets, captured=np.minimum(packets.captured, size))
+
+
+@dataclass
+class Dissected:
+    """The frames of a capture by their places."""
+
+    frames: dict[Place, Frame] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
+    """What connections looked like that are not decoded."""
+
+
+def dissect(packets: PacketBatch) -> Dissected:
+    """Dissect packets; all frames with records."""
+    sequence = _sequence_numbers(packets)
+    votes: dict[Direction, Counter[int]] = defaultdict(Counter)
+
+    def note(events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Chunk):
+                for end, packet in zip(event.ends.tolist(), event.packet.tolist(), strict=True):
+                    votes[event.direction][(sequence[packet] - end) & 0xFFFFFFFF] += 1
+
+    out = Dissected()
+    dissector = Dissector(
+        Demand(style=STYLE), on_events=note, on_end=lambda _, other: out.unknown.update([other] if other else [])
+    )
+    frames = list(dissector.frames([packets]))
+    for frame in frames:
+        base = votes[frame.connection.directions[frame.side]].most_common(1)[0][0]
+        place = (frame.offset + base) & 0xFFFFFFFF
+        out.frames[frame.source, frame.destination, place, frame.place, frame.length] = frame
+    return out
+
+
+def _sequence_numbers(packets: PacketBatch) -> dict[int, int]:
+    """Of each packet that carries TCP the sequence number behind its captured bytes."""
+    reader = HeaderReader(Limits(), Counter(), Counter())
+    segments = reader.read(packets, packets.time_ns)
+    rows = zip(segments.number.tolist(), segments.seq.tolist(), segments.captured.tolist(), strict=True)
+    return {number: seq + captured for number, seq, captured in rows}
+
+
+@dataclass
+class Report:
+    """What differs between a damaged capture and the whole one."""
+
+    frames: Counter[str] = field(default_factory=Counter)
+    """Of each protocol, the whole frames that a damaged capture holds."""
+    missed: Counter[str] = field(default_factory=Counter)
+    """Of these, those that were not found."""
+    missed_after: Counter[str] = field(default_factory=Counter)
+    """Of these, those behind the first frame that was found in their direction."""
+    wrong: list[str] = field(default_factory=list)
+    """Frames that nobody sent, frames of other protocols, and values that are not those of the whole capture."""
+
+    def add(self, other: Report) -> None:
+        for name in ("frames", "missed", "missed_after"):
+            getattr(self, name).update(getattr(other, name))
+        self.wrong += other.wrong
+
+    def table(self) -> str:
+        rows = [f"{'protocol':<20}{'frames':>10}{'missed':>10}{'behind the first':>18}"]
+        rows += [
+            f"{name:<20}{count:>10,}{self.missed[name]:>10,}{self.missed_after[name]:>18,}"
+            for name, count in sorted(self.frames.items())
+        ]
+        return "\n".join(rows)
+
+
+def compare(whole: Dissected, damaged: Dissected, first: int = 1) -> Report:
+    """Hold a damaged capture against the whole one; ``first`` is the packet of the whole one that it begins with."""
+    report = Report()
+    began: dict[tuple[str, str], int] = {}
+    for place, frame in damaged.frames.items():
+        if frame.status != UNDECODED:
+            began.setdefault((frame.source, frame.destination), frame.packets[0])
+            report.wrong += differences(place, frame, whole.frames.get(place))
+    for place, frame in whole.frames.items():
+        if frame.status != OK or frame.place or frame.packets[0] < first:
+            continue
+        report.frames[frame.protocol] += 1
+        found = damaged.frames.get(place)
+        if found is None or found.status != OK:
+            report.missed[frame.protocol] += 1
+            known = began.get((frame.source, frame.destination))
+            report.missed_after[frame.protocol] += known is not None and frame.packets[0] > known
+    return report
+
+
+def differences(place: Place, frame: Frame, whole: Frame | None) -> Iterator[str]:
+    """What is wrong with a frame of a damaged capture."""
+    where = f"{frame.protocol} {frame.type} {frame.status} {place[0]}>{place[1]} offset {frame.offset}+{frame.length}"
+    if whole is None:
+        yield f"{where}: no such frame"
+        return
+    if frame.protocol not in (whole.protocol, *(whole.layers or {})):
+        yield f"{where}: it is {whole.protocol} {whole.type}"
+        return
+    carries = frame.protocol != whole.protocol
+    if frame.type not in (None, whole.type, *GENERIC) and not carries:
+        yield f"{where}: its type is {whole.type}"
+    said = dict(flat(whole.layers or {}))
+    if frame.type in GENERIC:
+        return  # of a layer that only says so
+    for path, value in flat(frame.layers or {}):
+        if not path.endswith(NUMBER_OF_FRAME) and (path not in said or said[path] != value):
+            yield f"{where}: {path} = {value!r}, not {said.get(path)!r}"
+    if frame.status == "malformed" and whole.status != "malformed":
+        yield f"{where}: malformed"
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a record by their paths."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from flat(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from flat(inner, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def starts(path: Path, count: int, seed: int = 1) -> Report:
+    """A capture that begins at some of its packets."""
+    packets = read(path)
+    whole = dissect(packets)
+    report = Report()
+    chosen = random.Random(f"{seed} {path.name}").sample(range(1, len(packets)), min(count, len(packets) - 1))
+    for start in sorted(chosen):
+        found = compare(whole, dissect(packets.part(start, len(packets))), start + 1)
+        found.wrong = [f"{path.name} from packet {start + 1}: {line}" for line in found.wrong]
+        report.add(found)
+    return report
+
+
+def snaplens(path: Path, sizes: Iterable[int]) -> Report:
+    """A capture with packets cut at some sizes."""
+    packets = read(path)
+    whole = dissect(packets)
+    report = Report()
+    for size in sizes:
+        found = compare(whole, dissect(cut_packets(packets, size)))
+        found.wrong = [f"{path.name} snaplen {size}: {line}" for line in found.wrong]
+        report.add(found)
+    return report
+
+
+def main(arguments: list[str]) -> int:
+    what, count, roots = arguments[0], int(arguments[1]), arguments[2:]
+    total = Report()
+    for root in roots or [str(CAPTURES)]:
+        for path in [Path(root)] if Path(root).is_file() else whole_captures(Path(root)):
+            report = starts(path, count) if what == "starts" else snaplens(path, range(70, 131, count))
+            print(f"{path.name}: {len(report.wrong)} wrong, {sum(report.missed.values())} missed", file=sys.stderr)
+            total.add(report)
+    print("\n".join(total.wrong))
+    print(total.table())
+    return 1 if total.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

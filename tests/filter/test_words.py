@@ -1,0 +1,77 @@
+"""What a filter compares with what: severities by their order, names that exist, elements of lists (issue 12, 12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.filter.support import BASIC, numbers, records
+from wiredecode.filter import FilterError, compile_filter
+
+DAMAGED = "rabbitmq-stream/d_drop1pct.pcap"
+
+
+def severities(name: str) -> dict[int, set[str]]:
+    return {row["frame"]: {finding["severity"] for finding in row["findings"]} for row in records(name)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        ('>= "warning"', {"warning", "error"}),
+        ("> note", {"warning", "error"}),
+        ("<= warning", {"note", "warning"}),
+        ("< error", {"note", "warning"}),
+        ('== "warning"', {"warning"}),
+        ("in {note, error}", {"note", "error"}),
+        ("in {warning..error}", {"warning", "error"}),
+    ],
+)
+def test_severities_are_compared_by_their_order_and_not_by_the_alphabet(asked: str, fits: set[str]) -> None:
+    told = severities(DAMAGED)
+    assert {"warning", "note"} <= set().union(*told.values())
+    assert numbers(f"finding.severity {asked}", DAMAGED) == [number for number, each in told.items() if each & fits]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('frame.type == "publish"', "frame.type is never 'publish'; did you mean 'Publish'?"),
+        ("frame.type != publsh", "frame.type is never 'publsh'; did you mean 'Publish'?"),
+        ("rabbitmq_stream.type == Delivr", "rabbitmq_stream.type is never 'Delivr'; did you mean 'Deliver'?"),
+        ("frame.type in {Publish, deliver}", "frame.type is never 'deliver'; did you mean 'Deliver'?"),
+        ('frame.type == "zq"', "frame.type is never 'zq'; frame.type matches \"...\" finds names of any kind"),
+        ("frame.status === okay", "frame.status is never 'okay'; did you mean 'ok'?"),
+        ('frame.protocol == "rabbitmq"', "frame.protocol is never 'rabbitmq'; did you mean 'rabbitmq_stream'?"),
+        ("frame.sender == Client", "frame.sender is never 'Client'; did you mean 'client'?"),
+        ('finding.severity == "warn"', "finding.severity has no value 'warn'; did you mean 'warning'?"),
+        ('finding.severity >= "ERROR"', "finding.severity has no value 'ERROR'; did you mean 'error'?"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_an_error_with_the_nearest_one(text: str, message: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        compile_filter(text)
+    assert caught.value.message == message
+
+
+def test_parts_of_names_may_be_anything() -> None:
+    assert numbers('frame.type matches "^publ"') == numbers("frame.type in {Publish, PublishConfirm}") != []
+    assert numbers('frame.type contains "zq"') == []
+
+
+def test_a_list_compares_with_its_elements_and_with_its_length_by_count() -> None:
+    ids = {
+        row["frame"]: row["layers"]["rabbitmq_stream"]["publishing_ids"]
+        for row in records(BASIC)
+        if row["type"] == "PublishConfirm"
+    }
+    lengths = {len(each) for each in ids.values()}
+    assert {4, 20} <= lengths
+    for number in (4, 5, 20):
+        having = [frame for frame, each in ids.items() if number in each]
+        assert numbers(f"rabbitmq_stream.publishing_ids == {number}") == having
+        assert numbers(f"count(rabbitmq_stream.publishing_ids) == {number}") == [
+            frame for frame, each in ids.items() if len(each) == number
+        ]
+        assert numbers(f"rabbitmq_stream.publishing_ids >= {number}") == [
+            frame for frame, each in ids.items() if max(each) >= number
+        ]

@@ -1,0 +1,94 @@
+"""The same frames in the same order however a damaged capture is cut into batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.craft import Talk, batches
+from tests.support import dissect
+from wiredecode.capture import PacketBatch, open_capture
+from wiredecode.frames.frame import Frame
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+MOST = 250
+SAMPLE = ["nats/03-pubsub.pcap", "rabbitmq-stream/c43_basic.pcap"]
+
+
+def said(frame: Frame) -> tuple[Any, ...]:
+    """All of a frame, findings and place too."""
+    place = frame.number, frame.connection.number, frame.side, frame.offset, frame.length, frame.missing, frame.packets
+    findings = [finding.record() for finding in frame.findings]
+    return *place, frame.time_ns, frame.type, frame.status, frame.request, frame.layers, findings
+
+
+Packets = list[tuple[int, bytes, int]]
+"""Time, captured bytes, length on the wire."""
+
+
+def packets(path: Path) -> Packets:
+    found: Packets = []
+    for batch in open_capture([path]):
+        columns = (batch.time_ns, batch.start, batch.captured, batch.original)
+        for time_ns, start, size, original in zip(*(column.tolist() for column in columns), strict=True):
+            found.append((time_ns, batch.buffer[start : start + size], original))
+    return found[:MOST]
+
+
+def damaged(source: Packets, damage: str, seed: int) -> Packets:
+    """Packets lost, bytes changed, bytes cut off, or the beginning lost and bytes changed."""
+    rng, kept = random.Random(seed), []
+    for time_ns, data, original in source[len(source) // 3 if damage == "middle" else 0 :]:
+        if damage == "lost" and rng.random() < 0.06:
+            continue
+        if damage in ("changed", "middle") and len(data) > 70 and rng.random() < 0.2:
+            place = rng.randrange(66, len(data))
+            data = data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :]
+        kept.append((time_ns, data[:110] if damage == "cut" else data, original))
+    return kept
+
+
+def in_batches(source: Packets, size: int) -> Iterator[PacketBatch]:
+    for at in range(0, len(source), size):
+        part = source[at : at + size]
+        timed, lengths = [(time_ns, data) for time_ns, data, _ in part], [original for _, _, original in part]
+        yield PacketBatch.from_packets(timed, 1, at + 1, lengths)
+
+
+@pytest.mark.parametrize("damage", ["lost", "changed", "cut", "middle"])
+@pytest.mark.parametrize("path", SAMPLE)
+def test_a_damaged_capture_in_batches_of_any_size(path: str, damage: str) -> None:
+    source = damaged(packets(CAPTURES / path), damage, seed=7)
+    whole = [said(frame) for frame in dissect(in_batches(source, MOST)).frames]
+    assert whole
+    for size in (1, 7, 64):
+        assert [said(frame) for frame in dissect(in_batches(source, size)).frames] == whole
+
+
+def test_a_client_that_begins_with_wrong_bytes_and_a_server_that_tells() -> None:
+    """Nothing that the client sent was known when its first packet was alone: the server's answer tells."""
+    talk = Talk(server=("10.0.0.2", 4222))
+    info = b'INFO {"server_id":"S","version":"2.10.0","max_payload":1048576,"proto":1}\r\n'
+    start = [*talk.handshake(), *talk.send(0, b"\x01\x02\x03\x04" * 8), *talk.send(1, info)]
+    rest = [*talk.send(0, b"PING\r\n"), *talk.send(1, b"PONG\r\n"), *talk.send(0, b"PING\r\n" * 3)]
+    whole = [said(frame) for frame in dissect(batches([*start, *rest])).frames]
+    assert [entry[8] for entry in whole if entry[2] == 1] == ["INFO", "PONG"]
+    assert [said(frame) for frame in dissect(batches([*start, *rest], 1)).frames] == whole
+
+
+def test_an_operation_whose_end_the_bytes_behind_it_tell_comes_with_them() -> None:
+    """The body of the second PUB is too short; only the bytes of the next packet show it."""
+    talk, other = Talk(server=("10.0.0.2", 4222)), Talk(client=("10.0.0.7", 7), server=("10.0.0.2", 4222))
+    hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
+    source = [*talk.handshake(), *talk.send(0, hello), *other.handshake(), *other.send(0, hello)]
+    source += talk.send(0, b"PUB one 3\r\nabc\r\nPUB two 5\r\nab")
+    source += other.send(0, b"PUB other 2\r\nxy\r\n")
+    source += talk.send(0, b"c\r\nPUB three 3\r\nabc\r\n")
+    source += other.send(0, b"PUB other 2\r\nxy\r\n")
+    whole = [said(frame) for frame in dissect(batches(source)).frames]
+    for size in (1, 2, 3):
+        assert [said(frame) for frame in dissect(batches(source, size)).frames] == whole

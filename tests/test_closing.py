@@ -1,0 +1,103 @@
+"""A connection that ends inside a frame: what was never sent is not missing, and is told where the end was."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+import pytest
+
+from tests.net.craft import ACK, FIN, RST, Talk, batches
+from tests.protocols.rabbitmq_vectors import BY_NAME
+from tests.support import Run, dissect
+
+HEARTBEAT = BY_NAME["V53"].raw
+BODY = bytes(range(40))
+PUBLISH = struct.pack(">IHHBIQI", 17 + 4 + len(BODY), 2, 1, 0, 1, 0x01020304, len(BODY)) + BODY
+SIZES = pytest.mark.parametrize("size", [None, 1], ids=["whole", "single"])
+
+
+def other_frames() -> list[tuple[float, bytes]]:
+    """Another connection, which goes on for a minute."""
+    talk = Talk(client=("10.0.0.7", 7000))
+    packets = [(0.0, each) for each in talk.handshake()]
+    return packets + [(1.0 + 5 * at, each) for at, each in enumerate(talk.send(0, HEARTBEAT * 12, len(HEARTBEAT)))]
+
+
+def closed_after(sent: bytes, flags: int | None, size: int | None, lost: Iterable[int] = (), by: int = 0) -> Run:
+    """The client sends some bytes, in segments of 10 of which some are lost, and somebody closes at 2 s."""
+    talk = Talk()
+    packets = [(0.1, each) for each in talk.handshake()]
+    segments = talk.send(0, sent, 10)
+    packets += [(0.2, each) for at, each in enumerate(segments) if at not in lost]
+    packets += [(0.3, talk.ack(1))]
+    if flags is not None:
+        packets.append((2.0, talk.packet(by, flags=flags)))
+    both = sorted([*packets, *other_frames()], key=lambda pair: pair[0])
+    return dissect(batches(both, size))
+
+
+def last(run: Run) -> tuple[str, int, int, list[str]]:
+    """Status, length, missing bytes and findings of the last frame of the connection that closed."""
+    frame = [frame for frame in run.frames if frame.connection.ports[0] == 40000][-1]
+    times = [frame.time_ns for frame in run.frames]
+    assert times == sorted(times)
+    findings = [f"{each.severity}: {each.message}" for each in frame.findings if each.group == "reassembly"]
+    return frame.status, frame.length, frame.missing, findings
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [(FIN | ACK, "the sender closed"), (RST | ACK, "the sender reset the connection")],
+    ids=["FIN", "RST"],
+)
+def test_the_sender_closes_inside_a_frame(flags: int, what: str, size: int | None) -> None:
+    run = closed_after(HEARTBEAT + PUBLISH[:24], flags, size)
+    assert last(run) == ("partial", 24, 0, [f"note: {what} after 24 of {len(PUBLISH)} bytes"])
+    assert (run.totals.missing, run.totals.closes) == (0, True)
+
+
+@SIZES
+def test_the_receiver_resets_inside_a_frame(size: int | None) -> None:
+    talk = Talk()
+    packets = [*talk.handshake(), *talk.send(0, HEARTBEAT + PUBLISH[:24]), talk.packet(1, flags=RST)]
+    (_, frame) = dissect(batches(packets, size)).frames
+    messages = [(each.severity, each.message) for each in frame.findings if each.group == "reassembly"]
+    assert messages == [("note", f"the receiver reset the connection after 24 of {len(PUBLISH)} bytes")]
+    assert frame.missing == 0
+
+
+@SIZES
+def test_the_sender_closes_before_the_size_of_a_frame_is_known(size: int | None) -> None:
+    run = closed_after(HEARTBEAT + PUBLISH[:3], FIN | ACK, size)
+    message = "note: the sender closed after 3 bytes, too few to tell the size of a frame"
+    assert last(run) == ("partial", 3, 0, [message])
+    assert run.totals.undecoded == 0
+
+
+@SIZES
+def test_the_capture_ends_inside_a_frame_and_the_rest_may_have_been_sent(size: int | None) -> None:
+    talk = Talk()
+    packets = [*talk.handshake(), *talk.send(0, HEARTBEAT + PUBLISH[:24])]
+    (_, frame) = dissect(batches(packets, size)).frames
+    left = len(PUBLISH) - 24
+    finding = frame.findings[0]
+    assert (finding.severity, frame.missing, frame.length) == ("warning", left, len(PUBLISH))
+    assert finding.message == f"{left} of {len(PUBLISH)} bytes were not captured: the capture ends"
+
+
+@SIZES
+def test_bytes_that_were_sent_and_lost_before_the_close_are_told_apart(size: int | None) -> None:
+    sent = HEARTBEAT + PUBLISH[:45]
+    run = closed_after(sent, FIN | ACK, size, lost=[3])
+    status, length, missing, findings = last(run)
+    assert (status, length, missing) == ("partial", 45, 10)
+    assert findings[-1] == f"note: the sender closed after 45 of {len(PUBLISH)} bytes, 10 of which were not captured"
+    assert run.totals.missing == 10
+
+
+def test_the_frame_has_its_number_where_the_sender_closed() -> None:
+    run = closed_after(HEARTBEAT + PUBLISH[:24], FIN | ACK, 1)
+    numbers = [frame.number for frame in run.frames if frame.connection.ports[0] == 40000]
+    assert numbers == [1, 3], "one frame of the other connection came before the FIN, eleven after it"

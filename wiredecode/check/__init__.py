@@ -1,0 +1,89 @@
+"""What is wrong in a capture: one pass over its frames, rules of all protocols, problems with evidence."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from wiredecode.check.codes import offers
+from wiredecode.check.rules import Findings, Health, Requests
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import carried_by, protocols
+from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Report, Rule
+
+__all__ = ["SEVERITIES", "Checker", "Problem"]
+
+
+class Checker:
+    """Is told the frames of a capture in order, and the connections that are over; then :meth:`finish`."""
+
+    def __init__(self) -> None:
+        self.report = Report()
+        offered = dict(offers())
+        always: dict[str, frozenset[str]] = {}
+        for protocol in protocols():
+            always |= protocol.requests
+            always |= {one.name: one.requests for one in carried_by(protocol.name)}
+        elsewhere = frozenset(kind for checks in offered.values() for kind in checks.answered)
+        told = {name: checks.told for name, checks in offered.items()}
+        self._everywhere: tuple[Requests, Findings] = (
+            Requests(self.report, always, elsewhere),
+            Findings(self.report, told),
+        )
+        self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
+        self._names = {(name, kind): told for name, checks in offered.items() for kind, told in checks.names.items()}
+        self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
+        for name, checks in offered.items():
+            for rule in (kind(self.report) for kind in checks.rules):
+                self._rules.append(rule)
+                for each in rule.types:
+                    self._of_type.setdefault((name, each), []).append(rule)
+        self._ended: deque[Connection] = deque()
+
+    def end(self, connection: Connection, other: str | None = None) -> None:
+        """A connection is over; frames of it may still come."""
+        self._ended.append(connection)
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame."""
+        ended = self._ended
+        while ended and ended[0].ended < frame.ready:
+            self._end(ended.popleft())
+        self.report.last_ns = max(self.report.last_ns, frame.time_ns)
+        requests, findings = self._everywhere
+        key = frame.protocol, frame.type
+        if key in self._names:
+            self.report.names.tell(frame.connection, self._names[key](frame))
+        if frame.request is not None or frame.expects_response:
+            requests.frame(frame)
+        if frame.findings:
+            findings.frame(frame)
+        for rule in self._of_type.get(key, ()):
+            rule.frame(frame)
+
+    def finish(self) -> list[Problem]:
+        """The capture is over: all problems, the worst first, and of these what explains others."""
+        for connection in self._ended:
+            if connection.health is not None:
+                self.report.last_ns = max(self.report.last_ns, connection.health.last_ns)
+        while self._ended:
+            self._end(self._ended.popleft())
+        for rule in self._rules:
+            rule.finish()
+        return sorted(self.report.problems.values(), key=order)
+
+    def check(self, frames: Iterable[Frame]) -> list[Problem]:
+        """All of it; whoever calls has :meth:`end` told the connections."""
+        for frame in frames:
+            self.frame(frame)
+        return self.finish()
+
+    def _end(self, connection: Connection) -> None:
+        for rule in self._rules:
+            rule.ended(connection)
+
+
+def order(problem: Problem) -> tuple[int, int, int, int]:
+    """The worst first; then causes before effects, the heavier before the lighter, the earlier before the later."""
+    return SEVERITIES.index(problem.severity), problem.code.rank, -problem.weight, problem.first_ns or 0

@@ -1,0 +1,199 @@
+"""The codes of problems that are none of one protocol, and all codes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wiredecode.protocols.registry import carried_by, protocols
+from wiredecode.protocols.shared.checking import CAUSE, DEED, EFFECT, REMARK, Checks, Code
+
+REFUSED_CONNECTION = Code(
+    "tcp.refused",
+    "error",
+    "a connection was refused",
+    "The answer to the SYN was a RST: nobody listens on that port, or a firewall refuses.",
+    ("the server is down", "wrong host or port", "a firewall that rejects"),
+    "Check that the server runs and listens on that address (ss -ltn), and what address the client was given.",
+    "stories/advertised-refused.pcap",
+    DEED,
+)
+NO_ANSWER_TO_SYN = Code(
+    "tcp.no-answer",
+    "error",
+    "nobody answered a connection attempt",
+    "SYNs were sent, and nothing came back.",
+    ("the host is down or unreachable", "a firewall that drops", "only one direction was captured"),
+    "Check the route and the firewalls between both; capture at the other end, too.",
+    "",
+    DEED,
+)
+RESET = Code(
+    "tcp.reset",
+    "warning",
+    "a connection was reset",
+    "A RST ended the connection: what was on its way is lost.",
+    ("the program ended or was killed", "it closed the socket before it had read everything", "a proxy gave up"),
+    "Look at the log of the side that sent the RST, at that time.",
+    "nats/22-port-reuse-abort.pcap",
+    DEED,
+)
+LOSS = Code(
+    "tcp.loss",
+    "warning",
+    "many segments had to be sent again",
+    "Retransmissions say that segments or their ACKs were lost between the two hosts.",
+    ("congestion or a bad link", "a receiver that is too slow to take packets", "a middlebox that drops"),
+    "Compare both directions and other connections on the same path; look at interface errors and drops.",
+    "rabbitmq-stream/d_shuffled_dups.pcap",
+)
+ZERO_WINDOW = Code(
+    "tcp.zero-window",
+    "warning",
+    "a receiver closed its window",
+    "This side did not read its socket: the other had to stop sending.",
+    ("the program is too slow, busy or stopped", "it waits for something else before it reads on"),
+    "Find out what the program does instead of reading; give it more threads, or less to read.",
+    "stories/slow-consumer.pcap",
+)
+SLOWED = Code(
+    "tcp.slow-response",
+    "warning",
+    "TCP explains slow responses",
+    "While these requests waited for their response, segments of the connection were lost or a window was closed.",
+    ("a bad network", "a receiver that does not read"),
+    "Repair the network or the slow reader first, then look at latencies again.",
+    "",
+)
+UNANSWERED = Code(
+    "request.unanswered",
+    "warning",
+    "requests were not answered",
+    "No response came before the connection or the capture ended, at least one second later.",
+    (
+        "the server went away, or is stuck",
+        "it does not answer such requests in its state",
+        "the answer was not captured",
+    ),
+    "Look at what the server did at that time, and whether other requests of the connection were answered.",
+    "stories/leader-killed.pcap.gz",
+)
+CAPTURE_LOSS = Code(
+    "capture.loss",
+    "warning",
+    "the capture has holes",
+    "Bytes that were sent are not in the capture, though the receiver acknowledged them or went on: the capture lost "
+    "them, not the network. What stood there cannot be told, and other findings of these connections are less certain.",
+    ("the capturing machine was too slow", "a snapshot length that cuts packets", "the capture began late"),
+    "Capture with a larger buffer (tcpdump -B), with -s 0, and nearer to the server.",
+    "rabbitmq-stream/d_drop1pct.pcap",
+    REMARK,
+)
+LATE_START = Code(
+    "capture.late-start",
+    "note",
+    "connections began before the capture",
+    "Logins, declarations and subscriptions of these connections are not in the capture.",
+    ("the capture was started while clients were connected",),
+    "Start the capture earlier, or let the clients connect anew, when these facts matter.",
+    "tank/tank_d4_midconnection.pcap",
+    REMARK,
+)
+GROUPS = {
+    "malformed": Code(
+        "frame.malformed",
+        "error",
+        "frames that do not fit their protocol",
+        "A frame breaks the rules of its protocol: a length, a count or a value cannot be.",
+        ("a defect of the sender", "a version of the protocol that is not known here", "another protocol on that port"),
+        "Look at the frames (wiredecode pcap FILE -Y 'frame.number == N'), and at the version of the sender.",
+        "cursus/produce.pcap",
+        EFFECT,
+    ),
+    "checksum": Code(
+        "frame.checksum",
+        "error",
+        "checksums that do not fit",
+        "What was sent is not what the checksum was made of: data is damaged.",
+        ("damaged storage or memory", "a defect of a client that computes it"),
+        "Find out whether the same data is damaged at rest; check the disks of the sender.",
+        "",
+        CAUSE,
+    ),
+    "sequence": Code(
+        "frame.sequence",
+        "warning",
+        "gaps or repeats of offsets or numbers",
+        "Offsets, sequences or event numbers do not follow each other.",
+        ("messages were lost or repeated", "a reader went back or skipped on purpose"),
+        "Compare with what the other side sent at that offset.",
+        "pravega/read_cuts.pcap",
+        EFFECT,
+    ),
+    "response": Code(
+        "frame.refused",
+        "note",
+        "requests were refused",
+        "The server answered that it will not do what was asked.",
+        ("what was asked for does not exist, or exists already", "no permission", "the server is not the one to ask"),
+        "Read the reason; many clients ask first and expect some refusals.",
+        "rabbitmq-stream/c43_errors.pcap",
+        EFFECT,
+    ),
+    "security": Code(
+        "frame.security",
+        "warning",
+        "secrets in clear text",
+        "Credentials stand where they can be read.",
+        ("no TLS", "a token in a message"),
+        "Use TLS; change the credentials.",
+        "",
+        EFFECT,
+    ),
+    "limit": Code(
+        "frame.limit",
+        "note",
+        "limits were reached",
+        "Something is larger than the limits of decoding: part of it is not shown.",
+        ("very large messages", "very many open requests"),
+        "See the limits of the protocol in docs/protocols.",
+        "",
+        REMARK,
+    ),
+    "protocol": Code(
+        "frame.protocol",
+        "warning",
+        "unusual use of the protocol",
+        "Something that the protocol does not foresee, or that works only by accident.",
+        ("a defect of a client", "versions that do not fit each other"),
+        "Look at the frames, and at the versions of both sides.",
+        "rabbitmq-stream/c43_puberr.pcap",
+        EFFECT,
+    ),
+}
+OTHER = Code(
+    "frame.other",
+    "note",
+    "remarks on frames",
+    "What else was noticed about frames.",
+    ("see the message",),
+    "Look at the frames.",
+    "stories/slow-consumer.pcap",
+    REMARK,
+)
+GENERIC = (
+    *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
+    *(*GROUPS.values(), OTHER),
+)
+
+
+def offers() -> Iterator[tuple[str, Checks]]:
+    """What every protocol offers, by name; those that another one carries too."""
+    for protocol in protocols():
+        offered = {protocol.name: protocol.checks()}
+        offered |= {one.name: one.checks() for one in carried_by(protocol.name)}
+        yield from ((name, checks) for name, checks in offered.items() if checks is not None)
+
+
+def codes() -> tuple[Code, ...]:
+    """All codes."""
+    return (*GENERIC, *(code for _, offered in offers() for code in offered.codes))

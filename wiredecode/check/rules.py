@@ -1,0 +1,245 @@
+"""Rules that hold for every protocol: requests and responses, findings of frames, and what TCP tells."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from wiredecode.check import codes
+from wiredecode.frames.frame import Finding, Frame
+from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.checking import Report, Rule
+
+MOST_REQUESTS = 65_536
+"""Requests of the capture that may wait at once; the oldest are then not judged."""
+PATIENCE_NS = 1_000_000_000
+"""A request is unanswered when so much of the capture, or the end of its connection, followed."""
+SLOW_NS = 200_000_000
+"""Responses that took longer are held against losses and closed windows."""
+MOST_TOLD = 3
+"""Unanswered requests of one type that are told one by one."""
+MOST_SLOW = 100
+"""Per connection."""
+LEAST_REPEATED, LEAST_SHARE = 3, 0.01
+"""So many retransmissions, and so large a share of the packets, are worth a warning."""
+LEAST_CLOSED_NS = 200_000_000
+"""So long a closed window is worth a warning."""
+HOLES = frozenset({"hole", "no-frame", "header-cut"})
+"""Findings of frames that a hole explains."""
+
+
+class Waiting(NamedTuple):
+    """A request without its response so far."""
+
+    number: int
+    packet: int | None
+    time_ns: int
+    connection: Connection
+    side: int
+    protocol: str
+    type: str
+    always: bool
+    """Such a request always asks for an answer."""
+
+
+class Requests(Rule):
+    """Requests without response, and slow ones that TCP explains."""
+
+    def __init__(self, report: Report, always: dict[str, frozenset[str]], elsewhere: frozenset[str]) -> None:
+        super().__init__(report)
+        self._always, self._elsewhere = always, elsewhere
+        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
+        self._slow: dict[int, list[tuple[Waiting, int, int]]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        if frame.request is not None:
+            request = self._waiting.pop(frame.request, None)
+            if request is not None and (frame.latency_ns or 0) >= SLOW_NS:
+                self._remember_slow(frame, request)
+        if frame.expects_response and "copy_of" not in frame.generated and frame.type not in self._elsewhere:
+            always = frame.type in self._always.get(frame.protocol, ())
+            packet = frame.packets[0] if frame.packets else None
+            self._waiting[frame.id] = Waiting(
+                *(frame.number, packet, frame.time_ns, frame.connection, frame.side, frame.protocol),
+                *(frame.type or "", always),
+            )
+            if len(self._waiting) > MOST_REQUESTS:
+                self._waiting.popitem(last=False)
+
+    def _remember_slow(self, frame: Frame, request: Waiting) -> None:
+        slow = self._slow.setdefault(frame.connection.number, [])
+        if len(slow) < MOST_SLOW and request.connection is frame.connection:
+            slow.append((request, frame.time_ns, frame.packets[-1] if frame.packets else 0))
+
+    def ended(self, connection: Connection) -> None:
+        health = connection.health
+        for request, until_ns, packet in self._slow.pop(connection.number, ()):
+            if health is None:
+                return
+            for side, direction in enumerate(health.directions):
+                why = explains(direction, request, until_ns, packet)
+                if why:
+                    seconds = (until_ns - request.time_ns) / 1e9
+                    who = self.report.names.short(connection)
+                    what = f"{request.type} of {who} waited {seconds:.3f} s while {why} of {connection.endpoints[side]}"
+                    problem = self.report.add(
+                        codes.SLOWED, what, (connection.number, why), connection=connection, time_ns=request.time_ns
+                    )
+                    if problem is not None:
+                        self.report.cite_numbers(problem, request.number, request.packet)
+
+    def finish(self) -> None:
+        last = self.report.last_ns
+        for request in self._waiting.values():
+            connection = request.connection
+            if last - request.time_ns < PATIENCE_NS or request.type == "Close":
+                continue
+            answers = connection.directions[1 - request.side]
+            severity = None if request.always else "note"
+            name = self.report.names.short(connection)
+            what = f"{request.type} of {request.protocol} was not answered"
+            if answers.missing or not answers.captured:
+                severity, what = "note", f"{what}, but not all that came back was captured"
+            problem = self.report.add(
+                *(codes.UNANSWERED, what, (request.protocol, request.type, severity)),
+                severity=severity,
+                connection=connection,
+                time_ns=request.time_ns,
+            )
+            if problem is not None:
+                self.report.cite_numbers(problem, request.number, request.packet)
+                if problem.count <= MOST_TOLD:
+                    problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
+                problem.weight = problem.count
+
+
+def explains(direction: DirectionHealth, request: Waiting, until_ns: int, packet: int) -> str:
+    """What of TCP happened in one direction while a request waited."""
+    for begin, end in direction.zero_intervals:
+        if begin < until_ns and end > request.time_ns:
+            return "the window was closed"
+    if direction.number_of(RETRANSMISSION) and request.packet is not None:
+        for number, kinds in direction.kinds.items():
+            if kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION and request.packet <= number <= packet:
+                return "segments were lost"
+    return ""
+
+
+class Findings(Rule):
+    """What was noticed about frames, grouped by code."""
+
+    def __init__(self, report: Report, told: dict[str, frozenset[str]]) -> None:
+        super().__init__(report)
+        self._told = told
+
+    def frame(self, frame: Frame) -> None:
+        for finding in frame.findings:
+            if finding.code in self._told.get(frame.protocol, ()):
+                continue
+            if finding.code in HOLES or finding.group == "reassembly":
+                self._hole(frame, finding)
+            else:
+                code = codes.GROUPS.get(finding.group, codes.OTHER)
+                name = f"{frame.protocol}.{finding.code}"
+                key = (finding.severity, finding.message if finding.group == "response" else None)
+                self.report.add(code, finding.message, key, frame=frame, severity=finding.severity, name=name)
+
+    def _hole(self, frame: Frame, finding: Finding) -> None:
+        """Bytes that are not in the capture, or frames that cannot be told for that reason."""
+        connection = frame.connection
+        missing = any(direction.missing for direction in connection.directions)
+        late = finding.code == "no-frame" and not connection.directions[frame.side].started
+        if late and not missing:
+            self.report.add(
+                codes.LATE_START, "frames are cut because a connection began before the capture", frame=frame
+            )
+        elif missing or finding.code in HOLES:
+            severity = None if missing or frame.missing else finding.severity
+            what = "frames are not whole: bytes of theirs were not captured"
+            self.report.add(codes.CAPTURE_LOSS, what, frame=frame, severity=severity)
+        else:
+            name = f"{frame.protocol}.{finding.code}"
+            self.report.add(codes.OTHER, finding.message, frame=frame, severity=finding.severity, name=name)
+
+
+class Health(Rule):
+    """What TCP tells of a connection when it is over."""
+
+    def ended(self, connection: Connection) -> None:
+        health = connection.health
+        if health is None:
+            return
+        if health.refused or health.unanswered:
+            code = codes.REFUSED_CONNECTION if health.refused else codes.NO_ANSWER_TO_SYN
+            side = connection.initiator or 0
+            to = connection.endpoints[1 - side]
+            did = "refused" if health.refused else "did not answer"
+            what = f"{to} {did} the connection"
+            self.report.add(code, what, to, connection=connection, packet=connection.first, time_ns=connection.first_ns)
+            return
+        if connection.initiator is None and any(side.captured for side in connection.directions):
+            what = "connections began before the capture"
+            self.report.add(
+                codes.LATE_START, what, connection=connection, packet=connection.first, time_ns=connection.first_ns
+            )
+        self._reset(connection)
+        for side, direction in enumerate(health.directions):
+            self._loss(connection, side, direction)
+            self._window(connection, side, direction)
+
+    def _reset(self, connection: Connection) -> None:
+        end = connection.health.end if connection.health is not None else None
+        if end is None or end.how != "RST":
+            return
+        by_client = end.side == (connection.initiator or 0)
+        lost = end.unread or end.unacknowledged
+        who, name = "client" if by_client else "server", self.report.names.short(connection)
+        left = f", with {end.unread:,} bytes unread" if end.unread else ""
+        left += f", {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
+        self.report.add(
+            *(codes.RESET, f"the {who} reset {name}{left}", (who, bool(lost))),
+            connection=connection,
+            packet=end.packet,
+            time_ns=end.time_ns,
+            severity="note" if by_client and not lost else None,
+        )
+
+    def _loss(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
+        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION)
+        if not repeated:
+            return
+        many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
+        endpoint = connection.endpoints[side]
+        what = f"{endpoint} sent {repeated:,} of {direction.packets:,} packets again"
+        problem = self.report.add(
+            *(codes.LOSS, what if many else "few segments were sent again", endpoint if many else None),
+            connection=connection,
+            time_ns=connection.first_ns,
+            count=repeated,
+            severity=None if many else "note",
+        )
+        if problem is not None:
+            problem.weight = repeated
+            for number, kinds in direction.kinds.items():
+                if kinds & RETRANSMISSION and len(problem.packets) < 5:
+                    problem.packets.append(number)
+
+    def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
+        if not direction.zero_windows:
+            return
+        long = direction.zero_window_ns >= LEAST_CLOSED_NS
+        begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
+        name = self.report.names.short(connection)
+        who = f"the {'client' if side == (connection.initiator or 0) else 'server'} of {name}"
+        what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
+        problem = self.report.add(
+            *(codes.ZERO_WINDOW, what, (connection.number, side)),
+            connection=connection,
+            time_ns=begin,
+            count=direction.zero_windows,
+            severity=None if long else "note",
+        )
+        if problem is not None:
+            problem.weight = direction.zero_window_ns
+            problem.detail(f"first at {self.report.seconds(begin)}")

@@ -1,0 +1,118 @@
+"""``wiredecode check``: what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiredecode.cli import options
+from wiredecode.cli.groups import with_groups
+from wiredecode.cli.output import Output, say
+
+if TYPE_CHECKING:
+    from wiredecode.check import Checker, Problem
+    from wiredecode.cli.session import Session
+
+EXAMPLES = """\b
+Examples:
+  wiredecode check a.pcap                     what is wrong, the worst first
+  wiredecode check a.pcap --severity note     remarks, too
+  wiredecode check a.pcap --json | jq .code   one object per problem
+  wiredecode check a.pcap --fail-on error     exit 1 when there is an error
+"""
+
+
+class Severity(StrEnum):
+    error = "error"
+    warning = "warning"
+    note = "note"
+
+
+@with_groups
+def check(
+    files: options.Files,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
+    severity: Annotated[
+        Severity | None,
+        typer.Option("--severity", help="The least severity that is shown. [default: warning; with -v note]"),
+    ] = None,
+    fail_on: Annotated[
+        Severity | None, typer.Option("--fail-on", help="Exit 1 when something is as severe, or worse.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per problem (NDJSON).")] = False,
+) -> int:
+    """Find out what is wrong in captures: causes first, with evidence and what to do.
+
+    Nothing is printed when nothing is wrong. Numbers of frames and packets are those of other commands and of
+    Wireshark; times are seconds since the first packet.
+    """
+    from wiredecode.check import SEVERITIES, Checker
+    from wiredecode.cli.live import PipeSession, is_pipe
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.net import Network
+
+    checker = Checker()
+    demand = Demand(link_responses=False, decode_as=decoding.ports)
+    session = (PipeSession if is_pipe(files) else Session)(
+        files,
+        Dissector(demand, Network(decoding.limits, analyse=True), on_end=checker.end),
+        Output(sys.stdout),
+        start=span.start,
+        end=span.end,
+        quiet=verbosity.quiet or not verbosity.verbose,
+        verbose=verbosity.verbose,
+    )
+    least = severity or (Severity.note if verbosity.verbose else Severity.warning)
+    found: list[Problem] = []
+
+    def work() -> None:
+        try:
+            read(session, checker)
+        finally:
+            found.extend(checker.finish())
+            shown = SEVERITIES[: SEVERITIES.index(least) + 1]
+            show(session, [each for each in found if each.severity in shown], json=json)
+
+    code = session.work(work)
+    if checker.report.untold and not verbosity.quiet:
+        say(f"and {checker.report.untold:,} more problems of the same kinds")
+    if code:
+        return code
+    worst = min((SEVERITIES.index(each.severity) for each in found), default=len(SEVERITIES))
+    return 1 if fail_on is not None and worst <= SEVERITIES.index(fail_on) else 0
+
+
+def read(session: Session, checker: Checker) -> None:
+    """Tell the checker all frames."""
+    report, dissector = checker.report, session.dissector
+    assert dissector is not None
+    try:
+        for frame in session.decoded(dissector):
+            if not report.first_ns:
+                report.first_ns, report.span = session.first_ns, session.span()
+            checker.frame(frame)
+    finally:
+        report.first_ns, report.span = session.first_ns, session.span()
+
+
+def show(session: Session, found: list[Problem], *, json: bool) -> None:
+    """Write the problems."""
+    from wiredecode.check import text
+
+    if json:
+        import orjson
+
+        for problem in found:
+            session.output.write(orjson.dumps(text.record(problem), option=orjson.OPT_APPEND_NEWLINE))
+        return
+    if found:
+        session.output.text(f"{text.counts(found)}\n\n")
+    for line in text.lines(found, session.first_ns):
+        session.output.text(f"{line}\n")

@@ -1,0 +1,63 @@
+"""Values that touch the end of what was captured: what follows may belong to them, so they are not known.
+
+``topic=ord`` may be the front of ``topic=orders``. A value is kept when its own bytes, or ones before it, tell where it
+ends (:attr:`Kind.delimited`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields.composition import Array, Struct, plain
+
+if TYPE_CHECKING:
+    from wiredecode.fields.kind import Kind
+    from wiredecode.fields.layer import Layer, Range
+
+STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], data: bytes) -> None:
+    """Take the values out, and their ranges, that may go on behind the end of ``data``, which is what was captured.
+
+    Values may hold blanks but not end with them, and the bytes behind the last value may not be enough for the next.
+    """
+    stop = min(len(data.rstrip(b" \t\r\n")), max((end for _, end in ranges.values()), default=0))
+    for path in [path for path, (_, end) in ranges.items() if end >= stop]:
+        steps = [name or int(index) for name, index in STEP.findall(path)]
+        if may_go_on(layer, steps):
+            del ranges[path]
+            _forget(values, steps)
+
+
+def may_go_on(layer: type[Layer], steps: list[str | int]) -> bool:
+    """Whether the value at a path may be longer than what is there of it."""
+    kind: Kind | None = None
+    for step in steps:
+        if isinstance(step, int):
+            kind = kind.element if isinstance(kind, Array) else None
+        else:
+            inside = layer if kind is None else getattr(kind, "layer", None)
+            declared = () if inside is None else inside.fields_desc
+            kind = next((plain(one) for one in declared if one.name == step), None)
+        if kind is None:
+            return True
+    return not (isinstance(kind, Struct | Array) or kind is None or kind.delimited or kind.fixed)
+
+
+def _forget(values: Any, steps: list[str | int]) -> None:
+    """Take the value at a path out; an element of a list that is left empty goes with it."""
+    for step in steps[:-1]:
+        if isinstance(step, int):
+            if not (isinstance(values, list) and step < len(values)):
+                return
+        elif not (isinstance(values, Mapping) and step in values):
+            return
+        values = values[step]
+    last = steps[-1]
+    if isinstance(last, str) and isinstance(values, dict):
+        values.pop(last, None)
+    elif isinstance(last, int) and isinstance(values, list):
+        del values[last:]

@@ -1,0 +1,452 @@
+"""Writes the Python of decoders: the fields of a layer in their order, runs of fixed size as one ``struct`` call.
+
+The kinds call the methods of :class:`Emitter` from their ``emit``. ``compiler.py`` says which decoders there are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Kind,
+    Number,
+    Optional,
+    Short,
+    Sized,
+    Struct,
+    UInt24,
+    plain,
+)
+from wiredecode.fields import redacted as hide
+from wiredecode.fields.bits import Bits
+from wiredecode.fields.kind import Cut
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.textlines import token_line
+from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
+
+
+@dataclass
+class Scope:
+    """One structure while its code is generated: the dict that holds it and what is known of its fields."""
+
+    layer: type[Layer]
+    target: str
+    prefix: str
+    """Variable that holds the path of this structure, in the careful decoder."""
+    created: bool = False
+    pending: list[tuple[str, str]] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    presences: dict[str, str] = field(default_factory=dict)
+    reaches: dict[str, str] = field(default_factory=dict)
+    """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
+    line: Any = None
+    """The line of text being read, see :mod:`wiredecode.fields.textfields`."""
+
+    @cached_property
+    def needed(self) -> set[str]:
+        """Fields that other fields of the layer refer to."""
+        names: set[str] = set()
+        for kind in self.layer.fields_desc:
+            inner = plain(kind)
+            if isinstance(kind, Optional):
+                names |= kind.when.fields
+            if isinstance(inner, Array):
+                names.update(name for name in (inner.count, inner.size) if isinstance(name, str))
+            if isinstance(inner, Sized) and isinstance(inner.length, str):
+                names.add(inner.length)
+        bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
+        return names.union(kind.group[0].name for kind in bits if kind.name in names or kind.name in self.layer.row)
+
+    @cached_property
+    def measured(self) -> set[str]:
+        """Lengths of which conditions ask what is left."""
+        return {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.measured}
+
+
+class Emitter:
+    """Generates one decoder of one layer. The kinds call its methods from their ``emit``."""
+
+    def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
+        self.layer, self.mode, self.style = layer, mode, style
+        self.careful = mode == "careful"
+        self.steps = mode in ("walk", "rows")
+        """Bulk arrays are only stepped over."""
+        self.ended = False
+        """``head`` has met its bulk array: nothing more is generated."""
+        self.stepping = False
+        """Inside a bulk array that is only stepped over: positions move, values are not made."""
+        self.namespace: dict[str, Any] = {"Cut": Cut, "Short": Short, "itertools": itertools}
+        self.lines: list[str] = []
+        self.indent = 1
+        self.scopes: list[Scope] = []
+        self.run: list[tuple[Number | Kind, str]] = []
+        self.counter = 0
+        if style is not None:
+            self.namespace["show"] = style.show
+
+    def text(self) -> str:
+        if not self.lines:
+            self.line("o = p") if self.careful else None
+            self.scope(self.layer, "d0", "x0", created=self.careful)
+        if self.careful:
+            start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
+            return "\n".join([*start, *self.lines, "    return p", ""])
+        return "\n".join(["def decode(b, p, e):", *self.lines, "    return d0, p", ""])
+
+    # Small things the kinds use.
+
+    def line(self, code: str) -> None:
+        self.lines.append("    " * self.indent + code)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        self.line(opening)
+        self.indent += 1
+        count = len(self.lines)
+        yield
+        if len(self.lines) == count:
+            self.line("pass")
+        self.indent -= 1
+
+    def variable(self, name: str) -> str:
+        self.counter += 1
+        return f"{name}_{self.counter}"
+
+    def constant(self, value: Any) -> str:
+        for name, known in self.namespace.items():
+            if known is value:
+                return name
+        name = f"c{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+    def reference(self, name: str) -> str:
+        """The variable of an earlier field of the layer."""
+        self.flush()
+        return self.scopes[-1].variables[name]
+
+    def presence(self, name: str) -> str | None:
+        """The variable that tells whether an earlier optional field is there; None: it always is."""
+        return self.scopes[-1].presences.get(name)
+
+    def reach(self, name: str) -> str:
+        """The variable of where the bytes end that an earlier length counts."""
+        return self.scopes[-1].reaches[name]
+
+    def tokens(self) -> str:
+        """The number of tokens left on a line of text."""
+        line = token_line(self)
+        if line is None:
+            return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
+        return f"({line.left(self)})"
+
+    def token(self) -> str:
+        """The next of them."""
+        line = token_line(self)
+        if line is None:
+            return f"{self.constant(next_token)}(b, p, e, {self._blanks()})"
+        index = line.variable(self)
+        return f"({line.tokens}[{index}] if {index} < {line.count} else b'')"
+
+    def _blanks(self) -> str:
+        return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))
+
+    def require(self, stop: str, name: str, needed: str) -> None:
+        """Check that the bytes up to ``stop`` are in the frame."""
+        if self.careful:
+            with self.block(f"if {stop} > e:"):
+                self.line(f"raise Short({self.path(name)}, {needed}, e - p, p - o)")
+        else:
+            self.line(f"if {stop} > e: raise Cut")
+
+    def picked(self, name: str) -> bool:
+        """Whether the value of a field is wanted although its structure is only stepped over."""
+        return self.mode == "rows" and name in self.scopes[-1].layer.row
+
+    def path(self, name: str) -> str:
+        return f"{self.scopes[-1].prefix} + {name!r}"
+
+    # Runs of fixed fields: one unpack for all of them.
+
+    def fixed(self, kind: Kind) -> str:
+        value = self.variable(kind.name)
+        order = _order(kind)
+        if order and any(_order(other) not in (order, "") for other, _ in self.run):
+            self.flush()
+        self.run.append((kind, value))
+        if self.careful:
+            self.flush()
+        return value
+
+    def number(self, kind: Number) -> str:
+        """Read a number that other code needs at once, such as a length."""
+        value = self.fixed(kind)
+        self.flush(keep=value)
+        return value
+
+    def flush(self, keep: str = "") -> None:
+        if not self.run:
+            return
+        run, self.run = self.run, []
+        needed = self.scopes[-1].needed
+        order = next((_order(kind) for kind, _ in run if _order(kind)), ">")
+        codes, values = [], []
+        for kind, value in run:
+            code = kind.fixed or ""
+            if self.stepping and value != keep and kind.name not in needed and not self.picked(kind.name):
+                codes.append(f"{struct.calcsize('>' + code)}x")
+            else:
+                codes.append(code)
+                values.append(value)
+        layout = struct.Struct(order + "".join(codes))
+        self.line(f"q = p + {layout.size}")
+        self.require("q", run[-1][0].name, str(layout.size))
+        if len(values) == 1 and codes == ["B"]:
+            self.line(f"{values[0]} = b[p]")
+        elif values:
+            unpack = self.constant(layout.unpack_from)
+            self.line(f"{', '.join(values)}, = {unpack}(b, p)")
+        self.line("p = q")
+        for kind, value in run:
+            if isinstance(kind, UInt24) and value in values:
+                order_name = "little" if kind.little else "big"
+                self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
+
+    def call(self, kind: Kind) -> str:
+        """Read a value with the kind's own ``read``, which must not need the layer."""
+        self.flush()
+        value = self.variable(kind.name)
+        self.guarded(kind, f"{value}, p = {self.constant(kind.read)}(b, p, e, None)")
+        return value
+
+    def guarded(self, kind: Kind, code: str) -> None:
+        """A line that may raise :class:`Short`, with positions in the buffer: careful tells those in the frame."""
+        if not self.careful:
+            self.line(code)
+            return
+        with self.block("try:"):
+            self.line(code)
+        with self.block("except Short as s:"):
+            self.line("s.start -= o")
+            self.line(f"raise s.inside({self.path(kind.name)}, s.partial) from None")
+
+    # Structures and arrays.
+
+    def structure(self, layer: type[Layer], name: str) -> str:
+        target, prefix = self.variable("d"), self.variable("x")
+        if self.careful:
+            self.line(f"{target} = {{}}")
+            self.line(f"{self.scopes[-1].target}[{name!r}] = {target}")
+            self.line(f"{prefix} = {self.path(name + '.')}")
+        self.scope(layer, target, prefix, created=self.careful)
+        return target
+
+    def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> dict[str, str]:
+        """Generate the reading of a structure; return the variables that hold its fields."""
+        self.scopes.append(Scope(layer, target, prefix, created))
+        for kind in layer.in_order:
+            if isinstance(kind, Optional):
+                self._optional(kind)
+            else:
+                self._field(kind)
+            if self.ended:
+                break
+        self.flush()
+        self.flush_dict(final=True)
+        if len(layer.in_order) < len(layer.fields_desc):
+            layer.emit_tail(self)
+        return self.scopes.pop().variables
+
+    def _field(self, kind: Kind) -> None:
+        scope = self.scopes[-1]
+        start = self.variable("s")
+        if self.careful:
+            self.line(f"{start} = p")
+        value = kind.emit(self)
+        scope.variables[kind.name] = value
+        if kind.name in scope.measured:
+            self.flush()
+            reach = scope.reaches[kind.name] = self.variable("reach")
+            self.line(f"{reach} = p + {value}")
+        if not self.stepping:
+            self.store(kind, value)
+        if self.careful:
+            self.flush_dict()
+            back = f" - {kind.back}" if kind.back else ""
+            self.line(f"r[{self.path(kind.name)}] = ({start}{back} - o, p - o)")
+
+    def _optional(self, kind: Optional) -> None:
+        self.flush()
+        self.flush_dict()
+        scope = self.scopes[-1]
+        there = scope.presences[kind.name] = self.variable("has_" + kind.name)
+        self.line(f"{there} = {kind.when.code(self)}")
+        before = len(self.lines)
+        with self.block(f"if {there}:"):
+            self._field(kind.kind)
+            self.flush()
+            self.flush_dict()
+        if self.stepping and self.picked(kind.name):
+            self.lines.insert(before, "    " * self.indent + f"{scope.variables[kind.name]} = None")
+
+    def store(self, kind: Kind, value: str) -> None:
+        pending = self.scopes[-1].pending
+        if self.mode != "record" or self.style is None:
+            pending.append((kind.name, value))
+            return
+        if kind.hidden:
+            return
+        if kind.secret and not self.style.secrets:
+            pending.append((kind.name, f"None if {value} is None else {self.constant(hide)}({value})"))
+            return
+        pending.append((kind.name, kind.shown(self, value)))
+        if isinstance(kind, Number) and kind.code_name:
+            pending.append((kind.code_name, value))
+        if isinstance(kind, Binary) and kind.inner is not None:
+            self._inner(kind, value)
+
+    def _inner(self, kind: Binary, value: str) -> None:
+        """What a bytes field carries, where its decoder knows it."""
+        self.flush_dict()
+        target = self.scopes[-1].target
+        call = f"{self.constant(kind.inner)}({value}, show, {target})"
+        present = f"{value} is not None and " if kind.null is not None else ""
+        with self.block(f"if {present}(i := {call}) is not None:"):
+            self.line(f"{target}.update(i)")
+
+    def flush_dict(self, final: bool = False) -> None:
+        scope = self.scopes[-1]
+        if self.stepping:
+            return
+        if scope.pending:
+            self.flush()
+        if not scope.created:
+            items = ", ".join(f"{key!r}: {value}" for key, value in scope.pending)
+            self.line(f"{scope.target} = {{{items}}}")
+            scope.created = True
+        else:
+            for key, value in scope.pending:
+                self.line(f"{scope.target}[{key!r}] = {value}")
+        scope.pending = []
+
+    def array(self, kind: Array) -> str:
+        """Generate the loop over the elements; return the list, or the count of a bulk array that is not read."""
+        count = ""
+        if isinstance(kind.count, str):
+            count = self.reference(kind.count)
+        elif kind.count is not None:
+            count = self.number(kind.count)
+        self.flush()
+        if kind.bulk and self.mode == "head":
+            self.ended = True
+            return count
+        if count and self._at_once(kind):
+            return self._fixed_array(kind, count)
+        limited = f"{self.variable('z')}" if kind.size else ""
+        if kind.size:
+            self.line(f"{limited}, e = e, min(e, p + {self.reference(kind.size)})")
+        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.steps)
+        elements, index = self.variable("l"), self.variable("n")
+        listed = not self.stepping or self._has_rows(kind)
+        if listed:
+            self.line(f"{elements} = []")
+            if self.careful:
+                self.line(f"{self.scopes[-1].target}[{kind.name!r}] = {elements}")
+        loop = f"for {index} in range({count}):" if count else f"for {index} in itertools.count():"
+        with self.block(loop):
+            if not count:
+                self.line("if p >= e: break")
+            self.element(kind, elements, index)
+        if kind.size:
+            self.line(f"e = {limited}")
+        self.stepping = stepping_before
+        return elements if listed else count
+
+    def _has_rows(self, kind: Array) -> bool:
+        """Whether rows of the elements are collected while they are stepped over."""
+        element = kind.element
+        return self.mode == "rows" and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
+
+    def _at_once(self, kind: Array) -> bool:
+        """Whether all elements can be read in one unpack."""
+        element = kind.element
+        plain_number = isinstance(element, Number) and len(element.fixed or "") == 1 and not element.names
+        return plain_number and not (self.careful or kind.size or self.stepping)
+
+    def _fixed_array(self, kind: Array, count: str) -> str:
+        element = kind.element
+        assert isinstance(element, Number)
+        self.line(f"q = p + {count} * {element.width}")
+        self.require("q", kind.name, count)
+        elements = count
+        if not (kind.bulk and self.steps):
+            elements = self.variable("l")
+            unpack = self.constant(struct.unpack_from)
+            shown = element.shown(self, "i") if self.mode == "record" else "i"
+            items = f"{unpack}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
+            self.line(f"{elements} = [{shown} for i in {items}]" if shown != "i" else f"{elements} = [*{items}]")
+        self.line("p = q")
+        return elements
+
+    def element(self, kind: Array, elements: str, index: str) -> None:
+        element = kind.element
+        if not isinstance(element, Struct):
+            self._scalar_element(element, elements, index)
+            return
+        target, prefix = self.variable("d"), self.variable("x")
+        if self.stepping and self._has_rows(kind) and not element.layer.row:
+            self.line(f"{elements}.append(p)")
+        if self.careful:
+            self.line(f"{target} = {{}}")
+            self.line(f"{elements}.append({target})")
+            where = f'{self.scopes[-1].prefix} + f"{kind.name}[{{{index}}}]"'
+            self.line(f"{prefix}e, s_{prefix} = {where}, p")
+            self.line(f"{prefix} = {prefix}e + '.'")
+        variables = self.scope(element.layer, target, prefix, created=self.careful)
+        if self.careful:
+            self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
+        elif not self.stepping:
+            self.line(f"{elements}.append({target})")
+        elif self._has_rows(kind) and element.layer.row:
+            self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
+
+    def _scalar_element(self, element: Kind, elements: str, index: str) -> None:
+        prefix = self.variable("x")
+        if self.careful:
+            self.line(f'{prefix} = {self.scopes[-1].prefix} + f"{element.name}[{{{index}}}]"')
+            self.scopes.append(Scope(self.scopes[-1].layer, "", prefix))
+            element = _renamed(element)
+        value = element.emit(self)
+        self.flush()
+        if self.careful:
+            self.scopes.pop()
+        if not self.stepping:
+            shown = element.shown(self, value) if self.mode == "record" else value
+            self.line(f"{elements}.append({shown})")
+
+
+def _renamed(element: Kind) -> Kind:
+    """A copy without a name of its own: the path of an element ends with its index."""
+    import copy
+
+    element = copy.copy(element)
+    element.name = ""
+    if isinstance(element, Sized) and isinstance(element.length, Number):
+        element.length = copy.copy(element.length)
+        element.length.name = ""
+    return element
+
+
+def _order(kind: Kind) -> str:
+    """The byte order a fixed field asks for; single bytes and byte strings do not care."""
+    if isinstance(kind, Number) and kind.width > 1:
+        return kind.order
+    return ""

@@ -1,0 +1,65 @@
+"""Names of filters for what TCP analysis found, as Wireshark calls them: a frame has what its packets have.
+
+The analysis is made only where a filter asks for it: see :attr:`wiredecode.filter.Filter.needs_analysis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wiredecode.filter.model import Level, Values
+from wiredecode.frames.frame import Frame
+from wiredecode.net.health import BITS, KINDS
+from wiredecode.net.segments import FIN, RST, SYN
+
+ANALYSIS = "tcp.analysis."
+FLAGS = {"tcp.flags.fin": FIN, "tcp.flags.reset": RST, "tcp.flags.syn": SYN}
+SHORT = {
+    "tcp.window.zero": "tcp.analysis.zero_window",
+    "tcp.window.full": "tcp.analysis.window_full",
+    **{f"tcp.{kind}": f"{ANALYSIS}{kind}" for kind in KINDS if "window" not in kind},
+}
+"""Shorter names."""
+WIRESHARK = {
+    "frame.len": "frame.length",
+    "ipv6.addr": "ip.addr",
+    "ipv6.src": "ip.src",
+    "ipv6.dst": "ip.dst",
+}
+"""What Wireshark calls names of ours."""
+ALIASES = SHORT | WIRESHARK
+
+
+def is_analysis(name: str) -> bool:
+    """Whether a field is known only where connections are analysed."""
+    return name.startswith(ANALYSIS) or name in FLAGS
+
+
+def analysis_fields() -> dict[str, tuple[Level, Callable[[Frame], Values], None, None]]:
+    """The names, and how their values are read: one true per packet of the frame that is of the kind."""
+    named = {f"{ANALYSIS}{kind}": _of_kind(bit) for kind, bit in zip(KINDS, BITS, strict=True)}
+    named[f"{ANALYSIS}flags"] = _of_kind(sum(BITS))
+    named |= {name: _with_flag(bit) for name, bit in FLAGS.items()}
+    return {name: (Level.ARRIVAL, get, None, None) for name, get in named.items()}
+
+
+def _of_kind(wanted: int) -> Callable[[Frame], Values]:
+    def get(frame: Frame) -> Values:
+        health = frame.connection.health
+        if health is None:
+            return []
+        kinds = health.directions[frame.side].kinds
+        return [True for packet in frame.packets if kinds.get(packet, 0) & wanted]
+
+    return get
+
+
+def _with_flag(bit: int) -> Callable[[Frame], Values]:
+    def get(frame: Frame) -> Values:
+        health = frame.connection.health
+        if health is None:
+            return []
+        control = health.directions[frame.side].control
+        return [bool(control.get(packet, 0) & bit) for packet in frame.packets]
+
+    return get

@@ -1,0 +1,100 @@
+"""What was acknowledged while something waits behind a hole: from then on the hole is one of the capture."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wiredecode.capture.batch import Int64s
+from wiredecode.net.backlog import Origin
+from wiredecode.net.limits import Limits
+from wiredecode.net.serial import distance
+
+if TYPE_CHECKING:
+    from wiredecode.net.reassembly import Reassembler
+
+END = 1 << 62
+"""A position behind every other."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all streams of a capture share; of the packets that are looked at, only while they are."""
+
+    limits: Limits
+    limits_hit: Counter[str]
+    holed: dict[Reassembler, None] = field(default_factory=dict)
+    """Streams in which something waits, for a hole to be filled or for the other direction."""
+    part: int = 0
+    """How many sets of packets were looked at."""
+    clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Capture time and number of each packet."""
+    tell_acks: Callable[[Reassembler], None] | None = None
+    """Tells a stream all that these packets acknowledge of it. None: it is told packet by packet."""
+
+    def begin(self, clock: Int64s, number: Int64s) -> None:
+        """The next packets come."""
+        self.part += 1
+        self.clock, self.number = clock, number
+
+    def after(self, clock: int) -> Origin:
+        """The first packet after capture time ``clock``: one of those that are looked at, or the next."""
+        place = int(np.searchsorted(self.clock, clock, "right"))
+        if place < len(self.number):
+            return moment(int(self.number[place]), int(self.clock[place]))
+        return moment(int(self.number[-1]) + 1, int(self.clock[-1]))
+
+
+def moment(number: int, clock: int) -> Origin:
+    """Packet ``number`` ends a wait, without a part in what waited."""
+    return Origin(0, 0, 0, 0, clock, number)
+
+
+class Acks:
+    """Positions in a stream, each with the capture time at which so much was acknowledged; both rise."""
+
+    __slots__ = ("_base", "_grain", "_steps", "_window")
+
+    def __init__(self, base: int, offset: int, limits: Limits) -> None:
+        """``base``: sequence number of stream offset 0; nothing before ``offset`` is of interest."""
+        self._base = base
+        self._grain, self._window = int(limits.hole_seconds * 1e6), limits.window_bytes
+        self._steps = [(offset, 0)]
+
+    def add(self, ack: int, clock: int) -> None:
+        """All before sequence number ``ack`` was received, as was told at ``clock``."""
+        steps = self._steps
+        last = steps[-1][0]
+        if last == END:
+            return
+        ahead = distance((self._base + last) & 0xFFFFFFFF, ack)
+        if not 0 < ahead <= self._window:
+            return
+        if clock - steps[-1][1] < self._grain:  # a thousandth of the wait: so there are not many
+            clock = steps.pop()[1]
+        steps.append((last + ahead, clock))
+
+    def end(self, clock: int) -> None:
+        """The connection was reset: nobody acknowledges, or sends again, what is missing."""
+        steps = self._steps
+        while len(steps) > 1 and steps[-1][1] > clock:
+            steps.pop()
+        if steps[-1][0] != END:
+            steps.append((END, clock))
+
+    def since(self, position: int) -> int | None:
+        """Capture time since which all before ``position`` is known to have been received."""
+        steps = self._steps
+        at = bisect_left(steps, (position, 0), 1)
+        return steps[at][1] if at < len(steps) else None
+
+    def forget(self, offset: int) -> None:
+        """The stream reached ``offset``: what lies before is of no interest any more."""
+        if len(self._steps) > 64:
+            del self._steps[1 : bisect_left(self._steps, (offset, 0), 1)]

@@ -1,0 +1,135 @@
+"""The most frequent trouble of RabbitMQ Stream: the broker names a host and port that the client cannot reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.checking import CAUSE, Code, Place, Report, Rule, place_of, values_of
+
+UNREACHABLE = Code(
+    "rabbitmq_stream.advertised-host",
+    "error",
+    "the broker advertises an address that the client cannot reach",
+    "A client asks one broker where a stream is (Metadata), and connects to the host and port of the answer, not to "
+    "the address that it was given. Here that connection was refused, got no answer, or never came.",
+    (
+        "the broker runs in a container or behind a load balancer and advertises its own name",
+        "stream.advertised_host or stream.advertised_port is wrong",
+        "the client cannot resolve the name",
+    ),
+    "Set stream.advertised_host and stream.advertised_port in rabbitmq.conf to what clients can reach, or give the "
+    "client an address resolver that always takes the load balancer.",
+    "stories/advertised-refused.pcap",
+    CAUSE,
+)
+MOST_ADDRESSES = 1000
+"""Advertised addresses, and addresses of servers, that are remembered."""
+
+
+@dataclass(slots=True)
+class Advertised:
+    """An address that was named to clients of one host."""
+
+    place: Place
+    asked: str
+    """The broker that named it."""
+    host: str
+    port: int
+    client: str
+    left_ns: int | None = None
+    """When the connection ended that was told."""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Connections to one address."""
+
+    accepted: int = 0
+    failed: int = 0
+    how: str = ""
+    last: Connection | None = None
+
+
+class AdvertisedHost(Rule):
+    """Metadata names a host and port: then no connection, a refused one, or none that does anything."""
+
+    types = frozenset({"MetadataResponse", "DeclarePublisher", "Subscribe"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._advertised: dict[tuple[str, int, str], Advertised] = {}
+        self._worked: dict[str, int] = {}
+        """By host of clients: when one last began to publish or to consume."""
+        self._attempts: dict[str, Attempts] = {}
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type in ("DeclarePublisher", "Subscribe"):
+            if len(self._worked) < MOST_ADDRESSES:
+                self._worked[host_of(frame.source)] = frame.time_ns
+        elif frame.type == "MetadataResponse":
+            values = values_of(frame)
+            brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
+            used = {stream.get("leader_reference") for stream in values.get("streams", ())}
+            for reference, broker in brokers.items():
+                if reference in used:
+                    self._told(frame, broker["host"], broker["port"])
+
+    def _told(self, frame: Frame, host: str, port: int) -> None:
+        client = host_of(frame.destination)
+        if len(self._advertised) < MOST_ADDRESSES and join(host, port) != frame.source:
+            self._advertised[host, port, client] = Advertised(
+                place_of(frame), frame.source, printable(host), port, client
+            )
+
+    def ended(self, connection: Connection) -> None:
+        health = connection.health
+        if connection.initiator is not None and health is not None and len(self._attempts) < MOST_ADDRESSES:
+            attempts = self._attempts.setdefault(connection.endpoints[1 - connection.initiator], Attempts())
+            if health.refused or health.unanswered:
+                attempts.failed += 1
+                attempts.last = connection
+                attempts.how = "is refused" if health.refused else "gets no answer"
+            else:
+                attempts.accepted += 1
+        for advertised in self._advertised.values():
+            if advertised.place.connection is connection and connection.closed is not None and health is not None:
+                advertised.left_ns = health.last_ns
+
+    def finish(self) -> None:
+        for (host, port, client), advertised in self._advertised.items():
+            attempts = self._attempts.get(join(host, port), Attempts())
+            address = f"{advertised.host}:{port}"
+            if attempts.failed and not attempts.accepted:
+                what = f"the broker sends clients to {address}, where the connection {attempts.how}"
+                self._tell(advertised, what, attempts)
+            elif not attempts.accepted and advertised.left_ns is not None and self._gave_up(advertised, client):
+                what = f"the broker sends clients to {address}; no connection to it follows, the client leaves"
+                self._tell(advertised, what, attempts)
+
+    def _gave_up(self, advertised: Advertised, client: str) -> bool:
+        """Whether its host did nothing with streams after it was told."""
+        return self._worked.get(client, 0) < advertised.place.time_ns
+
+    def _tell(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
+        place = advertised.place
+        problem = self.report.add(UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
+        if problem is None:
+            return
+        client, last = self.report.names.short(place.connection), attempts.last
+        problem.detail(f"{client} asked {advertised.asked} and was told {advertised.host}:{advertised.port}")
+        if last is not None:
+            self.report.concerns(problem, last)
+            problem.packets.append(last.first)
+            problem.detail(f"its connection #{last.number} to {advertised.host}:{advertised.port} {attempts.how}")
+
+
+def host_of(endpoint: str) -> str:
+    return endpoint.rpartition(":")[0]
+
+
+def join(host: str, port: int) -> str:
+    """As endpoints are written."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,249 @@
+"""What a protocol tells ``wiredecode check``: codes of problems, rules that find them, and who a connection is.
+
+A protocol offers :class:`Checks`; ``wiredecode.check`` collects them. A rule sees the frames of its types in order, and
+is told when a connection is over and when the capture is. What it keeps has to be bounded per connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from wiredecode.fields import compiler
+from wiredecode.frames.frame import Frame
+
+if TYPE_CHECKING:
+    from wiredecode.net.types import Connection
+
+SEVERITIES = ("error", "warning", "note")
+"""The worst first."""
+
+CAUSE, DEED, EFFECT, REMARK = 10, 30, 50, 70
+"""Ranks: what explains others; what somebody did; what came of it; the rest."""
+
+MOST_EVIDENCE = 8
+"""Frames, packets, connections and lines of detail that a problem cites."""
+MOST_PROBLEMS = 1000
+"""Problems that are told apart; of more only the number is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of problem; its page in docs/findings is made of this."""
+
+    code: str
+    """``protocol.name``, or ``tcp.name``, ``capture.name`` and the like."""
+    severity: str
+    title: str
+    """What is wrong, in a few words."""
+    meaning: str
+    causes: tuple[str, ...]
+    """Usual causes, the most frequent first."""
+    advice: str
+    """What to do."""
+    capture: str
+    """The capture in ``captures/`` that shows it; empty: a test makes one."""
+    rank: int = EFFECT
+    """Of problems of one severity those with a lower rank come first."""
+
+
+@dataclass(slots=True, eq=False)
+class Problem:
+    """What was found: one code and one subject, however often."""
+
+    code: Code
+    severity: str
+    name: str
+    """The code, or the more exact one of findings of frames."""
+    what: str
+    """One sentence on this very problem."""
+    count: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    frames: list[int] = field(default_factory=list)
+    packets: list[int] = field(default_factory=list)
+    connections: dict[int, str] = field(default_factory=dict)
+    """Number and description of the connections concerned."""
+    details: list[str] = field(default_factory=list)
+    weight: int = 0
+    """Of problems of one rank the heavier come first."""
+
+    def detail(self, text: str) -> None:
+        if len(self.details) < MOST_EVIDENCE and text not in self.details:
+            self.details.append(text)
+
+
+class Place(NamedTuple):
+    """Where a frame was, without its bytes: for rules that tell of it later."""
+
+    connection: Connection
+    number: int
+    packets: list[int]
+    time_ns: int
+
+
+def place_of(frame: Frame) -> Place:
+    return Place(frame.connection, frame.number, frame.packets[:1], frame.time_ns)
+
+
+class Names:
+    """Who stands behind a connection: user, client, product, as its protocol tells."""
+
+    MOST = 16 * 1024
+    """Connections whose names are remembered; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[str, str]] = {}
+
+    def tell(self, connection: Connection, told: Mapping[str, Any]) -> None:
+        """Learn more: ``name``, ``user``, ``virtual_host``, ``product``, ``version`` ..."""
+        known = self._known.setdefault(connection.number, {})
+        known.update({key: str(value) for key, value in told.items() if value not in (None, "")})
+        if len(self._known) > self.MOST:
+            del self._known[next(iter(self._known))]
+
+    def get(self, connection: Connection) -> Mapping[str, str]:
+        return self._known.get(connection.number, {})
+
+    def short(self, connection: Connection) -> str:
+        """Its name, or else its number: ``"billing (#4)"``."""
+        known = self.get(connection)
+        name = known.get("name") or known.get("user")
+        return f"{name} (#{connection.number})" if name else f"connection #{connection.number}"
+
+    def describe(self, connection: Connection) -> str:
+        """``"127.0.0.1:4711 → 127.0.0.1:5552, billing, user guest, virtual host /, rstream 1.1.1"``."""
+        client = connection.initiator or 0
+        known = self.get(connection)
+        parts = [f"{connection.endpoints[client]} → {connection.endpoints[1 - client]}", known.get("name", "")]
+        parts += [f"{label} {known[key]}" for key, label in LABELS.items() if key in known]
+        parts.append(" ".join(filter(None, (known.get("product"), known.get("version")))))
+        return ", ".join(filter(None, parts))
+
+
+LABELS = {"user": "user", "virtual_host": "virtual host", "role": "role"}
+
+
+class Report:
+    """Collects problems; rules add to it."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.problems: dict[tuple[str, Any], Problem] = {}
+        self.untold = 0
+        """Problems beyond :data:`MOST_PROBLEMS`."""
+        self.first_ns = self.last_ns = 0
+        """Times of the first packet and of the newest frame."""
+        self.span: tuple[int | None, int | None] = (None, None)
+        """Only problems of this time are added."""
+
+    def seconds(self, time_ns: int) -> str:
+        """A time as seconds since the first packet."""
+        return f"{(time_ns - self.first_ns) / 1e9:.3f} s"
+
+    def add(
+        self,
+        code: Code,
+        what: str,
+        key: Any = None,
+        *,
+        frame: Frame | Place | None = None,
+        connection: Connection | None = None,
+        packet: int | None = None,
+        time_ns: int | None = None,
+        count: int = 1,
+        severity: str | None = None,
+        name: str | None = None,
+    ) -> Problem | None:
+        """Something is wrong; the same ``code`` and ``key`` are one problem, told in the words of the first time."""
+        if frame is not None:
+            connection, time_ns = frame.connection, frame.time_ns
+            packet = frame.packets[0] if frame.packets else None
+        if time_ns is not None and not self.covers(time_ns):
+            return None
+        place = (name or code.code, key)
+        problem = self.problems.get(place)
+        if problem is None:
+            if len(self.problems) >= MOST_PROBLEMS:
+                self.untold += 1
+                return None
+            problem = Problem(code, severity or code.severity, name or code.code, what)
+            self.problems[place] = problem
+        problem.count += count
+        if frame is not None:
+            self.cite(problem, frame)
+        elif packet is not None and len(problem.packets) < MOST_EVIDENCE:
+            problem.packets.append(packet)
+        if time_ns is not None:
+            problem.first_ns = time_ns if problem.first_ns is None else min(problem.first_ns, time_ns)
+            problem.last_ns = max(problem.last_ns or 0, time_ns)
+        if connection is not None:
+            self.concerns(problem, connection)
+        return problem
+
+    def covers(self, time_ns: int) -> bool:
+        """Whether the user asked about that time."""
+        start, end = self.span
+        return (start is None or time_ns >= start) and (end is None or time_ns <= end)
+
+    def cite(self, problem: Problem, frame: Frame | Place) -> None:
+        """Add a frame to the evidence."""
+        self.cite_numbers(problem, frame.number, frame.packets[0] if frame.packets else None)
+
+    @staticmethod
+    def cite_numbers(problem: Problem, frame: int, packet: int | None) -> None:
+        if len(problem.frames) < MOST_EVIDENCE and frame not in problem.frames:
+            problem.frames.append(frame)
+            if packet is not None and packet not in problem.packets:
+                problem.packets.append(packet)
+
+    def concerns(self, problem: Problem, connection: Connection) -> None:
+        """Add a connection to the evidence."""
+        if len(problem.connections) < MOST_EVIDENCE:
+            problem.connections.setdefault(connection.number, self.names.describe(connection))
+
+
+class Rule:
+    """Finds one kind of problem, or some that are found by the same means."""
+
+    types: ClassVar[frozenset[str]] = frozenset()
+    """Message types whose frames it is told, of its protocol."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame of :attr:`types`."""
+
+    def ended(self, connection: Connection) -> None:
+        """Nothing more comes of a connection, of whatever protocol; ``closed`` tells whether it was closed."""
+
+    def finish(self) -> None:
+        """The capture is over."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What one protocol offers."""
+
+    codes: tuple[Code, ...] = ()
+    rules: tuple[type[Rule], ...] = ()
+    names: Mapping[str, Callable[[Frame], Mapping[str, Any]]] = field(default_factory=dict)
+    """By message type: what a frame tells about who stands behind its connection."""
+    answered: frozenset[str] = frozenset()
+    """Message types of which a rule of the protocol tells whether they were answered."""
+    told: frozenset[str] = frozenset()
+    """Codes of findings of frames that rules tell better."""
+
+
+def values_of(frame: Frame) -> Mapping[str, Any]:
+    """All values of a frame's layer, those of bulk arrays too; slow, for frames that are rare."""
+    if frame.layer is None:
+        return {}
+    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
+
+
+def inner_values(frame: Frame) -> Mapping[str, Any]:
+    """The values of the first layer that a frame carries."""
+    return (frame.inner[0].values or {}) if frame.inner else {}
