@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -35,6 +35,9 @@ START = re.compile(
     re.DOTALL,
 )
 
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
+
 
 class Cursus(Protocol):
     """The protocol of the Cursus broker, in its dialects from 2025-11 to 2026-08."""
@@ -44,10 +47,16 @@ class Cursus(Protocol):
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
+    apart = ("error_code", "in_reply_to", "topic", "partition", "group", "group_name", "generation", "offset", "member")
     column_types = COLUMN_TYPES
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.cursus.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -58,6 +58,10 @@ def hello(data: bytes, final: bool) -> bool | None:
     return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
 
 
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
+
+
 class MessageChain(Chain):
     """Messages in a row: how much they prove, and for which dialect they speak."""
 
@@ -109,6 +113,7 @@ class Pravega(Protocol):
         held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
     )
     requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
 
     def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
@@ -117,6 +122,11 @@ class Pravega(Protocol):
         self.part_base = part_base
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.pravega.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False
