@@ -181,6 +181,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "check": {
         **READING,
         **TIMES,
+        "--utc": Case("{basic} --severity note --to 2026-11-20T20:00:00", "--utc"),
         "--severity": Case("{basic}", "--severity note"),
         "--fail-on": Case("{shuffled}", "--fail-on warning", code=1),
         "--json": Case("{shuffled}", "--json"),
@@ -190,6 +191,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "trace": {
         **READING,
         **TIMES,
+        "--utc": Case("{basic} {quick} --to 2026-11-20T20:00:00", "--utc"),
         "--frame": Case("{basic} {quick}", "--frame 54"),
         "--index": Case("{basic} --frame 54", "--index 4"),
         "--id": Case("{basic} --frame 54", "--id 5"),
