@@ -82,6 +82,8 @@ class Session:
         """Time of the first packet."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.shown: int | None = None
+        """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
         """What is written goes to the terminal, where progress would be in its way."""
         self._progress: Progress | None = None
@@ -141,11 +143,13 @@ class Session:
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
+        self.shown = 0
         for frame in frames:
             if self.stopped or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
                 continue
             yield frame
             shown += 1
+            self.shown = shown
             if shown == self.count:
                 self.stopped = True
 
@@ -197,7 +201,7 @@ class Session:
 
     def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
         from wiredecode.protocols.registry import protocols
-        from wiredecode.view.totals import files_text, totals_text
+        from wiredecode.view.totals import files_text, shown_text, totals_text
 
         if self.verbose:
             say(files_text(self.capture.info))
@@ -207,7 +211,10 @@ class Session:
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
         width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
         spoken = () if totals.frames else protocols()
-        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width))
+        shown = ""
+        if self.shown is not None:
+            shown = shown_text(totals, self.shown, whole=not how, matching=self.display is not None)
+        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width, shown=shown))
 
     @property
     def totals(self) -> Totals:
