@@ -145,6 +145,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),
         "-c": Case("{basic} -q -o a.csv", "-c 3"),
         "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
+        "--utc": Case("{basic} -q -o a.csv --to 2026-11-20T20:00:00", "--utc"),
         "--bytes": Case("{basic} -q -o a.ndjson", "--bytes length"),
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
@@ -157,6 +158,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "stats": {
         **READING,
         **TIMES,
+        "--utc": Case("{basic} -q --to 2026-11-20T20:00:00", "--utc"),
         "--table": Case("{basic} -q", "--table latency"),
         "--interval": Case("{basic} -q --table throughput", "--interval 1s"),
         "-Y": Case("{basic} -q", """-Y frame.type=="Publish" """),
@@ -223,7 +225,7 @@ def test_every_option_has_a_case_and_every_case_an_option() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
     """Where commands run: what they write is seen; HOME, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

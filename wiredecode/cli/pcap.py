@@ -106,7 +106,7 @@ def pcap(
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
 
-    display = options.display_filter(display_filter, secrets=frames.show_secrets)
+    display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     packets = files if is_pipe(files) else open_capture(files)
     whole = count is None and span.start is None and span.end is None
     size = None if isinstance(packets, list) else packets.bytes_total

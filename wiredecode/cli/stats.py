@@ -87,7 +87,7 @@ def stats(
         statistics, length = asked(form.table, form.interval, json=form.json, csv=form.csv)
     except (ImportError, ValueError) as error:
         raise options.UsageError(str(error)) from None
-    reader = StatsReader(files, span, lambda: options.display_filter(display_filter), decoding, verbosity)
+    reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
     try:
         with reader, Store(statistics, length) as store:
             code = reader.run(store)

@@ -45,7 +45,6 @@ class Liftbridge(CarriedProtocol):
         ),
         "liftbridge.partition": Generated("int32", "as stream"),
         "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
-        "liftbridge.copy_of": Generated("int64", "frame in which a client sent what a server hands on here"),
         "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
     }
 
