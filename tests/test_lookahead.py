@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
-    return SimpleNamespace(id=number, number=number, response=None, outcome=None, findings=(), **told)
+    return SimpleNamespace(id=number, number=number, response=None, outcome=None, findings=(), generated={}, **told)
 
 
 def passed(count: int, *, time_ns: int = 0, length: int = 10) -> tuple[Any, Any]:
@@ -180,3 +180,13 @@ def test_what_asks_for_no_answer_stays_so() -> None:
     waits.add(silent)
     waits.finish()
     assert silent.outcome == "not asked for"
+
+
+def test_a_copy_is_neither_late_nor_unanswered() -> None:
+    """The answer may be linked with the original alone."""
+    for release in (Lookahead.finish, lambda waits: waits.skip(*passed(LOOKAHEAD_FRAMES))):
+        waits, request = Lookahead(), asked()
+        request.generated = {"copy_of": 1}
+        waits.add(request)
+        release(waits)
+        assert request.outcome is None

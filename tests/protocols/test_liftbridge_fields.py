@@ -9,15 +9,19 @@ import pytest
 from rich.console import Console
 
 from tests.filter.support import frames, numbers
-from tests.protocols.liftbridge_nats import one
+from tests.net.craft import batches
+from tests.protocols.liftbridge_nats import CONNECT, one
 from tests.protocols.test_liftbridge_raft import CALLEE
+from tests.support import Part, craft, dissect, every
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.filter import compile_filter
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import field_ranges
 from wiredecode.protocols.liftbridge import operations, raft
+from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.liftbridge.raft import Configuration, LogEntry, Server
+from wiredecode.protocols.nats import Nats
 from wiredecode.tables.schema import frames_schema
 from wiredecode.view.tree import frame_tree
 from wiredecode.view.values import Raw
@@ -114,3 +118,42 @@ def test_trees_are_the_same_when_a_filter_looked_at_bytes_first() -> None:
     assert numbers(text, REPLICATION)
     for frame in chosen[:60]:
         assert tree(frame) == tree(plain[frame.number])
+
+
+# Copies.
+
+
+def routed(*lines: tuple[int, int, bytes]) -> list[Frame]:
+    """Messages of a client (connection 1) and of a route that side 0 dialled (connection 2)."""
+    info = b'INFO {"server_id":"A","server_name":"a","version":"2.12.2","proto":1,"max_payload":1048576} \r\n'
+    route = b'INFO {"server_id":"B","cluster":"c","proto":2,"import":null,"export":null} \r\n'
+    dialled = b'CONNECT {"verbose":false,"name":"A","cluster":"c","lnoc":true} \r\n'
+    parts = [
+        *(Part(1, 1, info), Part(1, 0, CONNECT), Part(2, 1, route), Part(2, 0, dialled)),
+        *(Part(connection, side, line) for connection, side, line in lines),
+    ]
+    found = dissect(batches(craft(parts, every(1460), server_port=4222)), known=(Nats(),)).frames
+    return [frame for frame in found if "size" in frame.values]
+
+
+@pytest.mark.parametrize("payload", [bytes(Publish(value=b"v", stream="s")), bytes(raft.TimeoutNow())])
+@pytest.mark.parametrize("side", [0, 1])
+def test_messages_on_routes_are_copies_whoever_dialled(payload: bytes, side: int) -> None:
+    subject, size = CALLEE.encode(), len(payload)
+    sent, passed = routed(
+        (1, 0, b"PUB %b %d\r\n%b\r\n" % (subject, size, payload)),
+        (2, side, b"RMSG $G %b %d\r\n%b\r\n" % (subject, size, payload)),
+    )
+    assert (passed.protocol, passed.dialect) == ("liftbridge", "route")
+    assert (passed.layers or {})["nats"]["copy_of"] == sent.number
+    assert "copy_of" not in sent.generated
+
+
+def test_without_the_original_the_first_passage_stands_for_it() -> None:
+    payload = bytes(Publish(value=b"v"))
+    first, delivered = routed(
+        (2, 0, b"RMSG $G foo %d\r\n%b\r\n" % (len(payload), payload)),
+        (1, 1, b"MSG foo 1 %d\r\n%b\r\n" % (len(payload), payload)),
+    )
+    assert "copy_of" not in first.generated
+    assert delivered.generated["copy_of"] == first.number

@@ -171,10 +171,18 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
 
 
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
-    from wiredecode.view.summary import SummaryLines
+    write = session.output.text
+    line: Callable[[Frame, int], str]
+    if sys.stdout.isatty():
+        from wiredecode.view.screen import ScreenLines
 
-    lines, write = SummaryLines(color=color, times=times), session.output.text
-    line = lines.line
+        screen = ScreenLines(color=color, times=times)
+        write(screen.header())
+        line = screen.line
+    else:
+        from wiredecode.view.summary import SummaryLines
+
+        line = SummaryLines(color=color, times=times).line
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:

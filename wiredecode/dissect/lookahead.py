@@ -87,18 +87,24 @@ class Lookahead:
         """No frame will come any more: what still waits was not answered, if all that the other side sent is known."""
         while self._open:
             head = self._open[0][0]
-            if head.response is None and head.outcome is None and is_heard(head):
+            if is_open(head) and is_heard(head):
                 head.outcome = UNANSWERED
             self._forget_first()
 
     def _release_first(self) -> None:
         head = self._open[0][0]
-        if head.response is None and head.outcome is None and head.expects_response:
+        if is_open(head):
             head.outcome = LATE
         self._forget_first()
 
     def _forget_first(self) -> None:
         self._requests.pop(self._open.popleft()[0].id, None)
+
+
+def is_open(request: Frame) -> bool:
+    """Whether nothing tells its outcome. The answer of a copy may be linked with the original alone, so it has none."""
+    waits = request.response is None and request.outcome is None and request.expects_response
+    return waits and "copy_of" not in request.generated
 
 
 def is_heard(request: Frame) -> bool:

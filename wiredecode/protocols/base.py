@@ -110,6 +110,8 @@ class Protocol(ABC):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
+    apart: ClassVar[tuple[str, ...]] = ()
+    """Names of what tells its messages apart, the most telling first: a line too long for a terminal keeps these."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
     """Fields, by their full names, below which AMQP 1.0 messages stand."""
     confirms: ClassVar[Confirms | None] = None

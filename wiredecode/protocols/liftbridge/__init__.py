@@ -23,6 +23,10 @@ class Liftbridge(CarriedProtocol):
     subject_parts = (RAFT_MARK,)
     client_names = "LIFT."
     requests = frozenset(MESSAGE_TYPES[code] for code in REQUESTS)
+    apart = (
+        *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
+        *("entries", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
+    )
     generated = {
         "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
         "nats.server": Generated("string", "as namespace"),
@@ -41,7 +45,6 @@ class Liftbridge(CarriedProtocol):
         ),
         "liftbridge.partition": Generated("int32", "as stream"),
         "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
-        "liftbridge.copy_of": Generated("int64", "frame in which a client sent what a server hands on here"),
         "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
     }
 

@@ -9,7 +9,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
-from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_problem
+from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_copy, tell_problem
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
@@ -48,9 +48,7 @@ def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: St
         _relate(frame, subject, code, reading, style, state, meaning)
         if code == names.PUBLISH and meaning.tail:
             _stored(frame, meaning, data, start, reading, style)
-    copied = state.copy_of(frame, subject, data)
-    if copied is not None and "copy_of" not in frame.generated:
-        generate(frame, reading, style, "copy_of", copied)
+    tell_copy(frame, state.copy_of(frame, subject, data))
 
 
 def _relate(

@@ -8,7 +8,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import PARTIAL, Frame
 from wiredecode.protocols.liftbridge import raft
-from wiredecode.protocols.liftbridge.inner import Reading, carry, read, tell_problem
+from wiredecode.protocols.liftbridge.inner import Reading, carry, read, tell_copy, tell_problem
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, OutstandingRpc, Piece
@@ -42,6 +42,8 @@ def decode(frame: Frame, subject: str, data: bytes, start: int, style: Style | N
                 state.ask(("reply", reply), frame, NO_TYPE, {})
     elif ".request._INBOX." in rest and frame.status != PARTIAL:
         _stream(frame, subject, data, start, style, state)
+    if frame.protocol == NAME:
+        tell_copy(frame, state.copy_of(frame, subject, data))
 
 
 def _claim(

@@ -22,6 +22,7 @@ from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
+from wiredecode.protocols.nats.names import CLIENT
 from wiredecode.protocols.shared.carried import CarriedSession
 
 if TYPE_CHECKING:
@@ -169,14 +170,14 @@ class Session(CarriedSession):
         return own_hop(hops, frame.connection.number, frame.side) if hops else None
 
     def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
-        """The frame in which a client sent what a server hands on."""
+        """The frame in which a client sent what a server hands on, or else in which it was seen first."""
         key = subject, len(payload), crc32c.crc32c(payload)
-        if frame.sender != "client":
-            return self.publications.get(key)
-        if len(subject or "") > MAX_KEY_CHARACTERS:
-            return None
-        self.publications.add(key, frame.id)
-        return None
+        between = frame.dialect not in (None, CLIENT)  # there both ends are servers, also the one that dialled
+        original = frame.sender == "client" and not between
+        known = None if original else self.publications.get(key)
+        if known is None and (original or between) and len(subject or "") <= MAX_KEY_CHARACTERS:
+            self.publications.add(key, frame.id)
+        return known
 
     # Asked by NATS.
 

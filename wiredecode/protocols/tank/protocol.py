@@ -37,6 +37,7 @@ class Tank(Protocol):
         header=HEADER.size,
     )
     requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
+    apart = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
