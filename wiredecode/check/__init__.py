@@ -25,10 +25,9 @@ class Checker:
         for protocol in protocols():
             always |= protocol.requests
             always |= {one.name: one.requests for one in carried_by(protocol.name)}
-        elsewhere = frozenset(kind for checks in offered.values() for kind in checks.answered)
         told = {name: checks.told for name, checks in offered.items()}
         self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, always, elsewhere),
+            Requests(self.report, always, offered),
             Findings(self.report, told),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report)]

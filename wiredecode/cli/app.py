@@ -15,6 +15,7 @@ from wiredecode.cli.completion import answer_bash, asked_by_bash
 from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
+from wiredecode.cli.tshark import translate
 from wiredecode.frames.escape import escape
 
 OK, USAGE, BUG = 0, 2, 70
@@ -139,8 +140,11 @@ def run(words: list[str]) -> int:
     gc.disable()  # until a command has imported what it needs
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     try:
-        command = partial(command_line(), words, prog_name="wiredecode", standalone_mode=False)
-        code = answer_bash(command) if asked_by_bash() else command()
+        tree = command_line()
+        if asked_by_bash():
+            code = answer_bash(partial(tree, words, prog_name="wiredecode", standalone_mode=False))
+        else:
+            code = tree(translate(words, tree.commands), prog_name="wiredecode", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         return _usage(error)

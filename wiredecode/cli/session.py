@@ -80,6 +80,8 @@ class Session:
         self.quiet, self.verbose = quiet, verbose
         self.first_ns = 0
         """Time of the first packet."""
+        self.reads_on = False
+        """Read to the end all the same: more than the frames is wanted."""
         self.stopped = False
         """As much as was asked for has been shown."""
         self.on_terminal = sys.stdout.isatty()
@@ -142,11 +144,16 @@ class Session:
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
         for frame in frames:
-            if self.stopped or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
+            if (
+                self.stopped
+                or shown == self.count
+                or not self.within(frame.time_ns)
+                or (matches is not None and not matches(frame))
+            ):
                 continue
             yield frame
             shown += 1
-            if shown == self.count:
+            if shown == self.count and not self.reads_on:
                 self.stopped = True
 
     def within(self, time_ns: int) -> bool:
@@ -176,7 +183,7 @@ class Session:
             self.advance(self.capture.bytes_read)
 
     def _is_past_end(self, batch: PacketBatch) -> bool:
-        if self.end is None or not len(batch):
+        if self.end is None or not len(batch) or self.reads_on:
             return False
         return int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
 

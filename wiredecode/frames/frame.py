@@ -195,6 +195,13 @@ class Frame:
         packet.time = self.time_ns / 1e9
         return packet
 
+    def all_seen(self, *sides: int) -> bool:
+        """Whether all bytes that ``sides`` (none: both) sent before this frame are there: none that lack explain it.
+
+        Asked before telling that something was never declared, asked for or answered.
+        """
+        return not any(self.connection.directions[side].incomplete(self.ready) for side in sides or (0, 1))
+
     # For people: of frames that wiredecode.read gives.
 
     def __repr__(self) -> str:

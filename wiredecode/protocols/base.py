@@ -53,6 +53,8 @@ class Undecided:
     """More bytes may decide; those before ``position`` need not be looked at again."""
 
     position: int = 0
+    sure: bool = False
+    """It is this protocol; only which dialect is not known yet."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,6 +160,13 @@ class Protocol(ABC):
 
         ``data`` grows segment by segment, and always ends where one ends. ``final``: a hole or the end follows.
         """
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """The same for the bytes that a stream begins with whose own beginning was not captured.
+
+        A segment often begins where a frame does, so less evidence will do there.
+        """
+        return self.search(data, final=final)
 
     @abstractmethod
     def conversation(self, connection: Connection, dialect: str | None) -> Conversation:

@@ -133,8 +133,11 @@ def _hints(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     if "TLS" in looks:
         texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
-    if totals.captured and protocols:
-        texts.append(f"what a port speaks can be told: -d {ports[0] if ports else 'PORT'}={protocols[0].name}")
+    if protocols and (ports or (totals.captured and not looks)):
+        port = ports[0] if ports else None
+        likely = next((protocol for protocol in protocols if port in protocol.ports), None)
+        name = likely.name if likely else f"PROTOCOL ({', '.join(protocol.name for protocol in protocols)})"
+        texts.append(f"what a port speaks can be told: -d {'PORT' if port is None else port}={name}")
     elif not totals.tcp_packets and totals.packets:
         texts.append("there is no TCP in it: see above what was not decoded")
     elif not totals.captured and totals.packets:
