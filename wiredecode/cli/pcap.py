@@ -213,6 +213,8 @@ def pcap(
     whole = count is None and span.start is None and span.end is None
     if write is not None:
         check_writing(files, write, selects=display is not None or not whole)
+        if follow_file:
+            raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
     elif whole_connections:
         raise options.UsageError("--whole-connections goes with -w")
     size = None if isinstance(packets, list) else packets.bytes_total

@@ -20,6 +20,7 @@ from wiredecode.export.atomic import NewFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.capture import CaptureError
     from wiredecode.export.query import Open
 
 EXAMPLES = """\b
@@ -78,30 +79,35 @@ def sql(
     import gc
 
     gc.enable()
-    reading = {**decoding.arguments, "show_secrets": show_secrets}
     from wiredecode.export.query import Database, QueryError
 
     form = _form(format_, out)
+    reading = {**decoding.arguments, "show_secrets": show_secrets}
     try:
         with Database(_opener(files, reading), once="-" in files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
-            batches = chain(first, batches)
-            if database.unreadable:
-                pass  # told below
-            elif form is None:
-                _show(schema, batches, bytes_.value, format_, color=wants_color(color.value, sys.stdout))
-            else:
-                _write(schema, batches, form, out, bytes_.value)
-            errors = database.errors
+            if not database.unreadable:
+                answer = chain(first, batches)
+                if form is None:
+                    _show(schema, answer, bytes_.value, format_, color=wants_color(color.value, sys.stdout))
+                else:
+                    _write(schema, answer, form, out, bytes_.value)
+            return _told(database.errors)
     except QueryError as error:
         from wiredecode.frames.escape import escape
 
         complain(escape(str(error)))
         return 2
+
+
+def _told(errors: Iterable[CaptureError]) -> int:
+    """Say what could not be read; the exit code."""
+    code = 0
     for damage in errors:
         complain(str(damage))
-    return 2 if errors else 0
+        code = 2
+    return code
 
 
 def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
