@@ -141,3 +141,26 @@ def test_what_is_wrong_is_told_before_what_is_nice_to_know() -> None:
 )
 def test_cut(text: str, width: int, end: str, middle: str) -> None:
     assert (cut(text, width), cut_middle(text, width)) == (end, middle)
+
+
+def test_rows_that_do_not_fit_are_shown_one_below_the_other_and_text_as_text() -> None:
+    nats = CAPTURES / "nats" / "03-pubsub.pcap"
+    lines = on_terminal(80, "sql", nats, "from messages limit 1", no_color=True).splitlines()
+    assert lines[0] == "── row 1 ──"
+    assert "topic        orders.new" in lines
+    assert 'body         {"id":1,"qty":3}' in lines
+    few = on_terminal(80, "sql", nats, "select topic, body from messages limit 2", no_color=True).splitlines()
+    assert few[0].split() == ["topic", "body"]
+    assert few[3].split() == ["orders.new.eu", "deep"]
+
+
+def test_what_identifies_and_explains_stays_in_statistics() -> None:
+    damaged = CAPTURES / "cursus" / "produce.drop1pct.pcap"
+    text = on_terminal(80, "stats", damaged, "-q", "--table", "findings", "--table", "connections", no_color=True)
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    heads = [line.split() for line in lines if line.startswith("connection ")]
+    assert heads[0] == ["connection", "severity", "code", "count", "message"]
+    assert heads[1][:3] == ["connection", "client", "server"]
+    assert "no room for src, dst, group, first" in lines
+    assert "74,706" in text

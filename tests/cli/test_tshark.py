@@ -67,6 +67,8 @@ WAYS = {
     "-r {f} -t x": "--time",
     "-r {f} --whole-connections": "-w",
     "-r": "needs a value",
+    "sql {f} select -Y tcp": "where type = 'Publish'",
+    "-r {f} --follow-file -w o": "exclude each other",
     "statz": "No such command",
 }
 """Each of them ends with exit code 2 and one line that holds this."""

@@ -31,6 +31,16 @@ Examples:
   wiredecode fields rabbitmq_stream.chunk            what is in a chunk
 """
 
+FIRST = """\
+wiredecode decodes what clients and streaming brokers say to each other. The first three things to do:
+
+  wiredecode pcap capture.pcap --summary    what was said, a line per message
+  wiredecode stats capture.pcap             what is in it: counts, latencies, findings
+  wiredecode sniff -i any --summary         the same live; wiredecode interfaces lists where
+
+wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
+"""What is shown to those who say nothing."""
+
 app = typer.Typer(
     name="wiredecode",
     help="Decode what clients and streaming brokers say to each other, from packet captures.",
@@ -176,7 +186,8 @@ def _usage(error: Exception) -> int:
     text = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        typer.echo(text, err=True)
+        alone = context is not None and context.parent is None
+        typer.echo(FIRST if alone else text, err=True)
         return USAGE
     command = context.command_path if context is not None else "wiredecode"
     complain(f"{escape(' '.join(text.split())).rstrip('.')} (see {command} --help)")

@@ -213,6 +213,8 @@ def pcap(
     whole = count is None and span.start is None and span.end is None
     if write is not None:
         check_writing(files, write, selects=display is not None or not whole)
+        if follow_file:
+            raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
     elif whole_connections:
         raise options.UsageError("--whole-connections goes with -w")
     size = None if isinstance(packets, list) else packets.bytes_total
@@ -299,19 +301,23 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
     write = session.output.text
     line: Callable[[Frame, int], str]
+    header = ""
     if sys.stdout.isatty():
         from wiredecode.view.screen import ScreenLines
 
         screen = ScreenLines(color=color, times=times)
-        write(screen.header())
-        line = screen.line
+        header, line = screen.header(), screen.line
     else:
         from wiredecode.view.summary import SummaryLines
 
         line = SummaryLines(color=color, times=times).line
 
     def show(frames: Iterable[Frame]) -> None:
+        head = header
         for frame in frames:
+            if head:
+                write(head)
+                head = ""
             write(line(frame, session.first_ns))
 
     return show

@@ -84,6 +84,8 @@ class Session:
         """Read to the end all the same: more than the frames is wanted."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.shown: int | None = None
+        """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
         """What is written goes to the terminal, where progress would be in its way."""
         self._progress: Progress | None = None
@@ -143,6 +145,7 @@ class Session:
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
+        self.shown = 0
         for frame in frames:
             if (
                 self.stopped
@@ -153,6 +156,7 @@ class Session:
                 continue
             yield frame
             shown += 1
+            self.shown = shown
             if shown == self.count and not self.reads_on:
                 self.stopped = True
 
@@ -204,7 +208,7 @@ class Session:
 
     def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
         from wiredecode.protocols.registry import protocols
-        from wiredecode.view.totals import files_text, totals_text
+        from wiredecode.view.totals import files_text, shown_text, totals_text
 
         if self.verbose:
             say(files_text(self.capture.info))
@@ -214,7 +218,12 @@ class Session:
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
         width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
         spoken = () if totals.frames else protocols()
-        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width))
+        shown = ""
+        if self.shown is not None:
+            shown = shown_text(
+                totals, self.shown, whole=not how and self.shown != self.count, matching=self.display is not None
+            )
+        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width, shown=shown))
 
     @property
     def totals(self) -> Totals:

@@ -178,9 +178,8 @@ class Comparisons:
     def _known_word(self, field: Field, right: Constant) -> None:
         """Refuse what the field can never be."""
         assert field.words is not None
-        words = field.words()
-        if right.text not in words:
-            hint = nearest(right.text, words) or f'; {field.name} matches "..." finds names of any kind'
+        if right.text not in field.words():
+            hint = nearest(right.text, field.words()) or f'; {field.name} matches "..." finds names of any kind'
             raise self.fail(f"{field.name} is never {right.text!r}{hint}", right)
 
     def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> One:

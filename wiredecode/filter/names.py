@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -292,15 +292,21 @@ def prefixes() -> tuple[str, ...]:
     return (*sorted(found), "amqp")
 
 
-@cache
-def type_names() -> frozenset[str]:
-    """All types of messages."""
-    return frozenset(name for protocol in registry.protocols() for name in protocol.type_names())
+def type_names() -> Iterator[str]:
+    """All types of messages; a protocol is imported when the names before it have been taken."""
+    for known in registry.known():
+        yield from known.load().type_names()
 
 
-WORDS: dict[str, Callable[[], Collection[str]]] = {
+def protocol_names() -> Iterator[str]:
+    """All protocols; those that stand in a list come first, and are not imported."""
+    yield from (known.name for known in registry.known())
+    yield from prefixes()
+
+
+WORDS: dict[str, Callable[[], Iterable[str]]] = {
     "frame.type": type_names,
-    "frame.protocol": prefixes,
+    "frame.protocol": protocol_names,
     "frame.status": lambda: (OK, PARTIAL, MALFORMED, UNDECODED),
     "frame.sender": lambda: ("client", "server"),
     "frame.outcome": lambda: OUTCOMES,

@@ -25,7 +25,7 @@ class Liftbridge(CarriedProtocol):
     requests = frozenset(MESSAGE_TYPES[code] for code in REQUESTS)
     apart = (
         *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
-        *("entries", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
+        *("count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
     )
     generated = {
         "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
