@@ -5,10 +5,16 @@ What three commands print about a capture of the repository, shortened, recorded
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +25,7 @@ CAPTURE = HERE.parent / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 PICTURE = HERE / "images" / "screen.svg"
 COLUMNS = 120
 COMMANDS = (
-    (("pcap", "--summary", "-q", "-Y", "frame.number >= 29"), 0, 8),
+    (("pcap", "--summary", "-q", "-Y", "frame.number >= 29"), 0, 9),
     (("follow", "-n", "2"), 24, 36),
     (("pcap", "-q", "-Y", "frame.number == 32"), 0, 14),
 )
@@ -27,10 +33,21 @@ COMMANDS = (
 
 
 def printed(words: tuple[str, ...]) -> list[str]:
-    """The lines, with colours, that a command prints about the capture."""
-    command = [sys.executable, "-m", "wiredecode", words[0], CAPTURE, *words[1:], "--color", "always"]
-    environment = {"COLUMNS": str(COLUMNS), "PYTHONPATH": str(HERE.parent), "TERM": "xterm-256color"}
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split("\n")
+    """The lines, with colours, that a command prints about the capture on a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    command = [sys.executable, "-m", "wiredecode", words[0], CAPTURE, *words[1:]]
+    environment = {"PYTHONPATH": str(HERE.parent), "TERM": "xterm-256color"}
+    parts = []
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(ours, 65536):
+                parts.append(part)
+    os.close(ours)
+    if process.returncode:
+        raise SystemExit(f"{words} ended with {process.returncode}")
+    return b"".join(parts).decode().replace("\r\n", "\n").split("\n")
 
 
 def main() -> None:

@@ -55,6 +55,8 @@ def read(path: Path) -> PacketBatch:
     batches: list[PacketBatch] = []
     with suppress(CaptureError):
         batches.extend(open_capture([path]))
+    if not batches:
+        return PacketBatch.from_packets([])
     starts = np.cumsum([0, *(len(batch.buffer) for batch in batches)])
     columns = ("captured", "original", "time_ns", "linktype", "interface", "number")
     return PacketBatch(
@@ -154,13 +156,18 @@ class Report:
 
 
 def compare(whole: Dissected, damaged: Dissected, first: int = 1) -> Report:
-    """Hold a damaged capture against the whole one; ``first`` is the packet of the whole one that it begins with."""
+    """Hold a damaged capture against the whole one; ``first`` is the packet of the whole one that it begins with.
+
+    Where connections begin in the middle, what other frames tell cannot be the same: then only the frames are compared,
+    without those inside others, whose offsets count from what was seen first.
+    """
     report = Report()
     began: dict[tuple[str, str], int] = {}
     for place, frame in damaged.frames.items():
         if frame.status != UNDECODED:
             began.setdefault((frame.source, frame.destination), frame.packets[0])
-            report.wrong += differences(place, frame, whole.frames.get(place))
+            if first == 1 or not frame.place:
+                report.wrong += differences(place, frame, whole.frames.get(place), values=first == 1)
     for place, frame in whole.frames.items():
         if frame.status != OK or frame.place or frame.packets[0] < first:
             continue
@@ -173,9 +180,11 @@ def compare(whole: Dissected, damaged: Dissected, first: int = 1) -> Report:
     return report
 
 
-def differences(place: Place, frame: Frame, whole: Frame | None) -> Iterator[str]:
+def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool) -> Iterator[str]:
     """What is wrong with a frame of a damaged capture."""
     where = f"{frame.protocol} {frame.type} {frame.status} {place[0]}>{place[1]} offset {frame.offset}+{frame.length}"
+    if whole is None and frame.place:
+        return  # inside others: its offset counts from what was seen first
     if whole is None:
         yield f"{where}: no such frame"
         return
@@ -186,8 +195,9 @@ def differences(place: Place, frame: Frame, whole: Frame | None) -> Iterator[str
     if frame.type not in (None, whole.type, *GENERIC) and not carries:
         yield f"{where}: its type is {whole.type}"
     said = dict(flat(whole.layers or {}))
-    if frame.type in GENERIC:
-        return  # of a layer that only says so
+    undecided = frame.dialect is None and whole.dialect is not None  # as a finding tells
+    if frame.type in GENERIC or undecided or not values:
+        return
     for path, value in flat(frame.layers or {}):
         if not path.endswith(NUMBER_OF_FRAME) and (path not in said or said[path] != value):
             yield f"{where}: {path} = {value!r}, not {said.get(path)!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from tests.damage import (
     read,
     small_captures,
     snaplens,
+    starts,
     whole_captures,
 )
 from wiredecode.frames.frame import Frame
+from wiredecode.testing import Talk, batches
+from wiredecode.testing import dissect as dissected
 
 
 @pytest.mark.parametrize(("whole", "damaged"), damaged_captures(), ids=lambda path: path.name)
@@ -34,6 +38,65 @@ def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
 def test_every_snapshot_length(capture: Path) -> None:
     assert snaplens(capture, range(70, 131) if capture in small_captures() else (79, 96, 128)).wrong == []
+
+
+@pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
+def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capture: Path) -> None:
+    report = starts(capture, 3)
+    assert report.wrong == []
+    assert not any(report.missed_after.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
+def test_a_capture_that_begins_at_any_packet(capture: Path) -> None:
+    report = starts(capture, 30 if capture in small_captures() else 3)
+    assert report.wrong == []
+    assert not any(report.missed_after.values())
+
+
+CLIENT_PORT = 50_000
+
+
+def late(port: int, sides: Sequence[tuple[int, bytes]]) -> list[tuple[str, str | None]]:
+    """Protocol and type of the frames of a connection whose beginning was not captured."""
+    talk = Talk(client=("10.0.0.1", CLIENT_PORT), server=("10.0.0.2", port))
+    found = dissected(batches([packet for side, data in sides for packet in talk.send(side, data)])).frames
+    return [(frame.protocol, frame.type) for frame in found]
+
+
+KEEPALIVE = bytes.fromhex("0000006400000000")
+DATA_APPENDED = (7).to_bytes(4) + (40).to_bytes(4) + bytes(range(16)) + (0x01020304).to_bytes(8) + bytes(8) + bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("port", "sides", "expected"),
+    [
+        (12345, [(0, KEEPALIVE), (1, KEEPALIVE)], [("pravega", "KeepAlive")] * 2),
+        (12345, [(1, DATA_APPENDED), (0, KEEPALIVE)], [("pravega", "DataAppended"), ("pravega", "KeepAlive")]),
+        (9000, [(1, bytes(4))], [("cursus", "KeepAlive")]),
+        (9000, [(1, bytes(4))] * 3, [("cursus", "KeepAlive")] * 3),
+    ],
+    ids=["idle", "synchronizer", "one empty frame", "three empty frames"],
+)
+def test_on_its_own_port_bytes_that_all_parse_are_that_protocol(
+    port: int, sides: Sequence[tuple[int, bytes]], expected: list[tuple[str, str]]
+) -> None:
+    assert late(port, sides) == expected
+
+
+def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it() -> None:
+    name = b"scope/stream/0.#epoch.0"
+    events = b"".join(bytes(4) + (len(text)).to_bytes(4) + text for text in [b'{"order":%d}' % k for k in range(900)])
+    body = len(name).to_bytes(2) + name + bytes(8) + b"\1\0" + len(events).to_bytes(4) + events + (0x0102).to_bytes(8)
+    read_it = len(name).to_bytes(2) + name + bytes(8) + (0x20000).to_bytes(4) + bytes(2) + (0x0102).to_bytes(8)
+    asked, told = (
+        b"".join([code.to_bytes(4), len(data).to_bytes(4), data]) for code, data in ((9, read_it), (10, body))
+    )
+    expected = [("pravega", "ReadSegment"), ("pravega", "SegmentRead")]
+    assert late(6000, [(0, asked), (1, told)]) == expected
+    assert late(6000, [(1, told), (0, asked)]) == expected[::-1]
+    assert not {"cursus"} & {protocol for protocol, _ in late(7000, [(1, told[60:])])}
 
 
 def test_the_topic_of_a_cut_command_is_not_told_by_its_reply() -> None:

@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from glob import glob, has_magic
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -49,10 +50,12 @@ def read(
     limits: Mapping[str, float] | None = None,
     strict: bool = True,
     ids: str = CAPTURE,
+    utc: bool = False,
 ) -> Dissection:
     """Dissect captures; nothing is opened before the result is used.
 
-    paths: a file name, several (one capture in time order), ``-`` for standard input, or binary file objects.
+    paths: a file name, several (one capture in time order), ``-`` for standard input, or binary file objects. A name
+    that is no file may be a pattern: ``ring/*.pcap``.
     level: what iterating and tables give, ``frames``, ``messages`` or ``packets``. columns: of tables, such as
     ``["time", "type", "layers.nats.subject"]``. filter: only what a display filter chooses, such as
     ``"latency > 5ms"`` (docs/filters.md). decode_as: what is spoken on a port, ``{15552: "rabbitmq_stream"}`` or
@@ -60,11 +63,13 @@ def read(
     ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
     ``--limit`` has them. strict: damage raises CaptureError, after everything before it came out; otherwise it is a
     DamagedCapture warning. ids: ``capture`` numbers connections, frames and packets; ``stable`` is for tables that are
-    made of a capture part by part (docs/tables.md, "Stable ids").
+    made of a capture part by part (docs/tables.md, "Stable ids"). utc: times in ``filter`` that name no zone are
+    in UTC, not in that of this machine.
 
-    Raises ValueError for a wrong argument.
+    Raises ValueError for a wrong argument, or a pattern that nothing matches.
     """
-    several = [paths] if isinstance(paths, str | os.PathLike) or hasattr(paths, "read") else list(paths)
+    one = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
+    several: list[Any] = [paths] if one else list(paths)  # type: ignore[arg-type]
     if level not in LEVELS:
         raise ValueError(f"no level is called {level!r}; there is {', '.join(LEVELS)}")
     if ids not in (CAPTURE, STABLE):
@@ -72,10 +77,10 @@ def read(
     if filter is not None:
         from wiredecode.filter import compile_filter
 
-        compile_filter(filter, secrets=show_secrets)
-    known = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
+        compile_filter(filter, secrets=show_secrets, utc=utc)
+    known = [each for path in several for each in _found(path)]
     return Dissection(
-        paths=known,  # type: ignore[arg-type]
+        paths=known,
         level=level,
         columns=None if columns is None else list(columns),
         filter=filter,
@@ -85,7 +90,21 @@ def read(
         limits=reassembly(limits or {}),
         strict=strict,
         ids=ids,
+        utc=utc,
     )
+
+
+def _found(path: Path_) -> list[str | BinaryIO]:
+    """The file, or those that a pattern matches."""
+    if not isinstance(path, str | os.PathLike):
+        return [path]
+    name = os.fspath(path)
+    if not has_magic(name) or os.path.lexists(name):
+        return [name]
+    matching: list[str | BinaryIO] = [*sorted(glob(name))]  # noqa: PTH207 - the pattern may be absolute
+    if not matching:
+        raise ValueError(f"no file matches {name!r}")
+    return matching
 
 
 @dataclass(repr=False, eq=False)
@@ -93,7 +112,7 @@ class Dissection:
     """Captures, dissected as often as asked: made by :func:`read`.
 
     Iterating gives Frame objects one by one, in order, or dictionaries at the levels ``messages`` and ``packets``. It
-    is an Arrow stream too (``__arrow_c_stream__``): polars, pandas, DuckDB and pyarrow take it as it is.
+    is an Arrow stream too (``__arrow_c_stream__``): polars, DuckDB and pyarrow take it as it is.
     """
 
     paths: list[str | BinaryIO]
@@ -106,13 +125,30 @@ class Dissection:
     limits: Limits
     strict: bool
     ids: str
+    utc: bool = False
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _counted: Any = None
+    _length: int | None = None
     _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet)
 
     def __iter__(self) -> Iterator[Any]:
         return self._started(self._frames() if self.level == FRAMES else self._rows())
+
+    def __len__(self) -> int:
+        """How many frames, messages or packets there are; the captures are read for it once, which is quicker than
+        iterating. Raises TypeError for streams, which can be read once.
+        """
+        if self._is_stream:
+            raise TypeError("a stream can be read once: count while iterating")
+        if self._length is None:
+            counting = replace(self, columns=self.schema.names[:1], strict=False, **self._fresh())
+            with warnings.catch_warnings(action="ignore", category=DamagedCapture):
+                self._length = sum(len(batch) for batch in counting.batches())
+        return self._length
+
+    def __bool__(self) -> bool:
+        return True
 
     def frames(self) -> Dissection:
         """The same captures at the level of frames."""
@@ -129,7 +165,11 @@ class Dissection:
     def _at(self, level: str) -> Dissection:
         if level == self.level:
             return self
-        return replace(self, level=level, columns=None, errors=[], _counted=None, _running=weakref.WeakSet())
+        return replace(self, level=level, columns=None, **self._fresh())
+
+    def _fresh(self) -> dict[str, Any]:
+        """What another dissection of the same captures must not share."""
+        return {"errors": [], "_counted": None, "_length": None, "_running": weakref.WeakSet()}
 
     # Frames and rows.
 
@@ -159,7 +199,7 @@ class Dissection:
             return None
         from wiredecode.filter import compile_filter
 
-        return compile_filter(self.filter, secrets=self.show_secrets)
+        return compile_filter(self.filter, secrets=self.show_secrets, utc=self.utc)
 
     def _rows(self) -> Generator[dict[str, Any]]:
         from wiredecode.tables.rows import rows
@@ -211,6 +251,18 @@ class Dissection:
     def table(self) -> pa.Table:
         """Everything as one Arrow table, in memory."""
         return self.reader().read_all()
+
+    to_arrow = table
+
+    def to_pandas(self) -> Any:
+        """Everything as a pandas DataFrame. Needs pandas."""
+        return self.table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Everything as a polars DataFrame. Needs polars."""
+        import polars
+
+        return polars.DataFrame(self)
 
     def reader(self) -> pa.RecordBatchReader:
         """A pyarrow reader of the batches, which can be used once."""
@@ -265,6 +317,10 @@ class Dissection:
     # For people.
 
     @property
+    def _is_stream(self) -> bool:
+        return any(not isinstance(path, str) or path == "-" for path in self.paths)
+
+    @property
     def name(self) -> str:
         """The files, in a few words."""
         from wiredecode.frames.escape import escape as printable
@@ -279,9 +335,9 @@ class Dissection:
     def _repr_html_(self) -> str:
         """The first frames, a line each that opens to a tree; of streams, which can be read once, the name only."""
         head = f"<p>{escape(repr(self))}</p>"
-        if self.level != FRAMES or any(not isinstance(path, str) or path == "-" for path in self.paths):
+        if self.level != FRAMES or self._is_stream:
             return head
-        shown, running = [], replace(self, strict=False, _running=weakref.WeakSet())
+        shown, running = [], replace(self, strict=False, **self._fresh())
         with running, warnings.catch_warnings(action="ignore", category=DamagedCapture):
             for frame in running:
                 shown.append(frame._repr_html_())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 
 import pytest
 
-from tests.check.support import check, worse
+from tests.check.support import CAPTURES, check, worse
 from tests.net import craft
-from tests.view.frames import CLIENT, SERVER, packets
+from tests.support import packets as stored
+from tests.view.frames import CLIENT, HANDSHAKE, SERVER, packets
 from wiredecode.check import text
 from wiredecode.check.codes import GENERIC
 from wiredecode.check.rules import PATIENCE_NS
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers, responses
 from wiredecode.protocols.shared.checking import Problem
 
 DECLARED: list[tuple[int, Layer | bytes]] = [
@@ -100,6 +102,81 @@ def test_errors_of_nats_servers_are_told_by_their_text() -> None:
     assert (problem.severity, problem.name) == ("error", "nats.server-error")
     assert problem.what == "the server says to billing (#1): Maximum Connections Exceeded"
     assert problem.connections == {1: "10.0.0.1:40000 → 10.0.0.2:4222, billing, user app, go"}
+
+
+METADATA = layers.Metadata(correlation_id=0x0B0C0D0E, streams=["orders"])
+
+
+def told(host: str, port: int) -> Layer:
+    brokers = [responses.Broker(reference=3, host=host, port=port)]
+    streams = [responses.StreamMetadata(stream="orders", response_code=1, leader_reference=3)]
+    return layers.LAYERS[0x800F, 1](correlation_id=0x0B0C0D0E, brokers=brokers, streams=streams)
+
+
+def visit(host: str, port: int, *more: bytes) -> list[Problem]:
+    """A client asks 10.0.0.2:5552 where a stream is, and closes; then ``more`` packets follow."""
+    talk = craft.Talk()
+    made = talk.handshake()
+    for side, message in (*HANDSHAKE, (CLIENT, METADATA), (SERVER, told(host, port))):
+        made += talk.send(side, bytes(message))
+    return check(craft.batches([*made, *talk.close(), *more]))
+
+
+def other(port: int = 40001) -> craft.Talk:
+    return craft.Talk(client=("10.0.0.1", port), server=("10.0.0.9", 5999))
+
+
+def test_an_advertised_address_that_answers_is_no_problem() -> None:
+    assert worse(visit("10.0.0.9", 5999, *other().handshake())) == []
+    assert worse(visit("10.0.0.2", 5552)) == []  # the broker that was asked
+
+
+def test_an_advertised_address_without_connection_is_told() -> None:
+    (problem,) = [each for each in visit("10.0.0.9", 5999) if each.severity == "error"]
+    assert problem.name == "rabbitmq_stream.advertised-host"
+    assert "10.0.0.9:5999; no connection to it follows" in problem.what
+
+
+def test_a_client_that_goes_on_elsewhere_reached_its_stream() -> None:
+    """By an address resolver: it consumes through the load balancer."""
+    talk = craft.Talk(client=("10.0.0.1", 40001))
+    made = talk.handshake()
+    subscribe = layers.Subscribe(correlation_id=5, subscription_id=1, stream="orders", offset_type=1, credit=10)
+    for side, message in (*HANDSHAKE, (CLIENT, subscribe)):
+        made += talk.send(side, bytes(message))
+    assert worse(visit("rabbit.internal", 5552, *made)) == []
+
+
+def test_a_slow_response_is_explained_by_loss() -> None:
+    asked = layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders")
+    answer = layers.LAYERS[0x800B, 1](correlation_id=0x0A0B0C0D, response_code=1)
+    talk = craft.Talk()
+    made: list[bytes | tuple[float, bytes]] = [*packets_of(talk)]
+    (request,) = talk.send(CLIENT, bytes(asked))
+    (response,) = talk.send(SERVER, bytes(answer))
+    lost = [*made, (1.0, request), (1.3, request), (1.301, response)]
+    assert worse(check(craft.batches(lost))) == ["tcp.slow-response"]
+    assert worse(check(craft.batches([*made, (1.0, request), (1.301, response)]))) == []
+
+
+def packets_of(talk: craft.Talk) -> list[bytes]:
+    return [*talk.handshake(), *(part for side, layer in HANDSHAKE for part in talk.send(side, bytes(layer)))]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rabbitmq-stream/c43_multi", "nats/02-auth", "liftbridge/31-lb-all-types", "pravega/errors", "cursus/group"],
+)
+def test_damaged_captures_are_checked_to_their_end(name: str) -> None:
+    """Bytes anywhere behind the TCP header are changed: rules meet values that are missing, or of any size."""
+    random = Random(name)
+    made: list[bytes] = []
+    for _, data in stored(CAPTURES / f"{name}.pcap"):
+        packet = bytearray(data)
+        if len(made) > 10 and len(packet) > 80 and random.random() < 0.2:
+            packet[random.randrange(66, len(packet))] = random.randrange(256)
+        made.append(bytes(packet))
+    assert check(craft.batches(made))
 
 
 def test_what_comes_from_the_wire_is_escaped() -> None:

@@ -17,7 +17,7 @@ RABBITMQ = (
 )
 NATS = ("03-pubsub", "04-request-reply", "08-pipelined-small", "10-split-writes", "13-jetstream", "14-cluster-routes")
 CURSUS = ("comp-gzip", "consume", "group", "negotiate", "stream-timeout", "topic-mgmt", "txn")
-PRAVEGA = ("append_basic", "idle_keepalive", "read_cuts", "segment_admin", "tables", "midstream", "errors")
+PRAVEGA = ("append_basic", "idle_keepalive", "read_cuts", "segment_admin", "tables", "midstream")
 TANK = (
     *("tank_01_status_topology", "tank_02_create_discover", "tank_03_produce_single", "tank_04_produce_batches"),
     *("tank_05_keys_timestamps", "tank_06_produce_snappy", "tank_08_consume_positions", "tank_09_consume_tail"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -28,6 +29,16 @@ class Result:
 
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture
+def tokyo() -> Iterator[None]:
+    """A time zone nine hours before UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture

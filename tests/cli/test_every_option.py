@@ -57,8 +57,11 @@ READING = {
 SHOWING = {
     "--summary": Case("{basic} -q -c 3", "--summary"),
     "--json": Case("{basic} -q -c 3", "--json"),
-    "--hex": Case("{basic} -q -c 3", "--hex"),
-    "--full": Case(f"{{basic}} {PUBLISH}", "--full"),
+    "-T": Case("{basic} -q -c 3", "-T tabs"),
+    "-e": Case("{basic} -q -c 3 -T fields -e frame.number", "-e frame.type"),
+    "-E": Case("{basic} -q -c 3 -T fields -e frame.number", "-E header=y"),
+    "-x": Case("{basic} -q -c 3", "-x"),
+    "-V": Case(f"{{basic}} {PUBLISH}", "-V"),
     "--time": Case("{basic} -q -c 3 --summary", "--time delta"),
     "--utc": Case("{basic} -q -c 3 --time absolute", "--utc"),
     "-Y": Case("{basic} -q --summary", "-Y frame.length>100"),
@@ -81,7 +84,14 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--install-completion": Case("protocols", "--install-completion bash"),
         "--show-completion": Case("protocols", "--show-completion bash"),
     },
-    "pcap": {**SHOWING, **TIMES, **READING},
+    "pcap": {
+        **SHOWING,
+        **TIMES,
+        **READING,
+        "-w": Case("{basic} -q", "-w out.pcapng"),
+        "--whole-connections": Case("""{basic} -q -w out.pcapng -Y frame.type=="Publish" """, "--whole-connections"),
+        "--follow-file": See("tests/cli/test_tshark.py::test_a_file_that_grows_is_followed_until_ctrl_c"),
+    },
     "sniff": {
         **SHOWING,
         **READING,
@@ -145,6 +155,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),
         "-c": Case("{basic} -q -o a.csv", "-c 3"),
         "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
+        "--utc": Case("{basic} -q -o a.csv --to 2026-11-20T20:00:00", "--utc"),
         "--bytes": Case("{basic} -q -o a.ndjson", "--bytes length"),
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
@@ -157,6 +168,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "stats": {
         **READING,
         **TIMES,
+        "--utc": Case("{basic} -q --to 2026-11-20T20:00:00", "--utc"),
         "--table": Case("{basic} -q", "--table latency"),
         "--interval": Case("{basic} -q --table throughput", "--interval 1s"),
         "-Y": Case("{basic} -q", """-Y frame.type=="Publish" """),
@@ -169,11 +181,28 @@ CASES: dict[str, dict[str, Case | See]] = {
     "check": {
         **READING,
         **TIMES,
+        "--utc": Case("{basic} --severity note --to 2026-11-20T20:00:00", "--utc"),
         "--severity": Case("{basic}", "--severity note"),
         "--fail-on": Case("{shuffled}", "--fail-on warning", code=1),
         "--json": Case("{shuffled}", "--json"),
         "-q": Case("{basic} -v", "-q"),
         "-v": Case("{basic}", "-v"),
+    },
+    "trace": {
+        **READING,
+        **TIMES,
+        "--utc": Case("{basic} {quick} --to 2026-11-20T20:00:00", "--utc"),
+        "--frame": Case("{basic} {quick}", "--frame 54"),
+        "--index": Case("{basic} --frame 54", "--index 4"),
+        "--id": Case("{basic} --frame 54", "--id 5"),
+        "--topic": Case("{basic} {quick}", "--topic other"),
+        "--text": Case("{basic} {quick}", "--text m:1"),
+        "--bytes": Case("{basic} {quick}", "--bytes 01020304"),
+        "--key": Case("{basic} {quick}", "--key none"),
+        "--nth": Case("{basic} {quick}", "--nth 3"),
+        "--json": Case("{basic} {quick}", "--json"),
+        "-q": Case("{basic} --text nowhere", "-q"),
+        "-v": Case("{basic} {quick}", "-v"),
     },
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
@@ -202,6 +231,7 @@ QUICK = {
     "export": "-o out.ndjson",
     "stats": "-q --table frames",
     "check": "--severity note",
+    "trace": "--id 1",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }
 
@@ -223,7 +253,7 @@ def test_every_option_has_a_case_and_every_case_an_option() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
     """Where commands run: what they write is seen; HOME, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

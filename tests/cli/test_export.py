@@ -68,7 +68,7 @@ def test_frames_as_a_table_say_what_records_say(run: Run, basic: Path, tmp_path:
     records = [json.loads(line) for line in run("pcap", basic, "--json", "-q").lines]
     run("export", basic, "-o", tmp_path / "x.parquet", "-q")
     rows = pq.read_table(tmp_path / "x.parquet").drop_columns(["time", "layers"]).to_pylist()
-    assert rows == [{name: record[name] for name in rows[0]} for record in records]
+    assert rows == [{name: record.get(name) for name in rows[0]} for record in records]
     run("export", basic, "-o", tmp_path / "x.csv", "-q")
     with (tmp_path / "x.csv").open(newline="") as file:
         found = list(csv.DictReader(file))

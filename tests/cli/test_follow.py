@@ -74,7 +74,6 @@ def test_a_single_connection_needs_no_choice(run: Run, captures: Path) -> None:
         (["--full", "--raw"], "--full goes with"),
         (["--ranges"], "--ranges goes with --json"),
         (["--json", "--time", "epoch"], "records always have time"),
-        (["--utc", "--time", "delta"], "--utc goes with --time absolute"),
         (["-Y", "nosuch"], "nosuch"),
     ],
     ids=str,

@@ -177,3 +177,8 @@ def test_without_duckdb_it_says_what_to_install(run: Run, basic: Path, monkeypat
     result = run("sql", basic, "select 1")
     assert result.code == 2
     assert "pip install 'wiredecode[sql]'" in result.err
+
+
+def test_markdown_has_no_cell_that_ends_another(run: Run, basic: Path) -> None:
+    result = run("sql", basic, "select 'a|b' as x, unhex('00ff') as y, 'c'::blob as z", "--format", "markdown")
+    assert result.lines == ["| x | y | z |", "| --- | --- | --- |", "| a\\|b | 0x00ff | c |"]

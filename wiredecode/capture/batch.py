@@ -43,7 +43,10 @@ class PacketBatch:
 
     def part(self, begin: int, end: int) -> PacketBatch:
         """Packets ``begin`` up to ``end``, over the same buffer."""
-        chosen = slice(begin, end)
+        return self.take(slice(begin, end))
+
+    def take(self, chosen: slice | Int64s) -> PacketBatch:
+        """The packets at some places, over the same buffer."""
         return replace(
             self,
             start=self.start[chosen],

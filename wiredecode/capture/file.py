@@ -38,6 +38,8 @@ class CaptureFile:
         self._max_record = max_record
         self.idle_seconds: float | None = None
         """Live input: an empty batch tells that nothing came for so long."""
+        self.follow = False
+        """Its end is not the end: it grows, and is read on for ever."""
         self._raw: RawSource | None = None
         self.info = FileInfo(self.name, index)
 
@@ -49,8 +51,10 @@ class CaptureFile:
     def batches(self) -> Generator[PacketBatch]:
         """The packets up to the end or the damage. Raises CaptureError, after the last good batch."""
         self.info.clear()
-        self._raw = raw = RawSource(self.target)
+        self._raw = raw = RawSource(self.target, follow=self.follow)
         try:
+            while self.idle_seconds is not None and raw.waits and not raw.ready(self.idle_seconds):
+                yield NOTHING
             yield from self._read(raw, _decompressed(raw, self.info))
         finally:
             raw.close()

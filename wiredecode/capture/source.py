@@ -6,6 +6,7 @@ import os
 import select
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -13,6 +14,8 @@ from wiredecode.capture.errors import CaptureError
 
 Target = str | Path | BinaryIO
 STANDARD_INPUT = "-"
+POLL_SECONDS = 0.1
+"""How often a file is looked at that is to grow."""
 
 
 class Source(Protocol):
@@ -51,7 +54,8 @@ def regular_size(target: Target) -> int | None:
 class RawSource:
     """The bytes as they are stored. Closes only what it has opened itself."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, follow: bool = False) -> None:
+        """``follow``: of a regular file, wait at its end for more."""
         self.name = target_name(target)
         self.error: CaptureError | None = None
         self.bytes_read = 0
@@ -64,6 +68,8 @@ class RawSource:
         # read1 returns what is there; an unbuffered file's read does so as well
         self._read = getattr(self._stream, "read1", self._stream.read)
         self._always_ready, self._descriptor = self._waiting()
+        self._grows = follow and self._always_ready
+        self._always_ready = self._always_ready and not follow
 
     def _standard_input(self) -> BinaryIO:
         stream = None if sys.stdin is None else getattr(sys.stdin, "buffer", None)
@@ -106,8 +112,12 @@ class RawSource:
             return data
         if self.error is not None:
             return b""
+        while self._grows and not self.ready(POLL_SECONDS):
+            pass
         try:
             data = self._read(size)
+            if self._grows and not data:
+                raise ValueError("it was cut short")
             while data is None and self._descriptor is not None:  # non-blocking, and nothing there
                 select.select([self._descriptor], [], [])
                 data = self._read(size)
@@ -127,10 +137,18 @@ class RawSource:
             return True
         if self._descriptor is None:
             return False
+        if self._grows:
+            if wait and not self._has_grown(self._descriptor):
+                time.sleep(wait)
+            return self._has_grown(self._descriptor)
         try:
             return bool(select.select([self._descriptor], [], [], wait)[0])
         except (OSError, ValueError):
             return False
+
+    def _has_grown(self, descriptor: int) -> bool:
+        """Whether a file has another size than was read: there is more, or it was cut short."""
+        return os.fstat(descriptor).st_size != self.bytes_read
 
     def close(self) -> None:
         if self._opened is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from wiredecode.check.codes import offers
+from wiredecode.check.codes import offers, tellers
 from wiredecode.check.rules import Findings, Health, Requests
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -25,14 +25,13 @@ class Checker:
         for protocol in protocols():
             always |= protocol.requests
             always |= {one.name: one.requests for one in carried_by(protocol.name)}
-        elsewhere = frozenset(kind for checks in offered.values() for kind in checks.answered)
         told = {name: checks.told for name, checks in offered.items()}
         self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, always, elsewhere),
+            Requests(self.report, always, offered),
             Findings(self.report, told),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
-        self._names = {(name, kind): told for name, checks in offered.items() for kind, told in checks.names.items()}
+        self._names = tellers()
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
             for rule in (kind(self.report) for kind in checks.rules):

@@ -9,7 +9,7 @@ from wiredecode.check import codes
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import Report, Rule
+from wiredecode.protocols.shared.checking import Checks, Report, Rule
 
 MOST_REQUESTS = 65_536
 """Requests of the capture that may wait at once; the oldest are then not judged."""
@@ -46,16 +46,20 @@ class Waiting(NamedTuple):
 class Requests(Rule):
     """Requests without response, and slow ones that TCP explains."""
 
-    def __init__(self, report: Report, always: dict[str, frozenset[str]], elsewhere: frozenset[str]) -> None:
+    def __init__(self, report: Report, always: dict[str, frozenset[str]], offered: dict[str, Checks]) -> None:
         super().__init__(report)
-        self._always, self._elsewhere = always, elsewhere
+        self._elsewhere = frozenset(kind for checks in offered.values() for kind in checks.answered)
+        waits = {name: checks.waits for name, checks in offered.items()}
+        self._always = {name: types - waits.get(name, frozenset()) for name, types in always.items()}
+        self._waits = {(name, kind) for name, types in waits.items() for kind in types}
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._slow: dict[int, list[tuple[Waiting, int, int]]] = {}
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None:
             request = self._waiting.pop(frame.request, None)
-            if request is not None and (frame.latency_ns or 0) >= SLOW_NS:
+            slow = (frame.latency_ns or 0) >= SLOW_NS
+            if slow and request is not None and (request.protocol, request.type) not in self._waits:
                 self._remember_slow(frame, request)
         if frame.expects_response and "copy_of" not in frame.generated and frame.type not in self._elsewhere:
             always = frame.type in self._always.get(frame.protocol, ())
@@ -151,16 +155,14 @@ class Findings(Rule):
         missing = any(direction.missing for direction in connection.directions)
         late = finding.code == "no-frame" and not connection.directions[frame.side].started
         if late and not missing:
-            self.report.add(
-                codes.LATE_START, "frames are cut because a connection began before the capture", frame=frame
-            )
-        elif missing or finding.code in HOLES:
-            severity = None if missing or frame.missing else finding.severity
+            self.report.add(codes.LATE_START, "connections began before the capture", frame=frame)
+        elif missing or (frame.missing and finding.code in HOLES):
             what = "frames are not whole: bytes of theirs were not captured"
-            self.report.add(codes.CAPTURE_LOSS, what, frame=frame, severity=severity)
+            self.report.add(codes.CAPTURE_LOSS, what, frame=frame)
         else:
+            code = codes.GROUPS["malformed"] if finding.code in HOLES else codes.OTHER
             name = f"{frame.protocol}.{finding.code}"
-            self.report.add(codes.OTHER, finding.message, frame=frame, severity=finding.severity, name=name)
+            self.report.add(code, finding.message, frame=frame, severity=finding.severity, name=name)
 
 
 class Health(Rule):

@@ -15,6 +15,7 @@ from wiredecode.cli.completion import answer_bash, asked_by_bash
 from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
+from wiredecode.cli.tshark import translate
 from wiredecode.frames.escape import escape
 
 OK, USAGE, BUG = 0, 2, 70
@@ -29,6 +30,16 @@ Examples:
   wiredecode pcap capture.pcap --json | jq .type     records
   wiredecode fields rabbitmq_stream.chunk            what is in a chunk
 """
+
+FIRST = """\
+wiredecode decodes what clients and streaming brokers say to each other. The first three things to do:
+
+  wiredecode pcap capture.pcap --summary    what was said, a line per message
+  wiredecode stats capture.pcap             what is in it: counts, latencies, findings
+  wiredecode sniff -i any --summary         the same live; wiredecode interfaces lists where
+
+wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
+"""What is shown to those who say nothing."""
 
 app = typer.Typer(
     name="wiredecode",
@@ -76,6 +87,7 @@ def _register() -> None:
         spark_stats,
         sql,
         stats,
+        trace,
     )
 
     command = partial(app.command, cls=Command)
@@ -107,6 +119,7 @@ def _register() -> None:
     command("check", short_help="What is wrong, and what to do about it.", no_args_is_help=True, epilog=check.EXAMPLES)(
         check.check
     )
+    command("trace", short_help="What became of one message.", no_args_is_help=True, epilog=trace.EXAMPLES)(trace.trace)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",
@@ -139,8 +152,11 @@ def run(words: list[str]) -> int:
     gc.disable()  # until a command has imported what it needs
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     try:
-        command = partial(command_line(), words, prog_name="wiredecode", standalone_mode=False)
-        code = answer_bash(command) if asked_by_bash() else command()
+        tree = command_line()
+        if asked_by_bash():
+            code = answer_bash(partial(tree, words, prog_name="wiredecode", standalone_mode=False))
+        else:
+            code = tree(translate(words, tree.commands), prog_name="wiredecode", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         return _usage(error)
@@ -170,7 +186,8 @@ def _usage(error: Exception) -> int:
     text = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        typer.echo(text, err=True)
+        alone = context is not None and context.parent is None
+        typer.echo(FIRST if alone else text, err=True)
         return USAGE
     command = context.command_path if context is not None else "wiredecode"
     complain(f"{escape(' '.join(text.split())).rstrip('.')} (see {command} --help)")

@@ -58,7 +58,7 @@ def export(
     level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", metavar="A,B,...", help="Only these; layers.nats.subject leads into structures."),
+        typer.Option("--columns", metavar="A,B,...", help="Only these, by the names that records or filters have."),
     ] = None,
     partition_by: Annotated[
         str | None,
@@ -115,7 +115,7 @@ def export(
         count=count,
         start=span.start,
         end=span.end,
-        display=options.display_filter(display_filter, secrets=show_secrets),
+        display=options.display_filter(display_filter, secrets=show_secrets, utc=span.utc),
         decode_as=decoding.ports,
         limits=decoding.limits,
         bytes=bytes_ and bytes_.value,

@@ -235,14 +235,15 @@ class Records(Export):
     def prepare(self) -> Session:
         from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
-        from wiredecode.export.columns import UnknownColumn, check, record_columns
+        from wiredecode.export.columns import UnknownColumn, checked, record_columns
         from wiredecode.fields.layer import Style
         from wiredecode.frames.record import BYTES
         from wiredecode.net import Network
 
         job = self.job
         try:
-            check(job.columns or (), record_columns() if job.columns else ())
+            if job.columns is not None:
+                job.columns = checked(job.columns, record_columns())
         except UnknownColumn as error:
             raise UsageError(str(error)) from None
         style = Style(BYTES[job.bytes or "hex"], job.show_secrets)

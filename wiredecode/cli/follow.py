@@ -102,7 +102,7 @@ class FollowOptions:
 
     @cached_property
     def display(self) -> Filter | None:
-        return options.display_filter(self.display_filter, secrets=self.show_secrets)
+        return options.display_filter(self.display_filter, secrets=self.show_secrets, utc=self.utc)
 
     @cached_property
     def tree_options(self) -> TreeOptions:

@@ -24,9 +24,12 @@ def with_groups(command: Callable[..., int]) -> Callable[..., int]:
     """``command`` as typer takes it: instead of a parameter that is a group it has a parameter per option."""
     kinds = get_type_hints(command, include_extras=True)
     given = inspect.signature(command).parameters
-    options: list[inspect.Parameter] = []
+    found: dict[str, inspect.Parameter] = {}
+    """By name: what two groups ask for is one option."""
     for name, parameter in given.items():
-        options += _options(kinds[name]) if is_dataclass(kinds[name]) else [parameter.replace(annotation=kinds[name])]
+        own = [parameter.replace(annotation=kinds[name])]
+        found |= {each.name: each for each in (_options(kinds[name]) if is_dataclass(kinds[name]) else own)}
+    options = list(found.values())
 
     @functools.wraps(command)
     def run(**values: Any) -> int:

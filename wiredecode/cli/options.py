@@ -78,7 +78,12 @@ Time = Annotated[
         help="Since the first packet, date and time, since the frame before, or since 1970. [default: relative]",
     ),
 ]
-Utc = Annotated[bool, typer.Option("--utc", help="Date and time in UTC, not in the local time zone.")]
+Utc = Annotated[
+    bool,
+    typer.Option(
+        "--utc", help="Times in UTC, not in the local time zone: those shown, and those given without a zone."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")]
 SummaryJson = Annotated[
     Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
@@ -122,7 +127,9 @@ FollowFilter = Annotated[
 From = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="TIME", help="Only frames from then on: RFC 3339, or seconds from the first packet."
+        "--from",
+        metavar="TIME",
+        help="Only frames from then on: RFC 3339, local time without a zone, or seconds from the first packet.",
     ),
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only frames up to then; reading stops there.")]
@@ -192,14 +199,15 @@ class Span:
 
     from_: From = None
     to: To = None
+    utc: Utc = False
 
     @cached_property
     def start(self) -> Moment | None:
-        return _moment(self.from_, "--from")
+        return _moment(self.from_, "--from", utc=self.utc)
 
     @cached_property
     def end(self) -> Moment | None:
-        return _moment(self.to, "--to")
+        return _moment(self.to, "--to", utc=self.utc)
 
 
 @group
@@ -226,14 +234,12 @@ def times(choice: TimeChoice | None, *, utc: bool, records: bool) -> Times:
     """How times are shown; ``records``: the output has its own times."""
     from wiredecode.view.times import Times
 
-    if (choice or utc) and records:
-        raise UsageError("--time and --utc are for people; records always have time, in UTC, and time_ns")
-    if utc and choice not in (None, TimeChoice.absolute):
-        raise UsageError(f"--utc goes with --time absolute, not with --time {choice}")
-    return Times("absolute" if utc else choice.value if choice else "relative", utc=utc)
+    if choice and records:
+        raise UsageError("--time is for people; records always have time, in UTC, and time_ns")
+    return Times(choice.value if choice else "absolute" if utc else "relative", utc=utc)
 
 
-def _moment(text: str | None, option: str) -> Moment | None:
+def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
     """Read a ``--from`` or ``--to``."""
     if text is None:
         return None
@@ -243,19 +249,13 @@ def _moment(text: str | None, option: str) -> Moment | None:
             raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
         return Moment(round(seconds * 1e9), relative=True)
     except ValueError:
-        return Moment(_rfc3339(text, option), relative=False)
+        from wiredecode.filter.values import time_ns
 
-
-def _rfc3339(text: str, option: str) -> int:
-    from datetime import UTC, datetime, timedelta
-
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        hint = "2026-01-31T12:00:00Z, or seconds since the first packet"
-        raise typer.BadParameter(f"{text!r} is not a time such as {hint}", param_hint=option) from None
-    when = when.replace(tzinfo=when.tzinfo or UTC)
-    return (when - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
+        ns = time_ns(text, utc=utc)
+        if ns is None:
+            hint = "2026-01-31T12:00:00Z, or seconds since the first packet"
+            raise typer.BadParameter(f"{text!r} is not a time such as {hint}", param_hint=option) from None
+        return Moment(ns, relative=False)
 
 
 def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
@@ -281,15 +281,15 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
     return said
 
 
-def display_filter(text: str | None, *, secrets: bool = False) -> Filter | None:
-    """Read a ``-Y``; a wrong one is explained, with the place, and ends the command."""
+def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False) -> Filter | None:
+    """Read a ``-Y``; a wrong one is explained, with the place, and ends the command. ``utc``: times without a zone."""
     if text is None:
         return None
     from wiredecode.cli.output import say
     from wiredecode.filter import FilterError, compile_filter
 
     try:
-        return compile_filter(text, secrets=secrets)
+        return compile_filter(text, secrets=secrets, utc=utc)
     except FilterError as error:
         say(f"wiredecode: -Y: {error.explained()}")
         raise typer.Exit(2) from None

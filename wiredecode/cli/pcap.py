@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from enum import Enum, StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,11 +16,13 @@ from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, wants_color
 
 if TYPE_CHECKING:
+    from wiredecode.capture import Capture
     from wiredecode.cli.session import Session
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
+    from wiredecode.view.fieldlines import FieldLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
@@ -37,14 +41,56 @@ Examples:
 """
 
 
+class FormChoice(StrEnum):
+    text = "text"
+    tabs = "tabs"
+    fields = "fields"
+    json = "json"
+    ek = "ek"
+
+
+class Shape(Enum):
+    """How frames are written."""
+
+    TREES = 1
+    LINES = 2
+    FIELDS = 3
+    RECORDS = 4
+    ARRAY = 5
+
+
 @group
 class FrameOptions:
-    """What frames are shown as: trees, lines or records."""
+    """What frames are shown as: trees, lines, fields or records."""
 
     summary: Annotated[bool, typer.Option("--summary", help="One line per frame.")] = False
     json: options.Json = False
-    hexdump: Annotated[bool, typer.Option("--hex", help="Trees with a hex dump.")] = False
-    full: Annotated[bool, typer.Option("--full", help="Trees with all bytes and all elements of arrays.")] = False
+    form: Annotated[
+        FormChoice | None,
+        typer.Option(
+            "-T",
+            help="As tshark: lines, lines with tabs, the fields of -e, a JSON array of records, a record per line.",
+        ),
+    ] = None
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e",
+            metavar="NAME",
+            autocompletion=options.complete_filter,
+            help="With -T fields: a field, by its filter name. Repeatable.",
+        ),
+    ] = None
+    field_form: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-E",
+            metavar="NAME=VALUE",
+            help="With -T fields: header=y, separator=/t|/s|X, quote=d|s|n, occurrence=f|l|a, aggregator=X.",
+        ),
+    ] = None
+    hexdump: Annotated[bool, typer.Option("-x", "--hex", help="Trees with a hex dump.")] = False
+    full: Annotated[bool, typer.Option("-V", "--full", help="Trees with all bytes and all elements of arrays.")] = False
     time: options.Time = None
     utc: options.Utc = False
     bytes_: options.Bytes = options.BytesChoice.hex
@@ -56,25 +102,63 @@ class FrameOptions:
         """Refuse options that exclude each other."""
         if self.summary and self.json:
             raise options.UsageError("--summary and --json exclude each other")
+        if self.form is not None and (self.summary or self.json):
+            raise options.UsageError(f"-T {self.form} and {'--json' if self.json else '--summary'} exclude each other")
+        plain = (self.shape is Shape.LINES and self.summary) or self.shape not in (Shape.LINES, Shape.TREES)
+        said = f"-T {self.form}" if self.form else "--json" if self.json else "--summary"
         for name, given in (("--hex", self.hexdump), ("--full", self.full)):
-            if given and (self.summary or self.json):
-                raise options.UsageError(f"{name} goes with trees, not with {'--json' if self.json else '--summary'}")
-        if self.ranges and self.summary:
-            raise options.UsageError("--ranges goes with --json or trees, not with --summary")
-        _ = self.times
+            if given and plain:
+                raise options.UsageError(f"{name} goes with trees, not with {said}")
+        if self.ranges and self.shape not in (Shape.TREES, Shape.RECORDS, Shape.ARRAY):
+            raise options.UsageError(f"--ranges goes with --json or trees, not with {said}")
+        if (self.field or self.field_form) and self.form is not FormChoice.fields:
+            raise options.UsageError("-e and -E go with -T fields")
+        if self.form is FormChoice.fields and not self.field:
+            raise options.UsageError("-T fields needs the fields: -e NAME, as in -e frame.time -e frame.type")
+        _ = self.times, self.lines
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What is written."""
+        if self.form is None or self.form is FormChoice.text:
+            lines = self.summary or (self.form is not None and not self.full and not self.hexdump)
+            return Shape.RECORDS if self.json else Shape.LINES if lines else Shape.TREES
+        return {"ek": Shape.RECORDS, "json": Shape.ARRAY}.get(self.form.value, Shape.FIELDS)
+
+    @property
+    def is_records(self) -> bool:
+        """Whether JSON is written."""
+        return self.shape in (Shape.RECORDS, Shape.ARRAY)
 
     @property
     def style(self) -> Style | None:
-        """How frames are dissected; None: only for summaries."""
+        """How frames are dissected; None: with no records."""
         from wiredecode.fields.layer import Style
 
-        if self.summary:
+        if self.lines is not None:
+            return self.lines.style
+        if self.shape is Shape.LINES:
             return None
-        return Style(show_bytes(self.json, self.bytes_.value), self.show_secrets, text=self.json)
+        return Style(show_bytes(self.is_records, self.bytes_.value), self.show_secrets, text=self.is_records)
+
+    @cached_property
+    def lines(self) -> FieldLines | None:
+        """What writes fields, where they are asked for."""
+        if self.shape is not Shape.FIELDS:
+            return None
+        from wiredecode.frames.record import BYTES
+        from wiredecode.view.fieldlines import TABS, FieldLines, Form, UnknownField
+
+        names = self.field or TABS
+        try:
+            form = Form.of(self.field_form or ())
+            return FieldLines(names, form, show=BYTES[self.bytes_.value], secrets=self.show_secrets)
+        except UnknownField as error:
+            raise options.UsageError(str(error)) from None
 
     @cached_property
     def times(self) -> Times:
-        return options.times(self.time, utc=self.utc, records=self.json)
+        return options.times(self.time, utc=self.utc, records=self.shape not in (Shape.TREES, Shape.LINES))
 
     @property
     def tree_options(self) -> TreeOptions:
@@ -94,6 +178,21 @@ def pcap(
     verbosity: options.Verbosity,
     display_filter: options.DisplayFilter = None,
     count: options.Count = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            "-w",
+            "--write",
+            metavar="OUT.pcapng",
+            help="Show nothing: write the packets of the frames chosen (all, without -Y, -c, --from, --to).",
+        ),
+    ] = None,
+    whole_connections: Annotated[
+        bool, typer.Option("--whole-connections", help="With -w: all packets of the connections of these frames.")
+    ] = False,
+    follow_file: Annotated[
+        bool, typer.Option("--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f.")
+    ] = False,
     summary_json: options.SummaryJson = None,
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
@@ -105,14 +204,24 @@ def pcap(
     from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
+    from wiredecode.cli.writing import check as check_writing
+    from wiredecode.cli.writing import run as run_writing
 
-    display = options.display_filter(display_filter, secrets=frames.show_secrets)
-    packets = files if is_pipe(files) else open_capture(files)
+    display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
+    live = is_pipe(files) or follow_file
+    packets = _grows(files) if follow_file else files if live else open_capture(files)
     whole = count is None and span.start is None and span.end is None
+    if write is not None:
+        check_writing(files, write, selects=display is not None or not whole)
+        if follow_file:
+            raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
+    elif whole_connections:
+        raise options.UsageError("--whole-connections goes with -w")
     size = None if isinstance(packets, list) else packets.bytes_total
-    session = (PipeSession if is_pipe(files) else Session)(
+    tally = frames.shape is Shape.LINES and whole and (size or 0) >= LARGE_BYTES
+    session = (PipeSession if live else Session)(
         packets,
-        dissector(frames, display, decoding, tally=frames.summary and whole and (size or 0) >= LARGE_BYTES),
+        dissector(frames, display, decoding, tally=tally and write is None),
         Output(sys.stdout),
         count=count,
         start=span.start,
@@ -121,7 +230,19 @@ def pcap(
         quiet=verbosity.quiet,
         verbose=verbosity.verbose,
     )
+    if write is not None:
+        return run_writing(session, files, write, summary_json, whole=whole_connections, limits=decoding.limits)
     return session.run(shower(session, frames), summary_json)
+
+
+def _grows(files: list[str]) -> Capture:
+    """The capture of a file that is still written."""
+    from wiredecode.capture import open_capture
+    from wiredecode.capture.file import IDLE_SECONDS
+
+    if len(files) != 1 or not Path(files[0]).is_file():
+        raise options.UsageError("--follow-file is for one file that is there; standard input is read as it comes")
+    return open_capture(files, idle_seconds=IDLE_SECONDS, follow=True)
 
 
 def dissector(
@@ -139,7 +260,9 @@ def dissector(
     from wiredecode.net import Network
 
     style = frames.style
-    linked = style is not None or (display is not None and display.needs_responses)
+    lines = frames.lines
+    linked = style is not None if lines is None else lines.needs_responses
+    linked = linked or (display is not None and display.needs_responses)
     demand = Demand(
         style=style if display is None else display.style(style),
         link_responses=linked,
@@ -148,15 +271,20 @@ def dissector(
         tally=tally and display is not None and not linked,
         decode_as=decoding.ports,
     )
-    return Dissector(demand, Network(decoding.limits))
+    analyse = lines is not None and lines.needs_analysis
+    return Dissector(demand, Network(decoding.limits, analyse=analyse))
 
 
 def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]], None]:
     """What shows the frames of a session as the options say."""
     color, times = wants_color(frames.color.value, sys.stdout), frames.times
-    if frames.json:
-        return record_lines(session, frames.ranges, frames.bytes_.value)
-    return _lines(session, color, times) if frames.summary else _trees(session, frames.tree_options, color)
+    if frames.lines is not None:
+        return _fields(session, frames.lines)
+    if frames.is_records:
+        lines = record_lines(session, frames.ranges, frames.bytes_.value)
+        return lines if frames.shape is Shape.RECORDS else _array(session, frames.ranges, frames.bytes_.value)
+    lined = frames.shape is Shape.LINES
+    return _lines(session, color, times) if lined else _trees(session, frames.tree_options, color)
 
 
 def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
@@ -171,13 +299,25 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
 
 
 def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
-    from wiredecode.view.summary import SummaryLines
+    write = session.output.text
+    line: Callable[[Frame, int], str]
+    header = ""
+    if sys.stdout.isatty():
+        from wiredecode.view.screen import ScreenLines
 
-    lines, write = SummaryLines(color=color, times=times), session.output.text
-    line = lines.line
+        screen = ScreenLines(color=color, times=times)
+        header, line = screen.header(), screen.line
+    else:
+        from wiredecode.view.summary import SummaryLines
+
+        line = SummaryLines(color=color, times=times).line
 
     def show(frames: Iterable[Frame]) -> None:
+        head = header
         for frame in frames:
+            if head:
+                write(head)
+                head = ""
             write(line(frame, session.first_ns))
 
     return show
@@ -191,6 +331,38 @@ def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Itera
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:
+            write(line(frame))
+
+    return show
+
+
+def _array(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
+    """Write one JSON array of all records."""
+    from wiredecode.frames.record import BYTES, RecordLines
+
+    write, line = session.output.write, RecordLines(ranges=ranges, show=BYTES[bytes_]).line
+
+    def show(frames: Iterable[Frame]) -> None:
+        before = b"["
+        try:
+            for frame in frames:
+                write(before + line(frame).rstrip(b"\n"))
+                before = b",\n"
+        finally:
+            write(b"[]\n" if before == b"[" else b"]\n")
+
+    return show
+
+
+def _fields(session: Session, lines: FieldLines) -> Callable[[Iterable[Frame]], None]:
+    write, line = session.output.text, lines.line
+
+    def show(frames: Iterable[Frame]) -> None:
+        header = lines.header()
+        if header:
+            write(header)
+        for frame in frames:
+            lines.clock.first_ns = session.first_ns
             write(line(frame))
 
     return show

@@ -80,8 +80,12 @@ class Session:
         self.quiet, self.verbose = quiet, verbose
         self.first_ns = 0
         """Time of the first packet."""
+        self.reads_on = False
+        """Read to the end all the same: more than the frames is wanted."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.shown: int | None = None
+        """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
         """What is written goes to the terminal, where progress would be in its way."""
         self._progress: Progress | None = None
@@ -141,12 +145,19 @@ class Session:
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
+        self.shown = 0
         for frame in frames:
-            if self.stopped or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
+            if (
+                self.stopped
+                or shown == self.count
+                or not self.within(frame.time_ns)
+                or (matches is not None and not matches(frame))
+            ):
                 continue
             yield frame
             shown += 1
-            if shown == self.count:
+            self.shown = shown
+            if shown == self.count and not self.reads_on:
                 self.stopped = True
 
     def within(self, time_ns: int) -> bool:
@@ -176,7 +187,7 @@ class Session:
             self.advance(self.capture.bytes_read)
 
     def _is_past_end(self, batch: PacketBatch) -> bool:
-        if self.end is None or not len(batch):
+        if self.end is None or not len(batch) or self.reads_on:
             return False
         return int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
 
@@ -197,7 +208,7 @@ class Session:
 
     def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
         from wiredecode.protocols.registry import protocols
-        from wiredecode.view.totals import files_text, totals_text
+        from wiredecode.view.totals import files_text, shown_text, totals_text
 
         if self.verbose:
             say(files_text(self.capture.info))
@@ -207,7 +218,12 @@ class Session:
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
         width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
         spoken = () if totals.frames else protocols()
-        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width))
+        shown = ""
+        if self.shown is not None:
+            shown = shown_text(
+                totals, self.shown, whole=not how and self.shown != self.count, matching=self.display is not None
+            )
+        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width, shown=shown))
 
     @property
     def totals(self) -> Totals:

@@ -150,7 +150,7 @@ def sniff(
     _ = saving.rotation
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
 
-    display = options.display_filter(display_filter, secrets=frames.show_secrets)
+    display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     decoder = dissector(frames, display, decoding, lookahead_ns=PATIENCE_NS)
     quiet = verbosity.quiet
     sniffer = _open(live.wanted, live.via, live.duration)

@@ -20,6 +20,7 @@ from wiredecode.export.atomic import NewFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.capture import CaptureError
     from wiredecode.export.query import Open
 
 EXAMPLES = """\b
@@ -28,6 +29,7 @@ Examples:
   wiredecode sql a.pcap "select topic, sum(size) from messages group by topic"
   wiredecode sql a.pcap "select layers.nats.subject from frames limit 5"
   wiredecode sql a.pcap "describe messages"           the columns of a table
+  wiredecode sql a.pcap --format vertical "from frames limit 1"
   wiredecode sql a.pcap* -o slow.csv \\
       "select time, type, latency_ns from frames where latency_ns > 5e6"
 """
@@ -36,8 +38,14 @@ MAX_ROWS = 1_000
 """Of a table on a terminal."""
 
 
+SHOWN = ("table", "vertical", "markdown")
+"""Formats for people."""
+
+
 class SqlFormat(StrEnum):
     table = "table"
+    vertical = "vertical"
+    markdown = "markdown"
     csv = "csv"
     json = "json"
     ndjson = "ndjson"
@@ -50,7 +58,11 @@ def sql(
     query: Annotated[str, typer.Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
     decoding: options.Decoding,
     format_: Annotated[
-        SqlFormat | None, typer.Option("--format", help="[default: table on a terminal, else ndjson, or as OUT ends]")
+        SqlFormat | None,
+        typer.Option(
+            "--format",
+            help="[default: table on a terminal, or vertical where it does not fit; else ndjson, or as OUT ends]",
+        ),
     ] = None,
     out: Annotated[
         str, typer.Option("-o", "--output", metavar="OUT", help="Write a file; - is standard output.")
@@ -67,37 +79,42 @@ def sql(
     import gc
 
     gc.enable()
-    reading = {**decoding.arguments, "show_secrets": show_secrets}
     from wiredecode.export.query import Database, QueryError
 
     form = _form(format_, out)
+    reading = {**decoding.arguments, "show_secrets": show_secrets}
     try:
         with Database(_opener(files, reading), once="-" in files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
-            batches = chain(first, batches)
-            if database.unreadable:
-                pass  # told below
-            elif form is None:
-                _show(schema, batches, bytes_.value, color=wants_color(color.value, sys.stdout))
-            else:
-                _write(schema, batches, form, out, bytes_.value)
-            errors = database.errors
+            if not database.unreadable:
+                answer = chain(first, batches)
+                if form is None:
+                    _show(schema, answer, bytes_.value, format_, color=wants_color(color.value, sys.stdout))
+                else:
+                    _write(schema, answer, form, out, bytes_.value)
+            return _told(database.errors)
     except QueryError as error:
         from wiredecode.frames.escape import escape
 
         complain(escape(str(error)))
         return 2
+
+
+def _told(errors: Iterable[CaptureError]) -> int:
+    """Say what could not be read; the exit code."""
+    code = 0
     for damage in errors:
         complain(str(damage))
-    return 2 if errors else 0
+        code = 2
+    return code
 
 
 def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
-    """The format of the answer; None is a table."""
-    if chosen == SqlFormat.table or (chosen is None and out == STANDARD_OUTPUT and sys.stdout.isatty()):
+    """The format of the answer; None is one for people."""
+    if chosen in SHOWN or (chosen is None and out == STANDARD_OUTPUT and sys.stdout.isatty()):
         if out != STANDARD_OUTPUT:
-            raise options.UsageError("tables are for terminals; a file can be csv, json, ndjson or parquet")
+            raise options.UsageError("that form is for people; a file can be csv, json, ndjson or parquet")
         return None
     if out == STANDARD_OUTPUT and chosen == SqlFormat.parquet:
         raise options.UsageError("parquet cannot go to standard output; name a file with -o")
@@ -138,29 +155,56 @@ def _write(
             place.discard()
 
 
-def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, *, color: bool) -> None:
-    """The first rows as a table."""
-    from wiredecode.frames.record import BYTES
-    from wiredecode.tables.rows import values
-    from wiredecode.view.console import tree_console
-    from wiredecode.view.grid import Grid
-
-    grid = Grid(schema.names, [_is_number(field.type) for field in schema])
-    shown, more = 0, False
-    for batch in batches:
-        part = batch.slice(0, MAX_ROWS - shown)
-        more = len(part) < len(batch)
-        for row in zip(*(values(column, BYTES[form_of_bytes]) for column in part.columns), strict=True):
-            grid.add(row)
-        shown += len(part)
-        if more:
-            break
+def _show(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, form: SqlFormat | None, *, color: bool
+) -> None:
+    """The first rows for people."""
+    rows, more = _first_rows(batches, form_of_bytes)
     if schema.names:
         output = Output()
-        tree_console(output, color=color, terminal=sys.stdout.isatty()).print(grid.table)
+        _print(schema, rows, form, output, color=color)
         output.flush()
     if more:
         complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+
+
+def _first_rows(batches: Iterable[pa.RecordBatch], form_of_bytes: str) -> tuple[list[tuple[Any, ...]], bool]:
+    """The first rows, and whether there are more."""
+    from wiredecode.frames.record import BYTES
+    from wiredecode.tables.rows import values
+    from wiredecode.view.values import text_or_hex
+
+    show = text_or_hex if form_of_bytes == "hex" else BYTES[form_of_bytes]
+    rows: list[tuple[Any, ...]] = []
+    for batch in batches:
+        part = batch.slice(0, MAX_ROWS - len(rows))
+        rows += zip(*(values(column, show) for column in part.columns), strict=True)
+        if len(part) < len(batch):
+            return rows, True
+    return rows, False
+
+
+def _print(
+    schema: pa.Schema, rows: list[tuple[Any, ...]], form: SqlFormat | None, output: Output, *, color: bool
+) -> None:
+    """A table that is as wide as it needs to be, or the rows one below the other where that does not fit."""
+    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
+    from wiredecode.view.grid import Grid, markdown, vertical
+
+    if form == SqlFormat.markdown:
+        output.text(markdown(schema.names, rows))
+        return
+    grid = Grid(schema.names, [_is_number(field.type) for field in schema])
+    for row in rows:
+        grid.add(row)
+    console = tree_console(output, color=color, terminal=sys.stdout.isatty())
+    wide = console.options.update(width=UNBOUNDED_WIDTH)
+    needed = console.measure(grid.table, options=wide).maximum
+    if form == SqlFormat.vertical or (form is None and needed > console.width):
+        for line in vertical(schema.names, rows):
+            console.print(line)
+    else:
+        console.print(grid.table, width=needed, crop=False, no_wrap=True)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -34,7 +34,9 @@ Examples:
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections")
 MAX_ROWS = 40
 """Of a table on a terminal."""
-CONNECTION = "connection"
+CONNECTION, MESSAGE = "connection", "message"
+MESSAGE_WIDTH = 32
+"""Columns of a message on a terminal, at least: it goes on in the next line."""
 
 
 def complete_table(incomplete: str) -> list[str]:
@@ -85,7 +87,7 @@ def stats(
         statistics, length = asked(form.table, form.interval, json=form.json, csv=form.csv)
     except (ImportError, ValueError) as error:
         raise options.UsageError(str(error)) from None
-    reader = StatsReader(files, span, lambda: options.display_filter(display_filter), decoding, verbosity)
+    reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
     try:
         with reader, Store(statistics, length) as store:
             code = reader.run(store)
@@ -160,10 +162,21 @@ def _show_tables(found: Found, *, color: bool) -> None:
             console.print(Text("none", "dim"))
             continue
         shown = table.slice(0, MAX_ROWS if terminal else None)
-        grid = _grid(shown, _columns(table, table.schema.names))
-        if terminal and console.measure(grid, options=wide).maximum > console.width:
-            grid = _grid(shown, _columns(table, statistic.narrow))
-        console.print(grid)
+        names = _columns(table, table.schema.names)
+        left_out: list[str] = []
+
+        def width(names: list[str], shown: pa.Table = shown) -> int:
+            narrow = [name for name in names if name != MESSAGE]
+            grid = _grid(shown, narrow, people=terminal)
+            return console.measure(grid, options=wide).maximum + MESSAGE_WIDTH * (MESSAGE in names)
+
+        optional = [name for name in names if name not in _columns(table, statistic.narrow)]
+        while terminal and optional and width(names) > console.width:
+            left_out.insert(0, optional.pop())
+            names.remove(left_out[0])
+        console.print(_grid(shown, names, people=terminal))
+        if left_out:
+            console.print(Text(f"no room for {', '.join(left_out)}", "dim"))
     output.flush()
     hidden = [statistic.name for statistic, table in found if terminal and table.num_rows > MAX_ROWS]
     if hidden:
@@ -178,7 +191,7 @@ def _columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 
 
-def _grid(table: pa.Table, columns: list[str]) -> RichTable:
+def _grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
     import pyarrow as pa
 
     from wiredecode.view.grid import Grid
@@ -186,13 +199,18 @@ def _grid(table: pa.Table, columns: list[str]) -> RichTable:
     shown = table.select(columns)
     numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in shown.schema]
     grid = Grid(columns, numbers)
-    for row in zip(*map(_cells, columns, shown.columns), strict=True):
+    for row in zip(
+        *(_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True)), strict=True
+    ):
         grid.add(row)
     return grid.table
 
 
-def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
-    """Values for people: ``#3`` for connections, seconds without zeros behind them, other numbers to three digits."""
+def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
+    """Values as text: ``#3`` for connections, seconds without zeros behind them, other numbers to three digits.
+
+    For ``people`` thousands have separators.
+    """
     import pyarrow as pa
 
     from wiredecode.tables.rows import values
@@ -202,6 +220,9 @@ def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
         return [None if number is None else f"#{number}" for number in found]
     if pa.types.is_timestamp(column.type):
         return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
+    separator = "," if people else ""
     if pa.types.is_floating(column.type):
-        return [None if number is None else f"{number:.3f}".rstrip("0").rstrip(".") for number in found]
+        return [None if number is None else f"{number:{separator}.3f}".rstrip("0").rstrip(".") for number in found]
+    if pa.types.is_integer(column.type):
+        return [None if number is None else f"{number:{separator}}" for number in found]
     return found

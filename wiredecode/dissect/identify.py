@@ -14,6 +14,8 @@ from wiredecode.protocols.registry import Known
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is taken for something else."""
 
+HOLD_BYTES = 256 * 1024
+"""Bytes after which a protocol that the bytes tell is believed although that of the port is not ruled out."""
 UNANSWERED_BYTES = 16 * 1024
 """So much may one side send that nobody knows before the other one, which may tell, sends anything."""
 
@@ -159,6 +161,12 @@ class Identifier:
     last_ready: int = 0
     prefixes: list[Prefix | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
+    sure: Candidate | None = None
+    """It is this protocol; its dialect is not known yet."""
+    held: tuple[Candidate, Identified] | None = None
+    """A protocol whose bytes these seem to be, while the protocol of the port may still turn out to be it."""
+    held_at: int = 0
+    """Bytes seen when it was found."""
     given_up: bool = False
     """It is nothing that is decoded."""
 
@@ -177,7 +185,7 @@ class Identifier:
         """
         self.waiting.extend(events)
         for piece in by_packet(events):
-            known = self._piece(piece)
+            known = self._piece(piece) or self._released()
             if known is None and self.hopeless:
                 known = self.by_port()
                 self.given_up = known is None
@@ -190,7 +198,7 @@ class Identifier:
 
     def finish(self) -> Identified | None:
         """Nothing more will come."""
-        known = self._interrupt(0) or self._interrupt(1)
+        known = self._interrupt(0) or self._interrupt(1) or (self.held[1] if self.held else None)
         if known is not None:
             known.ready = self.last_ready
         return known
@@ -241,6 +249,20 @@ class Identifier:
         prefix.data += piece.data
         return self._judge(piece.side, prefix, final=False)
 
+    def _must_wait(self, one: Candidate) -> bool:
+        """Whether another protocol comes first, which both sides may be: it is known to be it, or has the port."""
+        prefixes = [prefix.possible for prefix in self.prefixes if prefix is not None]
+        rivals = set(prefixes[0]).intersection(*prefixes[1:]) - {one} if prefixes else set()
+        at_home = one.has_port(self.connection)
+        return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
+
+    def _released(self) -> Identified | None:
+        """The protocol that had to wait, once it need not any more, or enough was seen."""
+        if self.held is None:
+            return None
+        candidate, known = self.held
+        return known if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
+
     def _interrupt(self, side: int) -> Identified | None:
         """The prefix of one side ends at a hole or at the end: decide on what there is."""
         prefix, self.prefixes[side] = self.prefixes[side], None
@@ -249,14 +271,22 @@ class Identifier:
     def _judge(self, side: int, prefix: Prefix, final: bool) -> Identified | None:
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
-            port = one.has_port(self.connection)
+            thin = final and self.held is not None  # the port is not evidence enough against what the bytes tell
+            port = one.has_port(self.connection) and not thin
             verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
             if isinstance(verdict, Verdict):
-                return Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
-            if isinstance(verdict, Undecided):
+                known = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
+                if not self._must_wait(one):
+                    return known
+                if self.held is None:
+                    self.held, self.held_at = (one, known), self.size
+                del prefix.possible[one]
+            elif isinstance(verdict, Undecided):
                 prefix.possible[one] = start + verdict.position
+                self.sure = one if verdict.sure else self.sure
             else:
                 del prefix.possible[one]
+                self.sure = None if self.sure is one else self.sure
         end = prefix.offset + len(prefix.data)
         keep = min(prefix.possible.values(), default=end)
         prefix.data = prefix.data[keep - prefix.offset :]

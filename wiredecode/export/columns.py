@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from wiredecode.protocols.catalogue import column_name
+
 RECORD_KEYS = (
     *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "packets", "offset", "length"),
     *("protocol", "dialect", "type", "code", "status", "layers", "request", "response", "latency_ns", "findings"),
@@ -22,14 +24,16 @@ class UnknownColumn(ValueError):
     """A column that records do not have; the message names it and the nearest one."""
 
 
-def check(names: Iterable[str], known: Sequence[str]) -> None:
-    """Raise UnknownColumn for the first name that is not known."""
-    there = set(known)
-    for name in names:
+def checked(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """The columns of these names, which may be those of filters. Raises UnknownColumn for the first unknown one."""
+    there = frozenset(known)
+    found = list(dict.fromkeys(column_name(name, there) for name in names))
+    for name in found:
         if name not in there:
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(RECORD_KEYS)}"
             raise UnknownColumn(f"there is no column {name}{hint}")
+    return found
 
 
 def record_columns() -> list[str]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.export.partition import TIMES
+from wiredecode.tables.schema import named
 
 TIME = "time"
 
@@ -34,6 +35,7 @@ class Projection:
         """``schema`` has the columns, nested ones in their structures; None: all of its columns."""
         if columns is None:
             return cls(tuple(schema.names), schema)
+        columns = named(schema, columns)
         fields = [_field(schema, name) for name in columns]
         return cls(tuple(columns), pa.schema(fields, schema.metadata))
 

@@ -177,12 +177,13 @@ def worth(level: Level, last: Level, steps: list[Any]) -> bool:
     return level is last or (level <= Level.HEADER < last and not steps)
 
 
-def compile_filter(text: str, *, secrets: bool = False) -> Filter:
-    """The predicate of a display filter. ``secrets``: fields with secrets may be compared.
+def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Filter:
+    """The predicate of a display filter. ``secrets``: fields with secrets may be compared. ``utc``: times that name no
+    zone are in UTC, not in that of this machine.
 
     Raises :class:`FilterError`, which knows the place in the text.
     """
     from wiredecode.filter.grammar import parse
     from wiredecode.filter.meaning import meaning
 
-    return meaning(text, parse(text), secrets)
+    return meaning(text, parse(text), secrets, utc=utc)

@@ -13,7 +13,8 @@ from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
 from wiredecode.filter.logic import Atom, Column, Expression, negation
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
 from wiredecode.filter.operands import Operands, to_bytes
-from wiredecode.filter.syntax import Arithmetic, Call, Membership, Node, Relation, Word
+from wiredecode.filter.syntax import Arithmetic, Call, Literal, Membership, Node, Relation, Word
+from wiredecode.protocols.catalogue import filter_name
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -48,7 +49,8 @@ class Comparisons:
 
     def relation(self, node: Relation) -> Expression:
         """``left operator right``."""
-        left, right = self.operands.make(node.left), self.operands.make(node.right)
+        left = self.operands.make(_numbered(node.left, node.right))
+        right = self._right(node, left)
         if isinstance(left, Constant) and isinstance(right, Constant):
             left = self._self_typed(left, node)
         left, right = self._unnamed(left, right, node.left), self._unnamed(right, left, node.right)
@@ -73,6 +75,11 @@ class Comparisons:
         test = self._test(left, get, fits, every, self._column(operator, left, right))
         return replace(test, wanted=wanted) if isinstance(test, Atom) else test
 
+    def _right(self, node: Relation, left: Operand | Constant) -> Operand | Constant:
+        if isinstance(left, Operand):
+            return self._member(_numbered(node.right, node.left))
+        return self.operands.make(_numbered(node.right, node.left))
+
     def _unnamed(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
         """The name of a protocol beside text is text: ``frame.protocol == nats``."""
         text = isinstance(other, Operand) and other.type is Type.STRING
@@ -89,11 +96,11 @@ class Comparisons:
 
     def membership(self, node: Membership) -> Expression:
         """``left in {...}``."""
-        left = self.operands.operand(node.left)
+        left = self.operands.operand(_numbered(node.left, node.members[0][0]))
         every = node.quantifier == "all"
         tests: list[tuple[One, Callable[[Frame], Values]]] = []
         for first, last in node.members:
-            low, high = self.operands.make(first), self.operands.make(last)
+            low, high = (self._member(each) for each in (first, last))
             if not isinstance(low, Constant) or not isinstance(high, Constant):
                 raise self.fail("only values stand in { }", first)
             if first is last:
@@ -110,6 +117,12 @@ class Comparisons:
             both = [(get, _one_of(kinds[key])) for key, get in gets.items()]
             test = Atom(lambda frame: _either(frame, both, every), left.level, left.complete)
         return negation(test) if node.negated else test
+
+    def _member(self, node: Node) -> Operand | Constant:
+        """What stands beside a field: a bare word is a value there, even if it is a key of records."""
+        if isinstance(node, Word) and "." not in node.text and filter_name(node.text) != node.text:
+            return Constant(node.text, False, node.start, node.stop)
+        return self.operands.make(node)
 
     def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
         """What the operator asks of one value on the left, and what gives these values."""
@@ -135,7 +148,7 @@ class Comparisons:
 
     def _value(self, right: Constant, left: Operand) -> Any:
         try:
-            return value_of(right, left.type)
+            return value_of(right, left.type, utc=self.operands.utc)
         except NoValue as error:
             name = f"{left.field.name} is {left.type.value}" if left.field else f"the other side is {left.type.value}"
             shown = f'"{right.text}"' if right.quoted else right.text
@@ -165,9 +178,8 @@ class Comparisons:
     def _known_word(self, field: Field, right: Constant) -> None:
         """Refuse what the field can never be."""
         assert field.words is not None
-        words = field.words()
-        if right.text not in words:
-            hint = nearest(right.text, words) or f'; {field.name} matches "..." finds names of any kind'
+        if right.text not in field.words():
+            hint = nearest(right.text, field.words()) or f'; {field.name} matches "..." finds names of any kind'
             raise self.fail(f"{field.name} is never {right.text!r}{hint}", right)
 
     def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> One:
@@ -283,6 +295,14 @@ class Comparisons:
         if one is not None:
             return Atom(lambda frame: one(frame) is not None, operand.level, operand.complete, _there(operand))
         return Atom(lambda frame: len(get(frame)) > 0, operand.level, operand.complete, _there(operand))
+
+
+def _numbered(node: Node, other: Node) -> Node:
+    """``frame == 31`` is about its number, as in records; beside bytes and text ``frame`` is its bytes."""
+    digits = isinstance(other, Literal) and not other.quoted and other.text.isdigit()
+    return (
+        Word(node.start, node.stop, "frame.number") if digits and node == Word(node.start, node.stop, "frame") else node
+    )
 
 
 def _holding(get: Callable[[Frame], Values], wanted: bytes) -> Callable[[Frame], Values]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 SHOWN_CHARACTERS = 50
 """Of a long filter, so much is shown before and after the place."""
 INDENT = "  "
+NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 class FilterError(ValueError):
@@ -32,11 +34,14 @@ class FilterError(ValueError):
         return f"{escape(self.message)}\n{INDENT}{before}{place}{after}\n{INDENT}{carets}"
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`` - did you mean ...?``, or nothing where no name is near."""
+def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED) -> str:
+    """``; did you mean ...?``, or nothing where no name is near; ``called``: what the names are short for."""
     names = sorted(dict.fromkeys(known), key=lambda name: name.isupper())  # Publish before PUBLISH
     folded: dict[str, str] = {}
     for name in names:
         folded.setdefault(name.casefold(), name)
     found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
-    return f"; did you mean {folded[found[0]]!r}?" if found else ""
+    if not found:
+        return ""
+    name = folded[found[0]]
+    return f"; did you mean {called.get(name, name)!r}?"

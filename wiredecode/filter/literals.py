@@ -62,9 +62,9 @@ def duration(text: str) -> int:
         raise NoValue(HINTS[Type.DURATION]) from None
 
 
-def moment(text: str) -> int:
-    """Nanoseconds since the epoch."""
-    told = time_ns(text.strip()) if "-" in text else None
+def moment(text: str, *, utc: bool) -> int:
+    """Nanoseconds since the epoch; ``utc``: where the text names no zone."""
+    told = time_ns(text.strip(), utc=utc) if "-" in text else None
     if told is None:
         try:
             told = duration(text)
@@ -123,8 +123,8 @@ class Any_:  # noqa: N801 - Any is taken
             self.meanings[float] = self.meanings[int]
 
 
-def value_of(constant: Constant, type_: Type) -> Any:
-    """The value that a constant has as one of ``type_``. Raises :class:`NoValue`."""
+def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
+    """The value that a constant has as one of ``type_``; ``utc``: as :func:`moment`. Raises :class:`NoValue`."""
     text = constant.text
     if type_ is Type.ANY:
         return Any_(constant)
@@ -136,9 +136,9 @@ def value_of(constant: Constant, type_: Type) -> Any:
         if constant.quoted:
             raise NoValue(HINTS[Type.NUMBER])
         return number(text)
-    readers = {
+    readers: dict[Type, Callable[[str], Any]] = {
         Type.BOOLEAN: boolean,
-        Type.TIME: moment,
+        Type.TIME: lambda text: moment(text, utc=utc),
         Type.DURATION: duration,
         Type.ADDRESS: address,
     }

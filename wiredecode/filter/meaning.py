@@ -11,10 +11,10 @@ from wiredecode.filter.operands import Operands
 from wiredecode.filter.syntax import Logic, Membership, Node, Not, Relation
 
 
-def meaning(text: str, node: Node, secrets: bool) -> Filter:
+def meaning(text: str, node: Node, secrets: bool, *, utc: bool) -> Filter:
     """The filter that a tree means. Raises :class:`~wiredecode.filter.FilterError`."""
     names = Names(secrets=secrets)
-    return Filter(text, Meaning(Comparisons(Operands(text, names, secrets))).of(node), names.clock)
+    return Filter(text, Meaning(Comparisons(Operands(text, names, secrets, utc=utc))).of(node), names.clock)
 
 
 class Meaning:

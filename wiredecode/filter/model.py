@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ class Field:
     """Where there is never more than one value: that value, or None."""
     verbatim: bool = False
     """Whether its bytes stand in the frame as they are: what the frame does not hold, the field does not."""
-    words: Callable[[], Collection[str]] | None = None
+    words: Callable[[], Iterable[str]] | None = None
     """All that it can be the same as, where that is known."""
     column: str | None = None
     """Column of the tables with the same value, where there is one."""

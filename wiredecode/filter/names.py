@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -10,13 +10,22 @@ from operator import attrgetter
 from typing import Any
 
 from wiredecode.fields.layer import Layer
+from wiredecode.filter.errors import nearest
 from wiredecode.filter.model import Field, Level, Type, Values
 from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
-from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Frame
+from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Protocol
-from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, amqp_entries, catalogue, generated_entries
+from wiredecode.protocols.catalogue import (
+    FRAME_ENTRIES,
+    RECORD_NAMES,
+    FieldEntry,
+    amqp_entries,
+    catalogue,
+    filter_name,
+    generated_entries,
+)
 
 Address = IPv4Address | IPv6Address
 TYPES = {
@@ -94,6 +103,10 @@ def _single(clock: Clock) -> dict[str, Getter]:
         "frame.response": (Level.LINKED, attrgetter("response"), "response"),
         "frame.outcome": (Level.LINKED, lambda frame: frame.outcome or None, "outcome"),
         "latency": (header, attrgetter("latency_ns"), "latency_ns"),
+        "latency_ns": (header, attrgetter("latency_ns"), "latency_ns"),
+        "time_ns": (arrival, attrgetter("time_ns"), None),
+        "src": (Level.CONNECTION, lambda frame: frame.source, None),
+        "dst": (Level.CONNECTION, lambda frame: frame.destination, None),
         "tcp.stream": (Level.CONNECTION, lambda frame: frame.connection.number, "connection"),
         "tcp.srcport": (Level.CONNECTION, lambda frame: address_of(frame.source)[1], None),
         "tcp.dstport": (Level.CONNECTION, lambda frame: address_of(frame.destination)[1], None),
@@ -163,8 +176,9 @@ class Names:
         self._frames = frame_fields(self.clock)
 
     def find(self, name: str) -> Field | None:
-        """The field of that name; None: there is none."""
-        found = self._frames.get(ALIASES.get(name, name))
+        """The field of that name, which may be that of a record; None: there is none."""
+        name = filter_name(ALIASES.get(name, name))
+        found = self._frames.get(name)
         if found is not None:
             return found
         prefix, _, rest = name.partition(".")
@@ -229,6 +243,17 @@ class Names:
         records = self.records
         return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", steps))))
 
+    def near(self, name: str) -> str:
+        """A hint at a name that is like this one: those of all frames first, then fields that end like it."""
+        short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
+        if "." not in name:
+            found = nearest(name, short, short)
+            if found:
+                return found
+            ending = sorted((each for each in self.all() if each.endswith(f".{name}")), key=len)
+            return f"; did you mean {ending[0]!r}?" if ending else nearest(name, self.all())
+        return nearest(name, self.all())
+
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""
         found = [*self._frames, *ALIASES]
@@ -267,17 +292,24 @@ def prefixes() -> tuple[str, ...]:
     return (*sorted(found), "amqp")
 
 
-@cache
-def type_names() -> frozenset[str]:
-    """All types of messages."""
-    return frozenset(name for protocol in registry.protocols() for name in protocol.type_names())
+def type_names() -> Iterator[str]:
+    """All types of messages; a protocol is imported when the names before it have been taken."""
+    for known in registry.known():
+        yield from known.load().type_names()
 
 
-WORDS: dict[str, Callable[[], Collection[str]]] = {
+def protocol_names() -> Iterator[str]:
+    """All protocols; those that stand in a list come first, and are not imported."""
+    yield from (known.name for known in registry.known())
+    yield from prefixes()
+
+
+WORDS: dict[str, Callable[[], Iterable[str]]] = {
     "frame.type": type_names,
-    "frame.protocol": prefixes,
+    "frame.protocol": protocol_names,
     "frame.status": lambda: (OK, PARTIAL, MALFORMED, UNDECODED),
     "frame.sender": lambda: ("client", "server"),
+    "frame.outcome": lambda: OUTCOMES,
 }
 SEVERITIES = {"note": 0, "warning": 1, "error": 2}
 """In order."""

@@ -25,8 +25,8 @@ MAX_PRODUCT = 10_000
 class Operands:
     """Makes operands of the parts of one filter."""
 
-    def __init__(self, text: str, names: Names, secrets: bool) -> None:
-        self.text, self.names, self.secrets = text, names, secrets
+    def __init__(self, text: str, names: Names, secrets: bool, *, utc: bool) -> None:
+        self.text, self.names, self.secrets, self.utc = text, names, secrets, utc
         self.used: set[str] = set()
         """Names of the fields that were made operands."""
 
@@ -51,8 +51,7 @@ class Operands:
         """The field of that name. Raises :class:`FilterError`, with the nearest name."""
         found = self.names.find(node.text)
         if found is None:
-            hint = nearest(node.text, self.names.all())
-            raise self.fail(f"no field is called {node.text!r}{hint}", node)
+            raise self.fail(f"no field is called {node.text!r}{self.names.near(node.text)}", node)
         return found
 
     def _word(self, node: Word, presence: bool) -> Operand | Constant:

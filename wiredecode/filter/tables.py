@@ -28,6 +28,10 @@ FRAME: dict[str, tuple[str, ...]] = {
     "frame.time": ("time",),
     "frame.time_relative": ("time",),
     "latency": ("latency_ns",),
+    "latency_ns": ("latency_ns",),
+    "time_ns": ("time",),
+    "src": ("src",),
+    "dst": ("dst",),
     **{
         f"frame.{name}": (name,)
         for name in (
@@ -56,6 +60,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "frame.number": ("packet",),
         "frame.time": ("time",),
         "frame.time_relative": ("time",),
+        "time_ns": ("time",),
         "frame.length": ("length",),
     },
 }

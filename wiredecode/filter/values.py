@@ -210,8 +210,10 @@ CONVERT: dict[Type, Callable[[Values], Values]] = {
 
 
 @lru_cache(maxsize=1024)
-def time_ns(text: str) -> int | None:
-    """Nanoseconds since the epoch of an RFC 3339 time; UTC where it names no zone. None: it is none."""
+def time_ns(text: str, *, utc: bool = True) -> int | None:
+    """Nanoseconds since the epoch of an RFC 3339 time, None: it is none. Where it names no zone, it is in UTC, or
+    without ``utc`` in that of this machine.
+    """
     head, dot, fraction = text.partition(".")
     digits = ""
     while dot and fraction and fraction[0] in "0123456789":
@@ -220,6 +222,7 @@ def time_ns(text: str) -> int | None:
         when = datetime.fromisoformat(head + fraction)
     except ValueError:
         return None
-    when = when.replace(tzinfo=when.tzinfo or UTC)
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC) if utc else when.astimezone()
     seconds = (when - EPOCH) // timedelta(seconds=1)
     return seconds * 1_000_000_000 + int((digits + "000000000")[:9])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,10 +163,12 @@ class Frame:
 
     @property
     def source(self) -> str:
+        """Who sent it, as ``address:port``."""
         return self.connection.endpoints[self.side]
 
     @property
     def destination(self) -> str:
+        """Whom it was sent to, as ``address:port``."""
         return self.connection.endpoints[1 - self.side]
 
     def find(
@@ -191,6 +195,13 @@ class Frame:
         packet.time = self.time_ns / 1e9
         return packet
 
+    def all_seen(self, *sides: int) -> bool:
+        """Whether all bytes that ``sides`` (none: both) sent before this frame are there: none that lack explain it.
+
+        Asked before telling that something was never declared, asked for or answered.
+        """
+        return not any(self.connection.directions[side].incomplete(self.ready) for side in sides or (0, 1))
+
     # For people: of frames that wiredecode.read gives.
 
     def __repr__(self) -> str:
@@ -211,3 +222,20 @@ class Frame:
 
     def _repr_html_(self) -> str:
         return presenter().frame_html(self)
+
+
+PLAIN = (
+    *("number", "time_ns", "source", "destination", "sender", "packets", "offset", "length"),
+    *("protocol", "dialect", "type", "code", "status", "request", "response", "latency_ns", "outcome", "fields"),
+)
+"""Attributes that a row of a DataFrame has."""
+
+
+def _as_row(name: str) -> dataclasses.Field[Any]:
+    field = copy(Frame.__dataclass_fields__["number"])
+    field.name = name
+    return field
+
+
+# pandas.DataFrame(frames) asks dataclasses for the fields of each: plain ones, and not those that lead to other frames.
+Frame.__dataclass_fields__ = {name: _as_row(name) for name in PLAIN}

@@ -325,7 +325,8 @@ class Framer:
         if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
             position, found = self.sync_at - self.base, True
         else:
-            answer = self.protocol.search(data, final=final)
+            look = self.protocol.search if self.base else self.protocol.begin
+            answer = look(data, final=final)
             position, found = answer.position, answer.found
         if final and not found:
             position = len(data)

@@ -53,6 +53,8 @@ class Undecided:
     """More bytes may decide; those before ``position`` need not be looked at again."""
 
     position: int = 0
+    sure: bool = False
+    """It is this protocol; only which dialect is not known yet."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -110,6 +112,8 @@ class Protocol(ABC):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
+    apart: ClassVar[tuple[str, ...]] = ()
+    """Names of what tells its messages apart, the most telling first: a line too long for a terminal keeps these."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
     """Fields, by their full names, below which AMQP 1.0 messages stand."""
     confirms: ClassVar[Confirms | None] = None
@@ -156,6 +160,13 @@ class Protocol(ABC):
 
         ``data`` grows segment by segment, and always ends where one ends. ``final``: a hole or the end follows.
         """
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """The same for the bytes that a stream begins with whose own beginning was not captured.
+
+        A segment often begins where a frame does, so less evidence will do there.
+        """
+        return self.search(data, final=final)
 
     @abstractmethod
     def conversation(self, connection: Connection, dialect: str | None) -> Conversation:

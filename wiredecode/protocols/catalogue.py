@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
@@ -103,6 +103,10 @@ FRAME_ENTRIES = [
         ("frame.response", "uint64", "on requests: number of the response"),
         ("frame.outcome", "string", "on requests: ok, refused, unanswered, late, not asked for"),
         ("latency", "duration", "on responses: time since the request"),
+        ("latency_ns", "int64", "the same in nanoseconds, as in records"),
+        ("time_ns", "int64", "frame.time in nanoseconds since 1970, as in records"),
+        ("src", "string", "address:port of the sender, as in records"),
+        ("dst", "string", "address:port of the receiver, as in records"),
         ("tcp", "protocol", "every frame"),
         ("tcp.stream", "uint64", "number of the TCP connection, from 1"),
         ("tcp.port", "array of uint16s", "both ports"),
@@ -132,7 +136,38 @@ FRAME_ENTRIES = [
         ("finding.field", "string", "field that it is about"),
     )
 ]
-"""What every frame has, whatever its protocol: names for filters; records spell them without the first word."""
+"""What every frame has, whatever its protocol: names for filters."""
+RECORD_NAMES = {
+    "frame": "frame.number",
+    "connection": "tcp.stream",
+    "findings": "finding",
+    **{name: f"frame.{name}" for name in ("time", "sender", "packets", "offset", "length", "protocol", "dialect")},
+    **{name: f"frame.{name}" for name in ("type", "code", "status", "request", "response", "outcome")},
+}
+"""Keys of records and columns of tables that filters call otherwise; the fields below ``layers`` have one name."""
+
+
+def filter_name(name: str) -> str:
+    """What filters call a key of records: ``type`` is ``frame.type``, ``layers.nats.subject`` is ``nats.subject``.
+
+    ``frame`` stays what it is: in filters it has the bytes of the frame as well.
+    """
+    first, dot, rest = name.partition(".")
+    if first == "layers" and rest:
+        return rest
+    if first == "findings":
+        return f"finding{dot}{rest}"
+    return name if first == "frame" else RECORD_NAMES.get(name, name)
+
+
+def column_name(name: str, known: Container[str]) -> str:
+    """The column of a table or record that has ``known`` ones, for its own name or that of a filter."""
+    if name in known:
+        return name
+    told = {"latency": "latency_ns", **{filtered: column for column, filtered in RECORD_NAMES.items()}}.get(name, name)
+    if name == "frame.number" and "packet" in known:
+        told = "packet"
+    return told if told in known else f"layers.{name}" if f"layers.{name}" in known else name
 
 
 def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:

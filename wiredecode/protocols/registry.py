@@ -78,6 +78,14 @@ def by_name(name: str) -> Protocol | None:
     return next((entry.load() for entry in known() if entry.name == name), None)
 
 
+@cache
+def apart(name: str) -> tuple[str, ...]:
+    """:attr:`Protocol.apart` of the protocol of that name, or of the carried one."""
+    carried = (one for carrier in known() for one in carried_by(carrier.name) if one.name == name)
+    found = by_name(name) or next(carried, None)
+    return () if found is None else found.apart
+
+
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
     ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}

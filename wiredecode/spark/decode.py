@@ -23,6 +23,7 @@ from wiredecode.protocols import registry
 from wiredecode.spark.packets import REPORT, packed, packets_of, report_text
 from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
 from wiredecode.tables.reader import LEVELS, TableReader, table_schema
+from wiredecode.tables.schema import named
 
 REPORTED = pa.field("report", pa.string())
 """Last column of what :func:`decode` gives: null in rows, all else is null in reports."""
@@ -49,6 +50,9 @@ class Plan:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"no level is called {self.level!r}; there is {', '.join(LEVELS)}")
+        if self.columns is not None:
+            whole = spark_schema(table_schema(self.level))
+            object.__setattr__(self, "columns", named(whole, self.columns))
         self.schema  # noqa: B018 - columns that are not there
         self.decoding  # noqa: B018 - protocols that are not known
         self.reassembly  # noqa: B018
@@ -75,7 +79,7 @@ class Plan:
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
-        return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets)
+        return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets, utc=True)
 
     def reader(self, packets: Iterable[PacketBatch], bucket: int, *, bulk: bool = True) -> TableReader:
         """Reads the packets of a bucket as the table; ``bulk``: plain frames many at a time."""

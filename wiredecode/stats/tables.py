@@ -26,7 +26,7 @@ class Statistic:
     """Columns of the flat table (:func:`wiredecode.stats.queries.flat`) that its query reads."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
-    """Columns for a terminal that is too narrow for all."""
+    """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
 
 
 STATISTICS = (
@@ -36,7 +36,7 @@ STATISTICS = (
         FRAMES,
         ("protocol", "type", "sender", "status", "length", "findings"),
         ("protocol", "type", "sender", "frames", "bytes", "partial", "malformed", "undecoded", "findings"),
-        ("protocol", "type", "sender", "frames", "bytes", "findings"),
+        ("type", "sender", "frames", "bytes", "findings"),
     ),
     Statistic(
         "latency",
@@ -44,7 +44,7 @@ STATISTICS = (
         FRAMES,
         ("frame", "protocol", "type", "sender", "broker", "request", "latency_ns"),
         ("protocol", "request", "broker", "count", *SPREAD, "unanswered"),
-        ("request", "broker", "count", "p50_us", "p99_us", "unanswered"),
+        ("request", "count", "p50_us", "p99_us", "unanswered"),
     ),
     Statistic(
         "confirms",
@@ -60,7 +60,7 @@ STATISTICS = (
         MESSAGES,
         ("protocol", "topic", "operation", "time_ns", "size"),
         ("protocol", "topic", "operation", "start", "messages", "bytes"),
-        ("topic", "operation", "start", "messages", "bytes"),
+        ("topic", "operation", "start", "messages"),
     ),
     Statistic(
         "findings",
@@ -68,7 +68,7 @@ STATISTICS = (
         FRAMES,
         ("connection", "time", "src", "dst", "findings"),
         ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message"),
-        ("src", "dst", "severity", "code", "count"),
+        ("connection", "severity", "code", "count", "message"),
     ),
     Statistic(
         "connections",
@@ -79,7 +79,7 @@ STATISTICS = (
             *("connection", "client", "server", "protocol", "start", "seconds"),
             *("client_frames", "client_bytes", "server_frames", "server_bytes"),
         ),
-        ("client", "server", "client_bytes", "server_bytes", "seconds"),
+        ("connection", "client", "server", "client_bytes", "server_bytes"),
     ),
 )
 NAMES = tuple(statistic.name for statistic in STATISTICS)

@@ -17,6 +17,7 @@ from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.fields.jsonfields import Others
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.catalogue import column_name
 from wiredecode.protocols.registry import protocols
 
 VERSION = 2
@@ -183,6 +184,7 @@ def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     if columns is None:
         return schema
     names = _names(schema)
+    columns = named(schema, columns)
     for column in columns:
         if column not in names:
             near = difflib.get_close_matches(column, names, 1)
@@ -191,6 +193,12 @@ def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     order = [column.split(".")[0] for column in columns]
     fields = sorted(_chosen(schema, "", frozenset(columns)), key=lambda field: order.index(field.name))
     return pa.schema(fields, metadata=schema.metadata)
+
+
+def named(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
+    """The names of columns, where some are those that filters have: ``frame`` for ``frame.number``; none twice."""
+    names = frozenset(_names(schema))
+    return list(dict.fromkeys(column_name(column, names) for column in columns))
 
 
 def _names(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:

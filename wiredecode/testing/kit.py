@@ -355,7 +355,7 @@ class ProtocolTests:
         demand = Demand(style=STYLE, stable_ids=stable)
         dissector = Dissector(demand)
         found: list[tuple[Any, ...]] = []
-        options = {} if batch is None else {"batch_packets": batch}
+        options: dict[str, Any] = {} if batch is None else {"batch_packets": batch}
         try:
             for number, packets in enumerate(open_capture([path], **options), 1):
                 found += map(_told, list(dissector.feed(packets)))

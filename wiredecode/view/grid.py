@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +25,22 @@ class Grid:
 
     def add(self, values: Iterable[Any]) -> None:
         self.table.add_row(*map(_cell, values))
+
+
+def vertical(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[Text]:
+    """The lines of rows one below the other: a name and a value each."""
+    width = max(map(cell_len, map(escape, names)))
+    for number, row in enumerate(rows, 1):
+        yield Text(f"── row {number:,} ──", theme.HEAD)
+        for name, value in zip(map(escape, names), row, strict=True):
+            yield Text(f"{name}{' ' * (width - cell_len(name))}  ").append_text(_cell(value))
+
+
+def markdown(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table for an issue or a page."""
+    lines = [[escape(name) for name in names], ["---"] * len(names)]
+    lines += [[_cell(value).plain for value in row] for row in rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def _cell(value: Any) -> Text:

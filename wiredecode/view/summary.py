@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Kind, Number, Optional, Struct, compiler, plain
@@ -71,12 +72,18 @@ class SummaryLines:
                 text += self._of(inner.layer, values_of(inner) if inner.values is None else inner.values)
         return text + self._told(frame.generated) if frame.generated else text
 
+    def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """The same as names and values: those of the message itself, and those of the message that carries it."""
+        found = [[*self._facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
+        for inner in frame.inner:
+            if inner.layer.facts:
+                values = values_of(inner) if inner.values is None else inner.values
+                found.append([*self._facts_of(inner.layer).pairs(values)])
+        carrier = found.pop(0) if len(found) > 1 else []
+        return [*chain.from_iterable(found), *told(frame.generated)], carrier
+
     def _told(self, generated: Mapping[str, Any]) -> str:
-        text = ""
-        for name, value in generated.items():
-            if value is not None and value != "good":
-                text += f" {name}={fact(value) if value.__class__ is str else words(value)}"
-        return text
+        return "".join([f" {name}={value}" for name, value in told(generated)])
 
     def _facts_of(self, layer: type[Layer]) -> Facts:
         facts = self._facts.get(layer)
@@ -107,7 +114,7 @@ class SummaryLines:
     def _remarks(self, frame: Frame) -> str:
         text = ""
         if frame.status != OK and frame.type:
-            text = self._paint("error" if frame.status == "malformed" else "warning", f"  [{_status(frame)}]")
+            text = self._paint("error" if frame.status == "malformed" else "warning", f"  [{status_text(frame)}]")
         return text + self._findings(frame.findings)
 
     def _findings(self, findings: Sequence[Finding]) -> str:
@@ -147,7 +154,7 @@ def remark(finding: Finding) -> str:
     return escape(shorten(finding.message, 2 * FACT_CHARACTERS))
 
 
-def _status(frame: Frame) -> str:
+def status_text(frame: Frame) -> str:
     return f"{frame.status}, {frame.missing} bytes missing" if frame.missing else frame.status
 
 
@@ -178,14 +185,23 @@ class Facts:
         self.quick: Callable[[Mapping[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
 
     def careful(self, values: Mapping[str, Any]) -> str:
-        text = ""
+        return "".join([f" {name}={value}" for name, value in self.pairs(values)])
+
+    def pairs(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Names and values of those that are there."""
         for name, path, show in self._plan:
             value: Any = values
             for step in path:
                 value = value.get(step, ...) if value.__class__ is dict else ...
             if value is not ...:
-                text += f" {name}={show(value)}"
-        return text
+                yield name, show(value)
+
+
+def told(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What other frames tell, as names and values."""
+    for name, value in generated.items():
+        if value is not None and value != "good":
+            yield name, fact(value) if value.__class__ is str else words(value)
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:

@@ -15,20 +15,37 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 12
 """Rows of other protocols and of reasons; the rest is counted."""
+MAX_SHORT_ROWS = 3
+"""Rows of other protocols in short totals."""
 LABEL = 10
 
 
 def totals_text(
-    totals: Totals, protocols: tuple[Protocol, ...], *, how: str = "", verbose: bool = False, width: int = 100
+    totals: Totals,
+    protocols: tuple[Protocol, ...],
+    *,
+    how: str = "",
+    verbose: bool = False,
+    width: int = 100,
+    shown: str = "",
 ) -> str:
-    """Several aligned lines. ``how``: ``"interrupted"`` or ``"stopped"`` where the capture was not read to its end.
-    ``width`` in columns."""
+    """Three aligned lines, and more where something is missing; with ``verbose`` the frames by type, too.
+
+    ``how``: ``"interrupted"`` or ``"stopped"`` where the capture was not read to its end. ``width`` in columns.
+    ``shown``: what :func:`shown_text` says, where not all frames were shown.
+    """
     rows = [("packets", _packets(totals)), ("payload", _payload(totals, verbose))]
+    if how and not verbose:
+        rows.pop()  # of packets that were read ahead, too: it adds up when all is read
     if how == "interrupted":
         rows = []  # open connections have not been accounted for
     if totals.missing:
         rows.append(("missing", f"{totals.missing:,} bytes were sent but not captured"))
-    rows += _frames(totals, width) + _others(totals)
+    if shown:
+        rows.append(("shown", shown))
+    if verbose or not (shown and how):
+        rows += _frames(totals, width) if verbose else [("frames", _protocols(totals))]
+    rows += _others(totals, MAX_ROWS if verbose else MAX_SHORT_ROWS)
     rows += [("limits", f"{code}: reached {_plural(count, 'time')}") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
@@ -37,6 +54,17 @@ def totals_text(
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
     return escape_lines([title, *lines] if title else lines)
+
+
+def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> str:
+    """How many frames were shown, and of how many where the capture was read to its end (``whole``)."""
+    what = "match the filter" if matching else "are in the time asked for"
+    if not whole:
+        return f"{_plural(shown, 'frame')}"
+    total = sum(totals.frames.values())
+    if not shown:
+        return f"no frame: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
+    return f"{shown:,} of {_plural(total, 'frame')} {what}"
 
 
 def files_text(info: CaptureInfo) -> str:
@@ -89,6 +117,16 @@ def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:
     return rows or [("frames", "none")]
 
 
+def _protocols(totals: Totals) -> str:
+    """Frames by protocol on one line, the most frequent first, with what is not ok about some."""
+    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for (protocol, _, status), number in totals.frames.items():
+        kinds[protocol][status] += number
+    ordered = sorted(kinds.items(), key=lambda item: -sum(item[1].values()))
+    texts = (f"{sum(found.values()):,} {name or 'of unknown protocol'}{_statuses(found)}" for name, found in ordered)
+    return _list(texts) or "none"
+
+
 def _columns(cells: list[str], width: int) -> list[str]:
     """Lay cells out in columns, downwards as ``ls`` does."""
     cell = max(map(len, cells)) + 2
@@ -110,19 +148,19 @@ def _statuses(statuses: dict[str, int]) -> str:
     return f" ({', '.join(bad)})" if bad else ""
 
 
-def _others(totals: Totals) -> list[tuple[str, str]]:
+def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
     """What other connections spoke, as far as their first bytes tell."""
     texts = []
     for (name, port), number in totals.other_connections.most_common():
         size = totals.other[name, port]
         spoken = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
         texts.append(f"port {port}: {spoken} in {_plural(number, 'connection')}")
-    return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts))]
+    return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts, most))]
 
 
-def _bounded(texts: list[str]) -> list[str]:
-    more = len(texts) - MAX_ROWS
-    return texts if more <= 0 else [*texts[:MAX_ROWS], f"and {more} more"]
+def _bounded(texts: list[str], most: int = MAX_ROWS) -> list[str]:
+    more = len(texts) - most
+    return texts if more <= 0 else [*texts[:most], f"and {more} more"]
 
 
 def _hints(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
@@ -133,8 +171,11 @@ def _hints(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     if "TLS" in looks:
         texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
-    if totals.captured and protocols:
-        texts.append(f"what a port speaks can be told: -d {ports[0] if ports else 'PORT'}={protocols[0].name}")
+    if protocols and (ports or (totals.captured and not looks)):
+        port = ports[0] if ports else None
+        likely = next((protocol for protocol in protocols if port in protocol.ports), None)
+        name = likely.name if likely else f"PROTOCOL ({', '.join(protocol.name for protocol in protocols)})"
+        texts.append(f"what a port speaks can be told: -d {'PORT' if port is None else port}={name}")
     elif not totals.tcp_packets and totals.packets:
         texts.append("there is no TCP in it: see above what was not decoded")
     elif not totals.captured and totals.packets:

@@ -41,6 +41,11 @@ def bytes_text(data: bytes, options: TreeOptions) -> str:
     return f"{text}{'…' if len(shown) < len(data) else ''} ({len(data)} bytes)"
 
 
+def text_or_hex(data: bytes) -> str:
+    """Bytes in a cell: text where they are text, else hex, marked as such."""
+    return _words(data) or (f"0x{data.hex()}" if data else "")
+
+
 def _words(data: bytes) -> str:
     try:
         text = data.decode()

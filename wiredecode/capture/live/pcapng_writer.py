@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import pack
 from typing import BinaryIO
@@ -22,10 +23,11 @@ from wiredecode.capture.pcapng import (
 _BYTE_ORDER = 0x1A2B3C4D
 _NANOSECONDS = 9
 _LENGTH_UNKNOWN = 0xFFFFFFFF_FFFFFFFF
-_OS, _APPLICATION = 3, 4
+_COMMENT, _OS, _APPLICATION = 1, 3, 4
 _IF_NAME, _IF_DESCRIPTION, _IF_TSRESOL, _IF_FILTER, _IF_OS = 2, 3, 9, 11, 12
 _ISB_START, _ISB_END, _ISB_RECEIVED, _ISB_DROPPED = 2, 3, 4, 5
-_DATA_AT, _PACKET_BYTES = 28, 32
+_DATA_AT, _PACKET_BYTES, _LAST_BYTES = 28, 32, 4
+NO_COMMENTS: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,12 @@ class PcapNgWriter:
         head = pack("<IHHQ", _BYTE_ORDER, 1, 0, _LENGTH_UNKNOWN)
         self._write(_block(SECTION_HEADER, head + text + _option(0)))
 
-    def write(self, batch: PacketBatch, interfaces: list[Interface]) -> None:
-        """Packets, after the descriptions of their interfaces that were not written yet."""
+    def write(self, batch: PacketBatch, interfaces: list[Interface], comments: Mapping[int, str] = NO_COMMENTS) -> None:
+        """Packets, after the descriptions of their interfaces that were not written yet; comments by place."""
         for one in interfaces[self._described :]:
             self._describe(one)
         if len(batch):
-            self._write(_packets(batch))
+            self._write(_packets(batch, comments))
 
     def close(self, statistics: Statistics | None) -> None:
         """End the file, with statistics of the first interface."""
@@ -86,9 +88,12 @@ def block_sizes(batch: PacketBatch) -> Int64s:
     return padded
 
 
-def _packets(batch: PacketBatch) -> memoryview:
-    """Enhanced packet blocks: everything but the packets themselves by column."""
+def _packets(batch: PacketBatch, comments: Mapping[int, str]) -> memoryview:
+    """Enhanced packet blocks: everything but the packets themselves and their comments by column."""
     size = block_sizes(batch)
+    options = {place: _option(_COMMENT, text) + _option(0) for place, text in comments.items()}
+    if options:
+        size[list(options)] += [len(option) for option in options.values()]
     at = np.cumsum(size) - size
     words: npt.NDArray[np.uint32] = np.zeros(int(size.sum()) // 4, "<u4")
     word = at // 4
@@ -108,6 +113,9 @@ def _packets(batch: PacketBatch) -> memoryview:
     places = (at + _DATA_AT).tolist()
     for place, start, count in zip(places, batch.start.tolist(), batch.captured.tolist(), strict=True):
         out[place : place + count] = source[start : start + count]
+    ends = (at + size - _LAST_BYTES).tolist()
+    for index, option in options.items():
+        out[ends[index] - len(option) : ends[index]] = option
     return out
 
 

@@ -37,6 +37,8 @@ MAX_PEEK_BYTES = 64 * 1024
 MAX_TOPIC_BYTES = 256
 """Longest topic, or pattern of topics, in a frame that is believed."""
 
+KEEPALIVES_TO_BELIEVE = 3
+"""Frames that fill what a connection on the protocol's port sent, empty ones, too."""
 CHAIN_FRAMES = 16
 """Frames in a row that are looked at to recognise the protocol."""
 
@@ -190,7 +192,7 @@ class FrameChain(Chain):
     most = CHAIN_FRAMES
 
     def __init__(self, data: bytes, position: int, started: bool, final: bool) -> None:
-        self.started, self.final = started, final
+        self.started, self.final, self.empty = started, final, False
         super().__init__(data, position)
 
     def judge(self, data: bytes, position: int) -> Evidence:
@@ -201,6 +203,18 @@ class FrameChain(Chain):
 
     def enough(self) -> bool:
         return self.score >= SURE
+
+    def add(self, data: bytes, seen: Evidence) -> None:
+        self.empty = self.empty or seen.level == EMPTY
+
+    @property
+    def telling(self) -> bool:
+        """Whether a frame tells more than that text follows a length; zeros between texts are those of others."""
+        return self.best == SURE or (self.best == GOOD and not self.empty)
+
+    def fills(self, data: bytes, final: bool) -> bool:
+        """Whether the bytes are frames to the last one: on the protocol's port, or where it is known, that will do."""
+        return self.whole >= (1 if final else KEEPALIVES_TO_BELIEVE) and self.end == len(data)
 
 
 def _may_be_snappy(front: bytes, size: int) -> bool:

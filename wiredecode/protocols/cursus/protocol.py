@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -35,6 +35,9 @@ START = re.compile(
     re.DOTALL,
 )
 
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
+
 
 class Cursus(Protocol):
     """The protocol of the Cursus broker, in its dialects from 2025-11 to 2026-08."""
@@ -44,10 +47,16 @@ class Cursus(Protocol):
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
+    apart = ("error_code", "in_reply_to", "topic", "partition", "group", "group_name", "generation", "offset", "member")
     column_types = COLUMN_TYPES
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.cursus.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
@@ -55,8 +64,11 @@ class Cursus(Protocol):
         for position in [0] if started else self._positions(data):
             chain = FrameChain(data, position, started, final)
             needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
+            alone = port and position == 0 and chain.fills(data, final)
             cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
-            if chain.score >= needed or cut_short:
+            if not (port or started) and not chain.telling:
+                needed = SURE + chain.score
+            if chain.score >= needed or cut_short or alone:
                 return Verdict(position, client=chain.client)
             if chain.last.level >= CUT and not final and (started or len(data) - position < most):
                 return Undecided(0 if started else position)
@@ -98,6 +110,10 @@ class Cursus(Protocol):
             if following == CUT:
                 return Found(position, final)
         return Found(len(data) if final else max(0, len(data) - START_BYTES + 1), False)
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """Empty frames, which may be chance elsewhere, are believed where they fill a segment."""
+        return Found(0, True) if FrameChain(data, 0, False, final).fills(data, True) else self.search(data, final=final)
 
     def conversation(self, connection: Connection, dialect: str | None) -> CursusConversation:
         return CursusConversation(connection, dialect)

@@ -23,6 +23,10 @@ class Liftbridge(CarriedProtocol):
     subject_parts = (RAFT_MARK,)
     client_names = "LIFT."
     requests = frozenset(MESSAGE_TYPES[code] for code in REQUESTS)
+    apart = (
+        *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
+        *("count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
+    )
     generated = {
         "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
         "nats.server": Generated("string", "as namespace"),

@@ -231,7 +231,8 @@ class Cluster(Rule):
             problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
 
     def _tell_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
-        what = f"{len(places):,} publishes to {stream} (subject {subject}) got no ack"
+        several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
+        what = f"{len(places):,} publish{several} to {where} got no ack"
         first = places[0]
         problem = self.report.add(NO_ACK, what, (stream, subject), frame=first)
         if problem is None:

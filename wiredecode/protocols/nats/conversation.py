@@ -358,7 +358,7 @@ class NatsConversation(Conversation):
             subscription.delivered += 1
             if subscription.delivered == subscription.most:
                 self._end(sid, subscription)
-        elif self.whole and self.sides[1 - frame.side].whole:
+        elif self.whole and self.sides[1 - frame.side].whole and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "not-subscribed", f"sid {printable(sid)} was not subscribed here", "sid")
         self._exchange(frame)
 

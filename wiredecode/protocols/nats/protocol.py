@@ -10,7 +10,7 @@ from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.nats import cutting, transport
+from wiredecode.protocols.nats import cutting, s2, transport
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
 from wiredecode.protocols.nats.grammars import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.memory import Memory
@@ -45,6 +45,7 @@ class Nats(Protocol):
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
     requests = {"nats": frozenset({"PING"})} | {one.name: one.requests for one in carried_by("nats")}
+    apart = ("error", "status", "subject", "queue", "server_name", "name", "server")
     generated = {
         "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
         "nats.subscription": Generated("string", "subject that the sid stands for"),
@@ -120,6 +121,13 @@ class Nats(Protocol):
 
     def _late(self, data: bytes, final: bool, port: bool) -> Answer:
         """The first bytes seen of a direction that began before."""
+        plain = transport.s2_plain(data)
+        if plain is None and data and not final and len(data) < IDENTIFY_BYTES:
+            return Undecided()
+        if isinstance(plain, bytes):
+            names = [name for name in cutting.chain(plain, 0)[0] if name in cutting.NAMES]
+            if names or port:
+                return Verdict(0, client=cutting.role(names))
         for match in cutting.LINE_CANDIDATE.finditer(data):
             position = match.start()
             names, ends, _ = cutting.chain(data, position)
@@ -136,6 +144,11 @@ class Nats(Protocol):
 
     def search(self, data: bytes, *, final: bool) -> Found:
         return cutting.search(data, final=final)
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """A compressed link is told by the CRC of its first chunk, or by what every S2 stream begins with."""
+        known = data.startswith(s2.IDENTIFIER) or isinstance(transport.s2_plain(data), bytes)
+        return Found(0, True) if known else self.search(data, final=final)
 
     def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
         return NatsConversation(connection, dialect, self)

@@ -147,6 +147,31 @@ def crc_is_good(data: bytes, position: int) -> bool:
     return s2.plain(kind, data[body:stop], crc).crc_good
 
 
+def s2_plain(data: bytes) -> bytes | str | None:
+    """What the S2 chunks at the front of ``data`` stand for, up to the first that holds something.
+
+    A text: they are none, by their CRC. None: more bytes tell. Chunks do not need those before them.
+    """
+    position = 0
+    while position < len(data):
+        kind = data[position]
+        if kind not in (s2.COMPRESSED, s2.UNCOMPRESSED, s2.PADDING, s2.STREAM):
+            return "no S2 chunk"
+        if kind == s2.STREAM and not s2.IDENTIFIER.startswith(data[position : position + len(s2.IDENTIFIER)]):
+            return "not the identifier of an S2 stream"
+        stop = stop_of(S2Chunk, data, position)
+        if isinstance(stop, str):
+            return stop
+        if stop is None or stop > len(data):
+            return None
+        if kind <= s2.UNCOMPRESSED:
+            body = position + s2.HEADER + s2.CRC
+            plain = s2.plain(kind, data[body:stop], int.from_bytes(data[body - s2.CRC : body], "little"))
+            return plain.data if plain.crc_good else "an S2 chunk with a bad CRC"
+        position = stop
+    return None
+
+
 def websocket_stop(data: bytes, position: int) -> int | str | None:
     """Where a WebSocket frame ends, as :func:`stop_of` says it."""
     if position + 2 > len(data):

@@ -207,7 +207,7 @@ class Proposed:
     def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
         if request is not None:
             link(frame, request)
-        elif self.whole and frame.status == "ok":
+        elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request for this reply was captured")
 
     def _resolve(self, frame: Frame, number: bytes | None) -> Setup | None:

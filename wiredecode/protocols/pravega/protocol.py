@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -58,6 +58,10 @@ def hello(data: bytes, final: bool) -> bool | None:
     return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
 
 
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
+
+
 class MessageChain(Chain):
     """Messages in a row: how much they prove, and for which dialect they speak."""
 
@@ -79,6 +83,11 @@ class MessageChain(Chain):
 
     def enough(self) -> bool:
         return self.dialect is not None and self.believed(at_home=False)
+
+    def fills(self, data: bytes, final: bool) -> bool:
+        """Whether the bytes are messages to the last one: on the protocol's port, or where it is known, it will do."""
+        told = self.dialect is not None if self.best >= GOOD else final or self.whole >= MESSAGES_TO_BELIEVE
+        return told and self.whole > 0 and (self.end == len(data) or self.whole == self.most)
 
     def believed(self, at_home: bool) -> bool:
         """Whether this is the protocol; ``at_home``, at the start on one of its ports, one message will do."""
@@ -104,6 +113,7 @@ class Pravega(Protocol):
         held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
     )
     requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
 
     def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
@@ -112,6 +122,11 @@ class Pravega(Protocol):
         self.part_base = part_base
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.pravega.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False
@@ -122,10 +137,11 @@ class Pravega(Protocol):
         for position in [0] if started else self._candidates(data):
             chain = MessageChain(data, position)
             more_may_come = not final and len(data) - position < SEARCH_BYTES
-            if chain.believed(port and started):
+            alone = port and position == 0 and chain.fills(data, final)
+            if alone or chain.believed(port and started):
                 undecided = chain.dialect is None and chain.last.level == CUT and chain.whole < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
-                    return Undecided(position)
+                    return Undecided(position, sure=True)
                 return Verdict(position, chain.client, chain.dialect)
             if chain.last.level == CUT and more_may_come:
                 return Undecided(position)
@@ -161,6 +177,12 @@ class Pravega(Protocol):
             if believed:
                 return Found(position, True)
         return Found(max(0, len(data) - HEADER.size + 1), False)
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """KeepAlives and DataAppended, which may be chance elsewhere, are believed where they fill a segment."""
+        chain = MessageChain(data, 0)
+        told = chain.believed(at_home=False) or chain.fills(data, True)
+        return Found(0, True) if told else self.search(data, final=final)
 
     def _followed(self, data: bytes, judged: MessageEvidence, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""

@@ -94,7 +94,7 @@ class Shipped:
     def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
         if request is not None:
             link(frame, request)
-        elif self.whole and frame.status == "ok":
+        elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request for this reply was captured")
 
     def _refuse(self, frame: Frame, name: str) -> None:
@@ -333,7 +333,7 @@ class Shipped:
             frame.generate("acknowledged_appends", count)
         if request is not None:
             link(frame, request)
-        elif self.whole and number != NO_VALUE:
+        elif self.whole and number != NO_VALUE and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no append for this acknowledgement was captured")
 
     # Reads.

@@ -194,7 +194,7 @@ class RabbitMQConversation(Conversation):
         request = self.outstanding.pop((1 - frame.side, values["key"] & ~names.RESPONSE_BIT, correlation))
         if request is not None:
             link(frame, request)
-        elif self.whole:
+        elif self.whole and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", f"no request with correlation id {correlation} was captured")
         return request
 
@@ -206,12 +206,12 @@ class RabbitMQConversation(Conversation):
             return
         binding = bindings.table.get(number)
         if binding is None:
-            if self.whole:
+            if self.whole and frame.all_seen():
                 message = f"{what} {number} was not declared on this connection"
                 frame.find("warning", "protocol", "not-declared", message, f"{what}_id")
             return
         frame.generated = binding.generated
-        if binding.ended:
+        if binding.ended and frame.all_seen():
             message = f"{what} {number} of {binding.generated['stream']} had ended before"
             frame.find("note", "protocol", "ended", message, f"{what}_id")
 
@@ -367,17 +367,18 @@ class RabbitMQConversation(Conversation):
             reason = printable(frame.values.get("closing_reason", ""))
             frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
 
-    def size_remark(self, size: int) -> tuple[str, str] | None:
+    def size_remark(self, frame: Frame) -> tuple[str, str] | None:
         """Severity and message for a frame of a client that is too large; Deliver is not bound by these limits."""
+        size = frame.length - 4
         if self.opened and 0 < self.frame_max < size:
             return "warning", f"size {size} is above the negotiated frame max of {self.frame_max}"
-        if self.whole and not self.opened and size > INITIAL_FRAME_MAX:
+        if self.whole and not self.opened and size > INITIAL_FRAME_MAX and frame.all_seen():
             return "note", f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
         return None
 
     def _note_size(self, frame: Frame) -> None:
         """Publish frames above the negotiated limit: newer brokers refuse them."""
-        remark = self.size_remark(frame.length - 4) if frame.sender == "client" else None
+        remark = self.size_remark(frame) if frame.sender == "client" else None
         if remark is not None:
             frame.find(remark[0], "protocol", "frame-max", remark[1], "size", (0, 4))
 

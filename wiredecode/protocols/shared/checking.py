@@ -233,6 +233,8 @@ class Checks:
     """By message type: what a frame tells about who stands behind its connection."""
     answered: frozenset[str] = frozenset()
     """Message types of which a rule of the protocol tells whether they were answered."""
+    waits: frozenset[str] = frozenset()
+    """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     told: frozenset[str] = frozenset()
     """Codes of findings of frames that rules tell better."""
 

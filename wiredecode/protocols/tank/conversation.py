@@ -147,7 +147,7 @@ class TankConversation(Conversation):
             return None
         request = self.outstanding.pop((frame.code or 0, number))
         if request is None:
-            if self.whole:
+            if self.whole and frame.all_seen(1 - frame.side):
                 message = f"no request with id {number} was captured"
                 frame.find("note", "protocol", "no-request", message, "request_id")
             return None
@@ -279,7 +279,8 @@ class TankConversation(Conversation):
                     self.peer.popleft()
                 link(frame, request)
                 return request
-        if self.whole and not frame.missing and all(request.topics is not None for request in self.peer):
+        known = all(request.topics is not None for request in self.peer)
+        if self.whole and not frame.missing and known and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 

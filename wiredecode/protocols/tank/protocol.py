@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -24,6 +25,9 @@ SEARCH_BYTES = 256 * 1024
 
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
+if TYPE_CHECKING:
+    from wiredecode.protocols.shared.checking import Checks
+
 
 class Tank(Protocol):
     """TANK, the broker of phaistos-networks; clients and replicas speak the same protocol."""
@@ -37,7 +41,13 @@ class Tank(Protocol):
         header=HEADER.size,
     )
     requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
+    apart = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.tank.checking import CHECKS
+
+        return CHECKS
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:

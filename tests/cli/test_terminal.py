@@ -1,0 +1,166 @@
+"""On a terminal: what is printed fits, and keeps what identifies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.cli.conftest import Run
+from tests.net.craft import START_NS
+from tests.view.frames import CLIENT, SERVER, dissected
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.view.screen import ScreenLines, cut, cut_middle
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+GROUP = CAPTURES / "cursus" / "group.pcap"
+LIFTBRIDGE = CAPTURES / "liftbridge" / "31-lb-all-types.pcap"
+RABBITMQ = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
+WIDTHS = (80, 100, 120, 200)
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_terminal(width: int, *words: object, no_color: bool = False) -> str:
+    """What the command prints on a terminal of ``width``, standard error included."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    names = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    names |= {"TERM": "xterm-256color"} | ({"NO_COLOR": "1"} if no_color else {})
+    command = [sys.executable, "-m", "wiredecode", *map(str, words)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=names) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+        process.wait()
+    os.close(ours)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def shown(*messages: object, width: int, color: bool = False) -> list[str]:
+    lines = ScreenLines(color=color, width=lambda: width)
+    return [lines.line(frame, START_NS) for frame in dissected(messages)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_frame_is_one_line_that_is_not_wider_than_the_terminal(width: int) -> None:
+    header, *lines = on_terminal(width, "pcap", GROUP, "--summary", "-q", no_color=True).splitlines()
+    assert header.split()[-1] == "details"
+    assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
+    assert len(lines) == 118
+    assert max(map(cell_len, [header, *lines])) <= width
+    (committed,) = [line for line in lines if line.split()[0] == "25"]
+    assert " #1 " in committed
+    assert "BATCH_COMMIT" in committed
+    assert "topic=orders group=workers generation=1" in committed
+    (answer,) = [line for line in lines if line.split()[0] == "26"]
+    assert "in_reply_to=BATCH_COMMIT topic=orders" in answer
+    (refused,) = [line for line in lines if line.split()[0] == "24"]
+    assert re.search(r"error_code=\S+…?.*\[note: (refused|the command was refused: offset_regression)\]", refused)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_streams_and_partitions_stand_before_the_subjects_that_carry_them(width: int) -> None:
+    lines = on_terminal(width, "pcap", LIFTBRIDGE, "--summary", "-q", no_color=True).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    asked = [line for line in lines if " ReplicationRequest " in line]
+    answered = [line for line in lines if " ReplicationResponse " in line]
+    assert asked
+    assert answered
+    assert all("stream=foo-stream partition=0" in line for line in asked + answered)
+
+
+def test_in_a_pipe_lines_are_whole_and_without_header(run: Run) -> None:
+    lines = run("pcap", GROUP, "--summary", "-q").lines
+    assert len(lines) == 118
+    assert lines[23].endswith(
+        "error_class=conflict retryable=false in_reply_to=COMMIT_OFFSET topic=orders partition=0  (0.088 ms)"
+        "  [note: the command was refused: offset_regression]"
+    )
+
+
+def test_colour_tells_sides_and_findings_and_no_color_takes_it_away() -> None:
+    colored = on_terminal(80, "pcap", GROUP, "--summary", "-q")
+    plain = on_terminal(80, "pcap", GROUP, "--summary", "-q", no_color=True)
+    assert COLOR.sub("", colored) == plain
+    assert "\x1b" not in plain
+    lines = colored.splitlines()
+    assert "\x1b[36m→\x1b[0m" in lines[25], "the client"
+    assert "\x1b[35m←\x1b[0m" in lines[26], "the server"
+    assert "\x1b[36mERROR\x1b[0m" in lines[24], "a note"
+
+
+@pytest.mark.parametrize("width", [1, 20, 33, 40, 79])
+def test_wide_characters_count_twice_on_however_narrow_a_terminal(width: int) -> None:
+    create = layers.Create(correlation_id=2, stream="東京" * 40)
+    (line,) = shown((CLIENT, create), width=width)
+    assert cell_len(line.rstrip("\n")) <= width
+
+
+def test_names_that_differ_at_their_ends_stay_apart() -> None:
+    streams = ["orders.europe.frankfurt.production.1", "orders.europe.frankfurt.production.2"]
+    one, two = shown(*[(CLIENT, layers.Create(correlation_id=2, stream=name)) for name in streams], width=60)
+    assert one.endswith("n.1\n")
+    assert two.endswith("n.2\n")
+
+
+def test_what_is_wrong_is_told_before_what_is_nice_to_know() -> None:
+    refused = layers.LAYERS[0x8001, 1](correlation_id=2, response_code=2)
+    declare = layers.DeclarePublisher(correlation_id=2, publisher_id=7, publisher_reference="r" * 60, stream="orders")
+    _, line = shown((CLIENT, declare), (SERVER, refused), width=80)
+    assert "response_code=" in line
+    assert "[error: " in line or "[note: " in line or "[warning: " in line
+    assert "ms)" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "end", "middle"),
+    [
+        ("abc", 3, "abc", "abc"),
+        ("abcdef", 5, "abcd…", "ab…ef"),
+        ("abcdef", 1, "…", "…"),
+        ("abcdef", 0, "", ""),
+        ("東京大阪", 5, "東京…", "東…阪"),
+        ("東京大阪", 4, "東…", "東…"),
+    ],
+)
+def test_cut(text: str, width: int, end: str, middle: str) -> None:
+    assert (cut(text, width), cut_middle(text, width)) == (end, middle)
+
+
+def test_rows_that_do_not_fit_are_shown_one_below_the_other_and_text_as_text() -> None:
+    nats = CAPTURES / "nats" / "03-pubsub.pcap"
+    lines = on_terminal(80, "sql", nats, "from messages limit 1", no_color=True).splitlines()
+    assert lines[0] == "── row 1 ──"
+    assert "topic        orders.new" in lines
+    assert 'body         {"id":1,"qty":3}' in lines
+    few = on_terminal(80, "sql", nats, "select topic, body from messages limit 2", no_color=True).splitlines()
+    assert few[0].split() == ["topic", "body"]
+    assert few[3].split() == ["orders.new.eu", "deep"]
+
+
+def test_what_identifies_and_explains_stays_in_statistics() -> None:
+    damaged = CAPTURES / "cursus" / "produce.drop1pct.pcap"
+    text = on_terminal(80, "stats", damaged, "-q", "--table", "findings", "--table", "connections", no_color=True)
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    heads = [line.split() for line in lines if line.startswith("connection ")]
+    assert heads[0] == ["connection", "severity", "code", "count", "message"]
+    assert heads[1][:3] == ["connection", "client", "server"]
+    assert "no room for src, dst, group, first" in lines
+    assert "74,706" in text

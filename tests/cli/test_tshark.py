@@ -1,0 +1,252 @@
+"""What hands that know tshark type works, or one line names the way here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from wiredecode.capture import open_capture
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+PUBLISH = 'frame.type == "Publish"'
+
+WORKS = {
+    "{f}": "PeerProperties",
+    "-r {f}": "PeerProperties",
+    "-nr {f} -c 3": "PeerProperties",
+    "-r {f} -V -c 1": "publicid",
+    "-r {f} -x -c 1": "0000",
+    "-r {f} -Y tcp.port==5552 -T text": "Publish",
+    "-r {f} -c 2 -T tabs": "\t127.0.0.1:37492\t",
+    "-r {f} -T fields -e frame.number -e ip.src": "1\t127.0.0.1",
+    "-r {f} -T fields -e frame.number -e tcp.port -E header=y -E separator=, -E occurrence=f": (
+        "frame.number,tcp.port\n1,"
+    ),
+    "-r {f} -T json": '[{"frame":1,',
+    "-r {f} -T ek": '{"frame":1,',
+    "-r {f} -2 -l -t ad -T text -c 1": "2026-",
+    "-r {f} -d tcp.port==5552,rabbitmq_stream -c 1": "PeerProperties",
+    "-r {f} -q -z conv,tcp": "connections",
+    "-r {f} -q -z io,stat,1": "messages by time",
+    "-r {f} -q -z io,phs": "frames",
+    "-r {f} -q -z expert": "findings",
+    "-r {f} -q -z follow,tcp,ascii,1": "Connection #2",
+    "-D": "NAME",
+    "-v": "wiredecode ",
+}
+"""Each of them, and what is in its output; ``{{f}}`` is a capture."""
+WAYS = {
+    "-r {f} -R tcp": "-R is -Y here",
+    "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
+    "-r {f} -N mnt": "leave -N out",
+    "-r {f} -O tcp": "-T fields",
+    "-r {f} -T pdml": "-T ek",
+    "-r {f} -T fields": "-e NAME",
+    "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
+    "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
+    "-r {f} -e frame.type": "-T fields",
+    "-r {f} -z smb,srt,1,2": "wiredecode stats FILE",
+    "-r {f} -z io,stat,x": "no number of seconds",
+    "-r {f} -G fields": "wiredecode fields",
+    "-r {f} -d udp.port==53,dns": "tcp.port==PORT,PROTOCOL",
+    "-r {f} -F pcap -w o": "pcapng",
+    "-r {f} -b filesize:1000": "--ring-size",
+    "-r {f} --export-objects http,out": "--level messages",
+    "-r {f} publish": "-Y",
+    "-r {f} -i lo": "wiredecode sniff",
+    "pcap -i lo": "wiredecode sniff",
+    "-r {f} -t x": "--time",
+    "-r {f} --whole-connections": "-w",
+    "-r": "needs a value",
+    "sql {f} select -Y tcp": "where type = 'Publish'",
+    "-r {f} --follow-file -w o": "exclude each other",
+    "statz": "No such command",
+}
+"""Each of them ends with exit code 2 and one line that holds this."""
+
+
+def words(text: str) -> list[str]:
+    return [word.replace("{f}", str(BASIC)) for word in text.split()]
+
+
+@pytest.mark.parametrize("typed", WORKS)
+def test_what_works(typed: str, run: Run) -> None:
+    result = run(*words(typed))
+    assert result.code == 0, result.err
+    if typed == "-r {f} -V -c 1":
+        assert result.raw == run("pcap", BASIC, "--full", "-c", 1).raw
+    else:
+        assert WORKS[typed] in result.out
+
+
+@pytest.mark.parametrize("typed", WAYS)
+def test_what_has_another_way(typed: str, run: Run) -> None:
+    result = run(*words(typed))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert WAYS[typed] in result.err
+
+
+def test_a_file_alone_is_what_pcap_shows(run: Run) -> None:
+    assert run(BASIC, "-q").raw == run("pcap", BASIC, "-q").raw
+    assert run("pcap", "-r", BASIC, "-q", "--json").raw == run("-r", BASIC, "-qT", "ek").raw
+    assert run("export", "-r", BASIC, "-o", "-", "--format", "ndjson").code == 0
+
+
+def test_an_array_of_records_is_json_with_and_without_frames(run: Run) -> None:
+    assert [each["frame"] for each in json.loads(run("-r", BASIC, "-T", "json", "-c", 3).raw)] == [1, 2, 3]
+    assert json.loads(run("-r", BASIC, "-T", "json", "-Y", "frame.length > 999999").raw) == []
+
+
+def test_fields_are_those_of_the_records(run: Run) -> None:
+    """Numbers, names, times, arrays, what other frames tell, what is absent."""
+    names = ["frame.number", "frame.time", "frame.type", "frame.response", "rabbitmq_stream.messages.publishing_id"]
+    typed = [word for name in names for word in ("-e", name)]
+    lines = run("-r", BASIC, "-q", "-T", "fields", *typed).lines
+    for line, record in zip(lines, map(json.loads, run("pcap", BASIC, "-q", "--json").lines), strict=True):
+        messages = record["layers"]["rabbitmq_stream"].get("messages", [])
+        ids = ",".join(str(each["publishing_id"]) for each in messages) if record["type"] == "Publish" else ""
+        expected = [record["frame"], record["time"], record["type"], record["response"], ids]
+        found = line.split("\t")
+        assert found[:4] == ["" if each is None else str(each) for each in expected[:4]]
+        if record["type"] == "Publish":
+            assert found[4] == ids
+
+
+def test_a_field_with_what_a_terminal_obeys_is_escaped_and_quotes_are_doubled(run: Run) -> None:
+    from wiredecode.view.fieldlines import quoted, seconds
+
+    assert quoted('a"b', '"') == '"a""b"'
+    assert (seconds(-1), seconds(1_234_567_890)) == ("-0.000000001", "1.234567890")
+    path = CAPTURES / "nats/06-headers.pcap"
+    out = run("-r", path, "-q", "-T", "fields", "-e", "nats.payload", "-e", "frame", "--bytes", "text").out
+    assert all(character.isprintable() or character in "\t\n" for character in out)
+
+
+@pytest.fixture
+def tshark() -> str:
+    found = shutil.which("tshark")
+    if found is None:
+        assert not os.environ.get("CI"), "tshark has to be there"
+        pytest.skip("tshark is not installed")
+    return found
+
+
+def asked(tshark: str, path: Path, *fields: str) -> list[list[str]]:
+    typed = [word for name in fields for word in ("-e", name)]
+    command = [tshark, "-r", str(path), "-T", "fields", *typed]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.split("\t") for line in told.splitlines()]
+
+
+SHAPE = "frame.time_epoch", "frame.len", "tcp.stream", "tcp.seq_raw", "tcp.payload"
+
+
+@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/08-pipelined-small.drop1pct.pcap"])
+def test_exactly_the_packets_of_the_matching_frames_are_written(
+    name: str, run: Run, tmp_path: Path, tshark: str
+) -> None:
+    path, out, text = CAPTURES / name, tmp_path / "out.pcapng", "frame.length > 60"
+    records = [json.loads(line) for line in run("pcap", path, "-q", "--json", "-Y", text).lines]
+    frames: dict[int, list[int]] = {}
+    for record in records:
+        for packet in record["packets"]:
+            frames.setdefault(packet, []).append(record["frame"])
+    assert run("-r", path, "-Y", text, "-w", out).code == 0
+    every, written = asked(tshark, path, *SHAPE), asked(tshark, out, *SHAPE)
+    numbers = sorted(frames)
+    assert 0 < len(numbers) < len(every)
+    index = [0, 1, 3, 4]  # streams are numbered anew
+    assert [[row[at] for at in index] for row in written] == [[every[n - 1][at] for at in index] for n in numbers]
+    comments = [row[0] for row in asked(tshark, out, "frame.comment")]
+    assert all(f" {frame} (" in text for text, n in zip(comments, numbers, strict=True) for frame in frames[n][:20])
+
+
+@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/22-port-reuse-abort.pcap"])
+def test_whole_connections_reassemble_to_the_same_frames(name: str, run: Run, tmp_path: Path, tshark: str) -> None:
+    path, out = CAPTURES / name, tmp_path / "out.pcapng"
+    whole = [json.loads(line) for line in run("pcap", path, "-q", "--json").lines]
+    chosen = whole[len(whole) // 2]
+    picked = ("-Y", f"frame.number == {chosen['frame']}", "-c", 1)
+    assert run("-r", path, *picked, "-w", out, "--whole-connections").code == 0
+    again = [json.loads(line) for line in run("pcap", out, "-q", "--json").lines]
+    expected = [each for each in whole if each["connection"] == chosen["connection"]]
+    kept = "time_ns", "src", "dst", "type", "layers", "offset", "latency_ns"
+    assert [[each[key] for key in kept] for each in again] == [[each[key] for key in kept] for each in expected]
+    streams = {row[0] for row in asked(tshark, out, "tcp.stream")}
+    assert streams == {"0"}
+    flags = [row[0] for row in asked(tshark, out, "tcp.flags.syn")]
+    before = [
+        row for row in asked(tshark, path, "tcp.flags.syn", "tcp.stream") if row[1] == str(chosen["connection"] - 1)
+    ]
+    assert flags == [row[0] for row in before], "all its packets, handshake and end included"
+
+
+def test_all_packets_are_written_where_nothing_is_chosen(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.pcapng"
+    result = run("-r", BASIC, "-w", out)
+    assert (result.code, result.out) == (0, "")
+    assert f"{out}: 230 packets, 142 frames" in result.err
+    assert [batch.time_ns.tolist() for batch in open_capture([BASIC])] == [
+        batch.time_ns.tolist() for batch in open_capture([out])
+    ]
+
+
+def test_what_cannot_be_written_is_said_in_one_line(run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "a.pcap"
+    copy.write_bytes(BASIC.read_bytes())
+    before = copy.read_bytes()
+    for typed, told in (
+        ((copy, "-w", copy), "is what is read"),
+        (("-", "-w", tmp_path / "b", "-Y", "tcp"), "standard input can be read once"),
+        ((copy, "-w", tmp_path / "none" / "b"), "cannot be written"),
+        ((copy, "-w", "-"), "needs a file"),
+    ):
+        result = run(*typed)
+        assert (result.code, result.err.count("\n")) == (2, 1), result.err
+        assert told in result.err
+    assert copy.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pcap"]
+
+
+def test_of_a_damaged_capture_the_packets_before_the_damage_are_written(run: Run, tmp_path: Path) -> None:
+    cut, out = tmp_path / "cut.pcap", tmp_path / "out.pcapng"
+    cut.write_bytes(BASIC.read_bytes()[:-7])
+    assert run("-r", cut, "-Y", "tcp", "-w", out, "-q").code == 2
+    assert run("pcap", out, "--json", "-q").lines
+
+
+@pytest.mark.parametrize("empty", [True, False], ids=["an-empty-file", "half-a-packet"])
+def test_a_file_that_grows_is_followed_until_ctrl_c(empty: bool, tmp_path: Path) -> None:
+    data, grown = BASIC.read_bytes(), tmp_path / "grown.pcap"
+    grown.write_bytes(b"" if empty else data[:1001])
+    command = [sys.executable, "-m", "wiredecode", str(grown), "--follow-file", "-T", "text", "-q"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        with grown.open("ab") as more:
+            more.write(data[grown.stat().st_size : 9001])
+        lines = [running.stdout.readline()]
+        with grown.open("ab") as more:
+            more.write(data[9001:])
+        lines += [running.stdout.readline() for _ in range(141)]
+        running.send_signal(signal.SIGINT)
+        rest, told = running.communicate(timeout=60)
+    at_once = [*command[:3], str(BASIC), *command[5:]]
+    whole = subprocess.run(at_once, capture_output=True, text=True, check=True)
+    assert [line.split()[:8] for line in lines] == [line.split()[:8] for line in whole.stdout.splitlines()]
+    assert (rest, running.returncode) == ("", 130), told
+
+
+def test_only_one_file_that_is_there_can_be_followed(run: Run) -> None:
+    for files in (["-"], [BASIC, BASIC], ["nowhere.pcap"]):
+        result = run("pcap", *files, "--follow-file")
+        assert (result.code, result.err.count("\n")) == (2, 1)

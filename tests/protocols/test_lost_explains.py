@@ -1,0 +1,74 @@
+"""Nothing is told to be undeclared, unasked or too early where bytes that were not captured could explain it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.net.craft import Talk, batches
+from tests.protocols.rabbitmq_vectors import BY_NAME
+from tests.support import Run, dissect
+
+HEARTBEAT = BY_NAME["V53"].raw
+SIZES = pytest.mark.parametrize("size", [None, 1], ids=["whole", "single"])
+
+
+def command(key: int, body: bytes) -> bytes:
+    return struct.pack(">IHH", 4 + len(body), key, 1) + body
+
+
+def publish(publisher: int, length: int) -> bytes:
+    body = b"\x5a" * length
+    return command(2, struct.pack(">BIQI", publisher, 1, 0x0102030405060708, len(body)) + body)
+
+
+def codes(run: Run) -> set[str]:
+    return {finding.code for frame in run.frames for finding in frame.findings if finding.group == "protocol"}
+
+
+def talked(size: int | None, lost: str | None, port: int = 5552) -> Run:
+    """A client publishes, a server confirms and answers what nobody asked; ``lost``: whose earlier frame."""
+    talk = Talk(server=("10.0.0.2", port))
+    packets = talk.handshake()
+    for side, who in enumerate(("client", "server")):
+        first = talk.send(side, HEARTBEAT)
+        packets += [] if lost == who else first
+        packets += talk.send(side, HEARTBEAT)
+    packets += talk.send(0, publish(7, 0x0001_0203), 60000)
+    packets += [talk.ack(1)]
+    packets += talk.send(1, command(0x8001, struct.pack(">IH", 0x01020304, 1)))
+    packets += [talk.ack(0)]
+    timed = [(index * 0.001, packet) for index, packet in enumerate(packets)]
+    return dissect(batches([*timed, (5.0, talk.ack(0)), (5.1, talk.ack(1))], size))
+
+
+@SIZES
+def test_all_was_captured_and_it_is_told(size: int | None) -> None:
+    run = talked(size, None)
+    assert codes(run) == {"not-declared", "frame-max", "no-request"}
+
+
+@SIZES
+@pytest.mark.parametrize(("lost", "told"), [("client", set()), ("server", {"no-request"})])
+def test_a_frame_before_was_lost_that_could_explain_it(lost: str, told: set[str], size: int | None) -> None:
+    run = talked(size, lost)
+    assert codes(run) == told
+    assert run.totals.missing == len(HEARTBEAT)
+
+
+@SIZES
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_nats_subscription_in_a_hole(lost: bool, size: int | None) -> None:
+    talk = Talk(server=("10.0.0.2", 4222))
+    hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
+    packets = [*talk.handshake(), *talk.send(0, hello)]
+    hidden = talk.send(0, b"SUB orders 81\r\n")
+    packets += [] if lost else hidden
+    packets += talk.send(0, b"PING\r\nPING\r\nPING\r\nSUB other 82\r\n")
+    packets += talk.send(1, b"MSG orders 81 3\r\nabc\r\nMSG orders 83 3\r\nabc\r\n")
+    timed = [(index * 0.001, packet) for index, packet in enumerate(packets)]
+    run = dissect(batches([*timed, (5.0, talk.ack(0))], size))
+    told = [frame.number for frame in run.of("MSG") if frame.findings]
+    assert len(run.of("MSG")) == 2
+    assert len(told) == (0 if lost else 1)

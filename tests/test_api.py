@@ -1,0 +1,110 @@
+"""``wiredecode.read`` as others take it: pandas, polars, Arrow, ``len``, patterns (issue 12, point 15)."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import io
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import wiredecode
+from tests.support import RABBITMQ
+from wiredecode.frames import frame as frame_module
+from wiredecode.frames.frame import Frame
+
+BASIC = RABBITMQ / "c43_basic.pcap"
+PUBLISH = 'frame.type == "Publish"'
+
+
+def test_pandas_takes_frames_as_rows() -> None:
+    found = pd.DataFrame(wiredecode.read(BASIC))
+    frames = list(wiredecode.read(BASIC))
+    assert len(found) == len(frames) == 142
+    assert list(found["type"]) == [frame.type for frame in frames]
+    assert list(found["source"]) == [frame.source for frame in frames]
+    assert found["fields"][30] == frames[30].fields
+    assert pd.DataFrame(frames).equals(found)
+
+
+@pytest.mark.parametrize(("level", "rows"), [("messages", 64), ("packets", 230)])
+def test_pandas_takes_the_other_levels(level: str, rows: int) -> None:
+    assert len(pd.DataFrame(wiredecode.read(BASIC, level=level))) == rows
+
+
+def test_frames_of_pandas_polars_and_arrow_have_the_columns_that_were_asked_for() -> None:
+    capture = wiredecode.read(BASIC, columns=["frame", "type", "nats.subject"], filter=PUBLISH)
+    names = ["frame", "type", "layers.nats.subject"]
+    pandas, polars, arrow = capture.to_pandas(), capture.to_polars(), capture.to_arrow()
+    assert isinstance(pandas, pd.DataFrame)
+    assert isinstance(polars, pl.DataFrame)
+    assert list(pandas.columns) == polars.columns == arrow.column_names == names
+    assert pandas["frame"].tolist() == polars["frame"].to_list() == arrow["frame"].to_pylist() != []
+    assert set(polars["type"]) == {"Publish"}
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets"])
+@pytest.mark.parametrize("filtered", [None, "tcp.port == 37512"])
+def test_the_length_is_the_number_of_what_comes(level: str, filtered: str | None) -> None:
+    if level == "messages" and filtered:
+        pytest.skip("ports are of frames and packets")
+    capture = wiredecode.read(BASIC, level=level, filter=filtered)
+    assert len(capture) == sum(1 for _ in capture) > 0
+    assert len(capture.messages()) == sum(1 for _ in capture.messages())
+
+
+def test_of_a_damaged_capture_the_length_is_of_what_comes_before_the_damage() -> None:
+    damaged = RABBITMQ / "d_cutfile.pcap"
+    capture = wiredecode.read(damaged, strict=False)
+    with pytest.warns(wiredecode.api.DamagedCapture):
+        frames = sum(1 for _ in capture)
+    assert len(capture) == len(wiredecode.read(damaged)) == frames > 0
+
+
+def test_a_stream_has_no_length_and_is_not_read_for_one() -> None:
+    capture = wiredecode.read(io.BytesIO(BASIC.read_bytes()))
+    with pytest.raises(TypeError, match="can be read once"):
+        len(capture)
+    assert bool(capture)
+    assert len(list(capture)) == 142
+
+
+def test_a_capture_without_frames_is_not_false() -> None:
+    capture = wiredecode.read(BASIC, filter="frame.number > 142")
+    assert len(capture) == 0
+    assert bool(capture)
+
+
+def test_patterns_are_the_files_that_match_in_order(tmp_path: Path) -> None:
+    for name in ("b.pcap", "a.pcap", "c.txt"):
+        (tmp_path / name).write_bytes(BASIC.read_bytes())
+    (tmp_path / "[x].pcap").write_bytes(BASIC.read_bytes())
+    files = [str(tmp_path / name) for name in ("[x].pcap", "a.pcap", "b.pcap")]
+    assert wiredecode.read(tmp_path / "*.pcap").paths == files
+    assert wiredecode.read([f"{tmp_path}/[ab].pcap", files[1]]).paths == [*files[1:], files[1]]
+    assert wiredecode.read(files[0]).paths == files[:1], "a file of that name is that file"
+    with pytest.raises(ValueError, match=r"no file matches '.*\*\.cap'"):
+        wiredecode.read(tmp_path / "*.cap")
+
+
+def test_every_attribute_of_frames_and_findings_says_what_it_is() -> None:
+    tree = ast.parse(Path(frame_module.__file__).read_text())
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef) or node.name not in ("Frame", "Inner"):
+            continue
+        for one, following in zip(node.body, node.body[1:], strict=False):
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                said = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+                assert said, f"{node.name}.{one.target.id}"
+            if isinstance(one, ast.FunctionDef) and not one.name.startswith("__"):
+                assert ast.get_docstring(one), f"{node.name}.{one.name}"
+
+
+def test_the_fields_that_dataclasses_tell_of_a_frame_are_plain() -> None:
+    (frame, *_) = wiredecode.read(BASIC)
+    row = dataclasses.asdict(frame)
+    assert (row["number"], row["type"], row["source"]) == (1, frame.type, frame.source)
+    assert all(hasattr(Frame, name) for name in row)

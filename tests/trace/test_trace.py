@@ -1,0 +1,226 @@
+"""What became of a message: hops of real captures, and what tells that they are of the same message."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wiredecode
+from tests.cli.conftest import Run, run
+from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.trace import Collector, Finder, Message, Wanted, chosen, group
+from wiredecode.trace.passage import Passage
+
+__all__ = ["run"]
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+MULTI = CAPTURES / "rabbitmq-stream/c43_multi.pcap"
+LIFTBRIDGE = CAPTURES / "stories/leader-killed.pcap.gz"
+TANK = CAPTURES / "tank/tank_03_produce_single.pcap"
+ROUTES = CAPTURES / "nats/14-cluster-routes.pcap"
+
+
+def traced(run: Run, capture: Path, *words: object) -> Any:
+    result = run("trace", capture, *words, "--json")
+    assert (result.code, result.err) == (0, "")
+    return json.loads(result.out)
+
+
+def steps(record: Any) -> list[tuple[str, str, int, int]]:
+    return [(hop["hop"], hop["type"], hop["frame"], hop["connection"]) for hop in record["hops"]]
+
+
+def messages_of(capture: Path, wanted: Wanted) -> list[Message]:
+    finder = Finder(wanted)
+    for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(capture)])):
+        finder.take(None, None)
+    collector = Collector(finder.found)
+    for frame in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(capture)])):
+        collector.take()
+        collector.frame(frame)
+    return chosen(group(collector.passages), finder.found)
+
+
+def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: Run) -> None:
+    record = traced(run, BASIC, "--text", "batch:4")
+    assert steps(record) == [
+        ("published", "Publish", 54, 3),
+        ("confirmed", "PublishConfirm", 55, 3),
+        ("delivered", "Deliver", 125, 7),
+    ]
+    assert [hop["told_by"] for hop in record["hops"]] == [None, "publishing_ids 5", "the same body"]
+    assert (record["sequence"], record["offset"], record["hops"][0]["index"]) == (5, 7, 4)
+    assert record["conclusions"][0] == "confirmed 0.200 ms after it was published"
+
+
+def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_publishers() -> None:
+    """Bodies are random there, so the table tells independently which rows are of one message."""
+    rows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for row in wiredecode.read(MULTI, level="messages"):
+        rows[row["body"][:200]].append((row["frame"], row["index"]))
+    found = messages_of(MULTI, Wanted(contents=(b"c43_multi",)))
+    assert {each.first.body: [(one.frame, one.index) for one in each.passages] for each in found} == rows
+    assert len(found) == 216
+    assert all([one.word for one in each.first.answers] == ["confirmed"] for each in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "hops"),
+    [
+        (("--id", "5", "--topic", "c43_basic-stream"), [54, 55, 125]),
+        (("--frame", "125", "--index", "4"), [54, 55, 125]),
+        (("--bytes", "62 61 74 63 68 3a 34"), [54, 55, 125]),
+    ],
+)
+def test_a_message_is_found_by_its_id_its_frame_and_its_bytes(
+    words: tuple[str, ...], hops: list[int], run: Run
+) -> None:
+    assert [frame for _, _, frame, _ in steps(traced(run, BASIC, *words))] == hops
+
+
+def test_a_publish_to_a_cluster_passes_publisher_leader_and_both_replicas_before_its_ack(run: Run) -> None:
+    record = traced(run, LIFTBRIDGE, "--id", "cid-load-00001")
+    assert [(hop, frame) for hop, _, frame, _ in steps(record)] == [
+        ("published", 2035),
+        ("delivered", 2036),
+        ("replicated", 2043),
+        ("replicated", 2044),
+        ("replicated", 2047),
+        ("replicated", 2048),
+        ("confirmed", 2056),
+        ("confirmed", 2057),
+    ]
+    replicas = [hop["description"] for hop in record["hops"] if hop["frame"] in (2044, 2048)]
+    assert ["lb-b.replication" in replicas[0], "lb-a.replication" in replicas[1]] == [True, True]
+    assert (record["topic"], record["offset"], bytes.fromhex(record["key"])) == ("orders-stream", 0, b"k1")
+
+
+def test_times_of_a_publish_are_those_that_its_client_wrote_down(run: Run) -> None:
+    truth = json.loads((CAPTURES / "stories/leader-killed.truth.json").read_bytes())["published"][0]
+    hops = traced(run, LIFTBRIDGE, "--id", truth["correlation_id"])["hops"]
+    assert truth["sent_ns"] < hops[0]["time_ns"] < hops[-1]["time_ns"] < truth["acked_ns"]
+
+
+def test_a_publish_to_a_leader_that_was_killed_has_no_answer(run: Run) -> None:
+    record = traced(run, LIFTBRIDGE, "--id", "cid-load-00185")
+    assert steps(record) == [("published", "Publish", 11499, 10)]
+    assert record["conclusions"] == ["no answer to it in this capture", "no delivery of it in this capture"]
+
+
+def test_a_publish_that_the_broker_refused_says_so(run: Run) -> None:
+    record = traced(run, CAPTURES / "rabbitmq-stream/c43_puberr.pcap", "--id", "100")
+    assert [hop["hop"] for hop in record["hops"]] == ["published", "refused"]
+
+
+def test_a_request_is_followed_over_a_route_to_the_other_server_and_its_reply_back(run: Run) -> None:
+    record = traced(run, ROUTES, "--frame", "130")
+    assert [(hop, kind, frame) for hop, kind, frame, _ in steps(record)] == [
+        ("published", "PUB", 130),
+        ("delivered", "RMSG", 143),
+        ("delivered", "MSG", 152),
+        ("answered", "PUB", 153),
+        ("answered", "RMSG", 154),
+        ("answered", "MSG", 155),
+    ]
+
+
+def test_a_reply_that_holds_the_text_of_its_request_is_a_hop_and_no_message_of_its_own(run: Run) -> None:
+    record = traced(run, CAPTURES / "nats/04-request-reply.pcap", "--text", "q0")
+    assert (record["matches"], [hop["frame"] for hop in record["hops"]]) == (1, [14, 15, 16, 17])
+
+
+def test_a_key_finds_one_of_many_messages_of_a_response_with_several_partitions(run: Run) -> None:
+    record = traced(run, TANK, "--key", "k1")
+    assert [frame for _, _, frame, _ in steps(record)] == [4, 5, 28]
+    assert (record["matches"], record["offset"], record["hops"][2]["index"]) == (1, 2, 8)
+
+
+def test_a_batch_that_was_produced_is_confirmed_by_the_response_to_it(run: Run) -> None:
+    record = traced(run, CAPTURES / "cursus/produce.pcap", "--text", "msg-014")
+    assert steps(record) == [("published", "Batch", 57, 2), ("confirmed", "AckResponse", 58, 2)]
+
+
+def test_two_consumers_of_one_offset_are_told_by_it_though_the_publish_is_missing(run: Run) -> None:
+    record = traced(run, CAPTURES / "cursus/consume.pcap", "--text", "order-039")
+    assert [(hop["frame"], hop["told_by"]) for hop in record["hops"]] == [(6, None), (12, "offset 39")]
+    assert record["conclusions"][0] == "its publish is not in the capture"
+
+
+def test_an_append_is_confirmed_by_data_appended(run: Run) -> None:
+    record = traced(run, CAPTURES / "pravega/append_basic.pcap", "--text", "hello")
+    assert steps(record) == [("published", "AppendBlockEnd", 8, 1), ("confirmed", "DataAppended", 9, 1)]
+
+
+def passed(frame: int, operation: str, *, offset: int | None = None, sequence: int | None = None) -> Passage:
+    connection: Any = ("publisher", "consumer")[operation == "deliver"]
+    rest: tuple[Any, ...] = (frame * 1_000_000, connection, 0, "p", "T", operation, "topic", None, offset, sequence)
+    return Passage(frame, 0, [frame], *rest, None, 4, b"digest", b"same")
+
+
+def test_messages_with_the_same_body_are_told_apart_by_their_order_and_say_so() -> None:
+    messages = group(
+        [
+            passed(0x11, "publish", sequence=0x01020304),
+            passed(0x12, "publish", sequence=0x01020305),
+            passed(0x13, "deliver", offset=0x0A0B0C0D),
+            passed(0x14, "deliver", offset=0x0A0B0C0E),
+        ]
+    )
+    assert [[each.frame for each in one.passages] for one in messages] == [[0x11, 0x13], [0x12, 0x14]]
+    assert messages[0].passages[1].rests_on == "the same body, the next in order of 2 with it"
+
+
+def test_a_number_that_is_published_again_is_the_same_message() -> None:
+    (message,) = group([passed(0x11, "publish", sequence=0x01020304), passed(0x12, "publish", sequence=0x01020304)])
+    assert message.passages[1].rests_on == "sequence 16909060, sent again"
+
+
+def test_another_frame_of_the_list_is_chosen_by_its_number(run: Run) -> None:
+    result = run("trace", BASIC, "--id", "1", "--nth", "3")
+    assert result.lines[0] == "5 messages fit; this is number 3"
+    assert result.lines[3].startswith(">   3  0.221791  frame 54  c43_basic-stream, sequence 1, offset 3")
+    assert max(map(len, result.lines)) <= 80
+
+
+def test_bytes_of_a_body_do_not_reach_the_terminal_raw(run: Run) -> None:
+    result = run("trace", MULTI, "--frame", "87", "--index", "3")
+    assert r"c43_multi:c43_multi-0:1-0-3:\x11b\xe0" in result.lines[1]
+    assert result.out.replace("\n", "").isprintable()
+
+
+def test_nothing_that_fits_is_one_line_and_no_failure(run: Run) -> None:
+    result = run("trace", BASIC, "--text", "is not in there")
+    assert (result.code, result.out, result.err) == (0, "", "no message fits\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((BASIC,), "which message? Give --frame, --id, --text, --bytes or --key"),
+        ((BASIC, "--index", "3"), "--index is of a frame"),
+        ((BASIC, "--bytes", "xyz"), "is not hexadecimal"),
+        ((BASIC, "--text", "batch:4", "--nth", "4"), "messages that fit: 1"),
+        (("-", "--text", "batch"), "give it files, not a pipe"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_a_wrong_command_line(
+    words: tuple[object, ...], said: str, run: Run
+) -> None:
+    result = run("trace", *words)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+
+
+def test_a_cut_capture_is_traced_as_far_as_it_goes_and_its_damage_is_told_once(run: Run, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(BASIC.read_bytes()[:-7])
+    result = run("trace", cut, "--text", "batch:4")
+    assert (result.code, result.err.count("cut.pcap")) == (2, 1)
+    assert "frame 125" in result.out

@@ -1,0 +1,183 @@
+"""``wiredecode trace``: what became of one message."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiredecode.capture import CaptureError
+from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli.groups import with_groups
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import Output, say
+
+if TYPE_CHECKING:
+    from wiredecode.cli.session import Session
+    from wiredecode.frames.message import Messages
+    from wiredecode.trace import Collector, Finder, Message, Wanted
+
+EXAMPLES = """\b
+Examples:
+  wiredecode trace a.pcap --text order-4711       the message that holds this text
+  wiredecode trace a.pcap --id 42 --topic orders  publishing id, offset, sequence
+  wiredecode trace a.pcap --frame 31 --index 2    message 2 (from 0) of frame 31
+  wiredecode trace a.pcap --key k1 --nth 3        the third that has this key
+"""
+
+
+@with_groups
+def trace(
+    files: options.Files,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
+    frame: Annotated[int | None, typer.Option("--frame", min=1, metavar="N", help="A message of frame N.")] = None,
+    index: Annotated[
+        int | None, typer.Option("--index", min=0, metavar="I", help="With --frame: message I of it, from 0.")
+    ] = None,
+    ident: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Only of this stream, topic, subject or segment.")
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Its body holds this text.")] = None,
+    hexadecimal: Annotated[
+        str | None, typer.Option("--bytes", metavar="HEX", help="Its body holds these bytes.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Its key.")] = None,
+    nth: Annotated[int, typer.Option("--nth", min=1, metavar="N", help="Which, where several messages fit.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> int:
+    """Follow one message from its publisher to broker, replicas and consumers.
+
+    Every hop has its frame, the time since the hop before, and what tells that it is the same message. Where several
+    messages fit, they are listed. Captures are read twice.
+    """
+    from wiredecode.cli.live import is_pipe
+    from wiredecode.trace import Collector, Finder, chosen, group
+
+    wanted = _wanted(frame, index, ident, topic, text, hexadecimal, key)
+    if is_pipe(files) or "-" in files:
+        raise UsageError("trace reads captures twice: give it files, not a pipe")
+    finder = Finder(wanted)
+    session = _session(files, finder.messages, decoding, span, verbosity, again=False)
+    code = session.work(lambda: _find(session, finder))
+    if not finder.found:
+        if not verbosity.quiet and code != INTERRUPTED:
+            say("no message fits")
+        return code
+    if code == INTERRUPTED:
+        return code
+    collector = Collector(finder.found)
+    second = _session(files, collector.messages, decoding, span, verbosity, again=True)
+    if second.work(lambda: _collect(second, collector)) == INTERRUPTED:
+        return INTERRUPTED
+    messages = chosen(group(collector.passages), finder.found)
+    if nth > len(messages):
+        raise UsageError(f"--nth {nth}: messages that fit: {len(messages)}")
+    _show(second, collector, messages, nth, json=json)
+    for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
+        if more and not verbosity.quiet:
+            say(f"{more:,} more passages {what}: ask for less, as with --topic, --from and --to")
+    return code
+
+
+def _wanted(
+    frame: int | None,
+    index: int | None,
+    ident: str | None,
+    topic: str | None,
+    text: str | None,
+    hexadecimal: str | None,
+    key: str | None,
+) -> Wanted:
+    from wiredecode.trace import Wanted
+
+    if index is not None and frame is None:
+        raise UsageError("--index is of a frame: give --frame, too")
+    if all(each is None for each in (frame, ident, text, hexadecimal, key)):
+        raise UsageError("which message? Give --frame, --id, --text, --bytes or --key")
+    contents = [] if text is None else [_bytes(text)]
+    if hexadecimal is not None:
+        try:
+            contents.append(bytes.fromhex(hexadecimal))
+        except ValueError:
+            raise UsageError(f"--bytes: {hexadecimal!r} is not hexadecimal, as in 'de ad be ef'") from None
+    return Wanted(frame, index, ident, topic, None if key is None else _bytes(key), tuple(contents))
+
+
+def _bytes(text: str) -> bytes:
+    """What was typed, also where it was no UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
+def _session(
+    files: list[str],
+    messages: Messages,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
+    *,
+    again: bool,
+) -> Session:
+    """One pass; the second one is told nothing of."""
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.net import Network
+
+    demand = Demand(link_responses=again, messages=messages, decode_as=decoding.ports)
+    return Session(
+        files,
+        Dissector(demand, Network(decoding.limits)),
+        Output(sys.stdout),
+        start=None if again else span.start,
+        end=None if again else span.end,
+        quiet=again or verbosity.quiet or not verbosity.verbose,
+        verbose=verbosity.verbose,
+    )
+
+
+def _find(session: Session, finder: Finder) -> None:
+    assert session.dissector is not None
+    try:
+        for _ in session.decoded(session.dissector):
+            finder.take(*session.span())
+    finally:
+        finder.take(*session.span())
+
+
+def _collect(session: Session, collector: Collector) -> None:
+    assert session.dissector is not None
+    with suppress(CaptureError):  # told in the first pass
+        for frame in session.decoded(session.dissector):
+            collector.take()
+            collector.frame(frame)
+
+
+def _show(session: Session, collector: Collector, messages: list[Message], nth: int, *, json: bool) -> None:
+    from wiredecode.protocols.registry import by_name
+    from wiredecode.trace import text
+
+    message = messages[nth - 1]
+    protocol = by_name(message.first.protocol)
+    told: dict[str, Any] = {"confirming": protocol is not None and protocol.confirms is not None}
+    if json:
+        import orjson
+
+        record = text.record(message, collector.names, nth, len(messages), **told)
+        session.output.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    else:
+        if len(messages) > 1:
+            session.output.text(f"{len(messages):,} messages fit; this is number {nth}\n")
+            for line in text.listed(messages, nth, session.first_ns):
+                session.output.text(f"{line}\n")
+            session.output.text("\n")
+        for line in text.lines(message, session.first_ns, collector.names, **told):
+            session.output.text(f"{line}\n")
+    session.output.flush()

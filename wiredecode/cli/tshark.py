@@ -1,0 +1,266 @@
+"""What hands that know tshark type: translated where it means the same here, else one line names the way."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import complain
+
+READERS = ("follow", "export", "stats", "sql", "check")
+"""Other commands that take ``-r FILE``."""
+ROWS = {
+    "-Y": """the query chooses rows, as in "... from frames where type = 'Publish'\"""",
+    "--from": """the query chooses rows, as in "... where time >= '2026-01-31 12:00:00'\"""",
+    "--to": """the query chooses rows, as in "... where time < '2026-01-31 12:00:00'\"""",
+    "-q": "it writes no totals",
+}
+"""What queries say in place of options."""
+OUR_VALUED = "cdYwTeE"
+VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
+"""Short options that a value follows, as in tshark."""
+NOTHING_TO_DO = frozenset("nl2")
+"""Names are never resolved, lines are written as they come, and one pass knows the responses."""
+TIMES = {
+    "r": ["relative"],
+    "a": ["absolute"],
+    "ad": ["absolute"],
+    "d": ["delta"],
+    "dd": ["delta"],
+    "e": ["epoch"],
+    "u": ["absolute", "--utc"],
+    "ud": ["absolute", "--utc"],
+}
+"""Formats of ``-t``."""
+WAYS = {
+    "-R": "-R is -Y here: one pass knows the responses",
+    "-o": "there are no preferences: limits are --limit NAME=VALUE, ports -d PORT=PROTOCOL",
+    "-N": "addresses are shown as they are: leave -N out",
+    "-O": "to see some fields only use -T fields -e NAME, or --json with jq",
+    "-j": "to see some fields only use -T fields -e NAME, or --json with jq",
+    "-J": "to see some fields only use -T fields -e NAME, or --json with jq",
+    "-H": "addresses are shown as they are: leave -H out",
+    "-X": "protocols are added as Python packages (see docs/add-a-protocol.md), not with -X",
+    "-C": "there are no profiles: leave -C out",
+    "-S": "lines end with a newline; -T fields -E separator=X separates fields",
+    "-W": "-w writes pcapng: leave -W out",
+    "-U": "PDUs are not exported: wiredecode export writes frames and messages",
+    "-G": "wiredecode fields lists all fields, wiredecode protocols the protocols",
+    "-P": "-w shows nothing: run the same again without -w",
+    "-L": "wiredecode interfaces lists where sniff can listen",
+    "-I": "monitor mode has to be set before: wiredecode sniff -i INTERFACE takes what comes",
+    "-a": "wiredecode sniff ends with -c N or --duration SECONDS",
+    "-b": "rings of files are wiredecode sniff -w FILE --ring-size MIB --ring-seconds SECONDS --ring-files N",
+    "-y": "the link type is that of the interface: leave -y out",
+    "--export-objects": "bodies of messages come with wiredecode export FILE --level messages -o OUT",
+    "--enable-protocol": "all protocols are tried; -d PORT=PROTOCOL says what a port speaks",
+    "--disable-protocol": "all protocols are tried; -d PORT=PROTOCOL says what a port speaks",
+    "--only-protocols": "all protocols are tried; -Y PROTOCOL shows one",
+    "--hexdump": "hex dumps are -x",
+    "--no-duplicate-keys": "keys of records are unique: leave it out",
+    "--elastic-mapping-filter": "records have a schema: wiredecode export -o OUT.parquet, docs/records.md",
+}
+"""Options of tshark's that are not taken, and what to type instead."""
+LONG = {"--read-file": "r", "--interface": "i", "--list-interfaces": "D", "--capture-filter": "f"}
+AS = re.compile(r"tcp\.port==(\d+),(.+)")
+
+
+def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
+    """The same command line in words of ours; ``commands``: click's, by name. Raises ``UsageError`` with the way."""
+    if not words:
+        return words
+    first = words[0]
+    if first == "pcap":
+        return Reader(commands["pcap"], named=True).read(words[1:])
+    if first == "sql":
+        taken = {name for one in commands[first].params for name in one.opts}
+        for word in words[1:]:
+            if word in ROWS and word not in taken:
+                raise UsageError(f"sql has no {word}: {ROWS[word]}")
+    if first in READERS:
+        return [first, *(word for word in words[1:] if word != "-r")]
+    if first in commands or words == ["-h"] or first.startswith(("--help", "--version", "--install", "--show-comp")):
+        return words
+    if words == ["-v"]:
+        return ["--version"]
+    if first in ("-D", "--list-interfaces"):
+        return ["interfaces", *words[1:]]
+    if first == "-" or first.startswith("-") or names_a_file(first):
+        return Reader(commands["pcap"], named=False).read(words)
+    return words
+
+
+def names_a_file(word: str) -> bool:
+    """Whether a first word is a capture, and no command misspelled."""
+    return "/" in word or "." in word or Path(word).exists()
+
+
+class Reader:
+    """Reads a command line of ``pcap``; ``named``: that command was said."""
+
+    def __init__(self, command: Any, *, named: bool) -> None:
+        self.named = named
+        self.valued = {name for one in command.params if not getattr(one, "is_flag", False) for name in one.opts}
+        """Options of ours that a value follows."""
+        self.files: list[str] = []
+        self.plain: list[str] = []
+        """What is no option: files here, filters there."""
+        self.words: list[str] = []
+        self.live: list[str] = []
+        """Options of a live capture."""
+        self.statistic: str | None = None
+
+    def read(self, words: list[str]) -> list[str]:
+        left = deque(words)
+        while left:
+            word = left.popleft()
+            if word == "--":
+                self.plain += left
+                break
+            if word.startswith("--"):
+                self._long(word, left)
+            elif word.startswith("-") and word != "-":
+                self._short(word[1:], left)
+            else:
+                self.plain.append(word)
+        return self._command()
+
+    def _command(self) -> list[str]:
+        if self.files and self.plain and not any(map(names_a_file, self.plain)):
+            raise UsageError(f"{' '.join(self.plain)!r} is no file: a display filter goes with -Y")
+        files = [*self.files, *self.plain]
+        if self.live:
+            if self.named or files or self.statistic:
+                raise UsageError("an interface is listened to by wiredecode sniff -i INTERFACE, without files")
+            return ["sniff", *self.live, *self.words]
+        if self.statistic is not None:
+            return self._stats(files)
+        dashed = [file for file in files if file.startswith("-") and file != "-"]
+        return ["pcap", *self.words, *files] if not dashed else ["pcap", *self.words, "--", *files]
+
+    def _long(self, word: str, left: deque[str]) -> None:
+        name, equals, value = word.partition("=")
+        if name in WAYS:
+            raise UsageError(WAYS[name])
+        if name == "--list-interfaces":
+            raise UsageError("wiredecode interfaces lists where sniff can listen")
+        if name in LONG:
+            self._valued(LONG[name], value if equals else self._next(name, left))
+            return
+        self.words.append(word)
+        if not equals and name in self.valued and left:
+            self.words.append(left.popleft())
+
+    def _short(self, letters: str, left: deque[str]) -> None:
+        """A word of short options: the value of the last one follows, in the word or after it."""
+        for place, letter in enumerate(letters):
+            if letter in VALUED:
+                rest = letters[place + 1 :]
+                self._valued(letter, rest or self._next(f"-{letter}", left))
+                return
+            self._flag(letter)
+
+    def _next(self, name: str, left: deque[str]) -> str:
+        if not left:
+            raise UsageError(f"{name} needs a value")
+        return left.popleft()
+
+    def _flag(self, letter: str) -> None:
+        if f"-{letter}" in WAYS:
+            raise UsageError(WAYS[f"-{letter}"])
+        if letter == "D":
+            raise UsageError("wiredecode interfaces lists where sniff can listen")
+        if letter == "Q":
+            letter = "q"
+        if letter not in NOTHING_TO_DO:
+            self.words.append(f"-{letter}")
+
+    def _valued(self, letter: str, value: str) -> None:
+        if letter == "r":
+            self.files.append(value)
+        elif letter == "d":
+            self.words += ["-d", decode_as(value)]
+        elif letter == "t":
+            if value not in TIMES:
+                raise UsageError(f"-t {value}: times are --time relative, absolute, delta or epoch")
+            self.words += ["--time", *TIMES[value]]
+        elif letter == "z":
+            self.statistic = value
+        elif letter in "ifBs":
+            self.live += [{"B": "--buffer", "s": "--snaplen"}.get(letter, f"-{letter}"), value]
+        elif letter == "a" and value.startswith("duration:"):
+            self.live += ["--duration", value.partition(":")[2]]
+        elif letter == "F" and value != "pcapng":
+            raise UsageError(f"-w writes pcapng, not {value}")
+        elif letter == "u" and value != "s":
+            raise UsageError("seconds are shown as a number: leave -u out")
+        elif letter == "T" and value in ("pdml", "psml", "ps", "jsonraw"):
+            raise UsageError(f"there is no -T {value}: records are -T json and -T ek, lines -T text and -T tabs")
+        elif letter in OUR_VALUED:
+            self.words += [f"-{letter}", value]
+        elif f"-{letter}" in WAYS:
+            raise UsageError(WAYS[f"-{letter}"])
+        elif letter == "K":
+            raise UsageError("keys of TLS sessions are read with --keylog FILE where that is known; Kerberos is not")
+
+    def _stats(self, files: list[str]) -> list[str]:
+        """``-z``: the command that answers it."""
+        words = [*statistic(self.statistic or ""), *self.words]
+        if "-Y" in words[1:] and words.count("-Y") > 1:
+            raise UsageError("-z with a filter of its own and -Y: join them in one -Y with &&")
+        found = [words[0], *files, *words[1:]]
+        if "-q" not in self.words:
+            complain(f"this is: wiredecode {' '.join(found)}")
+        return found
+
+
+def decode_as(value: str) -> str:
+    """``tcp.port==5552,nats`` as ``5552=nats``."""
+    found = AS.fullmatch(value.replace(" ", ""))
+    if found is not None:
+        return f"{found[1]}={found[2]}"
+    if "==" in value:
+        raise UsageError(
+            f"-d {value}: what a TCP port speaks is said by -d tcp.port==PORT,PROTOCOL or -d PORT=PROTOCOL"
+        )
+    return value
+
+
+def statistic(asked: str) -> list[str]:
+    """The command, without files, that answers a ``-z``."""
+    kind, *rest = asked.split(",")
+    if kind in ("conv", "endpoints"):
+        return ["stats", "--table", "connections"]
+    if kind == "expert":
+        return ["stats", "--table", "findings"]
+    if asked == "io,phs" or asked.endswith(",tree"):
+        return ["stats", "--table", "frames"]
+    if kind == "io" and rest[:1] == ["stat"] and len(rest) > 1:
+        display = ",".join(rest[2:])
+        words = ["stats", "--table", "frames"] if float_of(rest[1]) == 0 else _throughput(rest[1])
+        return [*words, *(["-Y", display] if display else [])]
+    if asked.endswith((",srt", ",rtd")):
+        return ["stats", "--table", "latency"]
+    if kind == "follow" and len(rest) > 2 and rest[0] == "tcp" and rest[2].isdigit():
+        shape = {"raw": ["--raw"], "hex": ["--hex"]}.get(rest[1], [])
+        return ["follow", "-n", str(int(rest[2]) + 1), *shape]
+    raise UsageError(f"-z {asked}: wiredecode stats FILE counts frames, latency, confirms, throughput, connections")
+
+
+def _throughput(interval: str) -> list[str]:
+    seconds = float_of(interval)
+    if seconds < 1 or seconds != int(seconds):
+        raise UsageError(f"-z io,stat,{interval}: an interval is at least a second, and whole")
+    return ["stats", "--table", "throughput", "--interval", f"{int(seconds)}s"]
+
+
+def float_of(text: str) -> float:
+    """A number of ``-z``."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"-z: {text!r} is no number of seconds") from None

@@ -1,0 +1,131 @@
+"""A traced message as lines of at most 80 columns, and as a record."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.record import rfc3339
+from wiredecode.protocols.shared.checking import Names
+from wiredecode.trace.grouping import Message
+from wiredecode.trace.hops import Hop, conclusions, hops
+from wiredecode.trace.passage import Passage
+
+WIDTH = 80
+INDENT = 25
+BODY = 40
+"""Characters of a body that are shown."""
+MOST_LISTED = 20
+"""Other messages that are listed."""
+NUMBERS = ("partition", "sequence", "offset")
+"""What is told of a passage, by these names."""
+
+
+def title(message: Message) -> str:
+    """``c43_basic-stream, sequence 1, offset 0, 40 bytes: c43_basic:m:0:xxx``."""
+    first = message.first
+    parts = [first.topic or "(topic not known)"]
+    told = {"partition": first.partition, "sequence": first.sequence, "offset": message.offset}
+    parts += [f"{name} {value}" for name, value in told.items() if value is not None]
+    if first.key:
+        parts.append(f"key {shorten(_text(first.key), BODY)}")
+    parts.append("body not captured" if first.size is None else f"{first.size:,} bytes")
+    body = shorten(_text(first.body), BODY)
+    return f"{', '.join(parts)}: {body}" if body else ", ".join(parts)
+
+
+def lines(message: Message, first_ns: int, names: Names, *, confirming: bool) -> Iterator[str]:
+    """The whole way. ``first_ns``: when the capture began."""
+    yield from wrapped(title(message), "", "  ")
+    way = hops(message)
+    for each in conclusions(message, way, confirming=confirming):
+        yield from wrapped(each, "  - ", "    ")
+    yield ""
+    for hop in way:
+        yield from _hop(hop, first_ns, names)
+
+
+def _hop(hop: Hop, first_ns: int, names: Names) -> Iterator[str]:
+    what = hop.what
+    head = f"{(what.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
+    facts = [f"{hop.word}: {what.type}", f"frame {what.frame}"]
+    if isinstance(what, Passage):
+        if what.index:
+            facts.append(f"message {what.index}")
+        facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name)) is not None]
+    yield from wrapped(", ".join(facts), head, " " * INDENT)
+    who = f"{hop.source} → {hop.destination}, {names.short(hop.connection)}"
+    yield from wrapped(who, " " * INDENT, " " * INDENT)
+    if what.rests_on:
+        yield from wrapped(f"told by {what.rests_on}", " " * INDENT, " " * INDENT)
+
+
+def listed(messages: list[Message], nth: int, first_ns: int) -> Iterator[str]:
+    """The messages that fit, numbered, a line each."""
+    begin = max(0, min(nth - 1 - MOST_LISTED // 2, len(messages) - MOST_LISTED))
+    for number, message in enumerate(messages[begin : begin + MOST_LISTED], begin + 1):
+        mark = ">" if number == nth else " "
+        head = f"{mark}{number:>4}  {(message.first.time_ns - first_ns) / 1e9:.6f}  frame {message.first.frame}  "
+        yield shorten(f"{head}{escape(title(message))}", WIDTH)
+    if len(messages) > MOST_LISTED:
+        yield f"      {len(messages):,} in all; --nth chooses"
+
+
+def wrapped(text: str, first: str, others: str) -> list[str]:
+    """Escaped, and wrapped."""
+    return textwrap.wrap(escape(text), WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+
+
+def _text(data: bytes) -> str:
+    """Bytes as text, made harmless before anything is cut off."""
+    return escape(data.decode(errors="surrogateescape"))
+
+
+def record(message: Message, names: Names, nth: int, matches: int, *, confirming: bool) -> dict[str, Any]:
+    """The object of ``--json``."""
+    first, way = message.first, hops(message)
+    return {
+        "nth": nth,
+        "matches": matches,
+        "topic": _safe(first.topic),
+        "partition": first.partition,
+        "sequence": first.sequence,
+        "offset": message.offset,
+        "key": None if first.key is None else first.key.hex(),
+        "size": first.size,
+        "body_start": first.body.hex(),
+        "conclusions": [_safe(each) for each in conclusions(message, way, confirming=confirming)],
+        "hops": [_hop_record(hop, names) for hop in way],
+    }
+
+
+def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
+    what = hop.what
+    of_message = isinstance(what, Passage)
+    return {
+        "hop": hop.word,
+        "time": rfc3339(what.time_ns),
+        "time_ns": what.time_ns,
+        "since_previous_ns": hop.since_ns,
+        "since_first_ns": hop.since_first_ns,
+        "frame": what.frame,
+        "index": what.index if isinstance(what, Passage) else None,
+        "packets": what.packets,
+        "connection": hop.connection.number,
+        "description": _safe(names.describe(hop.connection)),
+        "src": hop.source,
+        "dst": hop.destination,
+        "protocol": what.protocol,
+        "type": _safe(what.type),
+        "partition": what.partition if of_message else None,  # type: ignore[union-attr]
+        "sequence": what.sequence if of_message else None,  # type: ignore[union-attr]
+        "offset": what.offset if of_message else None,  # type: ignore[union-attr]
+        "told_by": _safe(what.rests_on) or None,
+    }
+
+
+def _safe(text: str | None) -> str | None:
+    """Without lone surrogates, which JSON cannot have."""
+    return None if text is None else text.encode(errors="surrogateescape").decode(errors="replace")

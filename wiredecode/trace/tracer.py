@@ -1,0 +1,144 @@
+"""Two passes over a capture: which messages are wanted, then wherever they pass, and what answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wiredecode.check.codes import tellers
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
+from wiredecode.protocols.base import Confirms
+from wiredecode.protocols.registry import protocols
+from wiredecode.protocols.shared.checking import Names, values_of
+from wiredecode.trace.passage import Answer, Passage, Place, Wanted, digest_of, passage
+
+MOST_FOUND = 1000
+"""Passages that fit what was asked for; more are counted only."""
+MOST_PASSAGES = 4096
+"""Passages of these messages; more are counted only."""
+
+
+def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
+    """What was collected, and how many messages of its frame precede each part; there are no runs here."""
+    frame, before = None, 0
+    for part in messages.take():
+        if isinstance(part, FrameMessages):
+            before = before if part.frame is frame else 0
+            yield part, before
+            frame, before = part.frame, before + len(part.bodies)
+
+
+class Finder:
+    """First pass: the passages that are wanted."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted, self.messages = wanted, Messages()
+        self.found: list[Passage] = []
+        self.more = 0
+
+    def take(self, start: int | None, end: int | None) -> None:
+        """Look at what was decoded since the last time; only of that time, nanoseconds since the epoch."""
+        for part, before in parts_of(self.messages):
+            time_ns = part.frame.time_ns
+            if (start is not None and time_ns < start) or (end is not None and time_ns > end):
+                continue
+            for index in self.wanted.fits(part, before):
+                if len(self.found) < MOST_FOUND:
+                    self.found.append(passage(part, index, before))
+                else:
+                    self.more += 1
+
+
+class Collector:
+    """Second pass: everywhere that what was found passes, told by its body, its place or its frame."""
+
+    def __init__(self, found: Iterable[Passage]) -> None:
+        self.messages, self.names = Messages(), Names()
+        self.passages: list[Passage] = []
+        self.more = 0
+        self._seeds = {(each.frame, each.index) for each in found}
+        self._bodies = {each.digest for each in found if each.digest is not None}
+        self._sizes = {each.size for each in found if each.digest is not None}
+        self._places: set[Place] = {each.place for each in found if each.place is not None}
+        self._by_frame: dict[int, list[Passage]] = {}
+        self._numbered: dict[tuple[int, int | None, int], Passage] = {}
+        """Published, by connection, publisher and number."""
+        self._with_messages: set[int] = set()
+        """Frames that hold messages and are still to come."""
+        self._tellers = tellers()
+        self._confirms: dict[tuple[str, str | None], tuple[Confirms, str, str]] = {}
+        for protocol in protocols():
+            if protocol.confirms is not None:
+                told = protocol.confirms
+                for (kind, path), word in ((told.confirmed, "confirmed"), (told.refused, "refused")):
+                    self._confirms[protocol.name, kind] = told, path, word
+
+    def take(self) -> None:
+        """Look at what was decoded since the last time."""
+        for part, before in parts_of(self.messages):
+            self._with_messages.add(part.frame.number)
+            for index in self._wanted(part, before):
+                if len(self.passages) >= MOST_PASSAGES:
+                    self.more += 1
+                    continue
+                found = passage(part, index, before)
+                self.passages.append(found)
+                self._by_frame.setdefault(found.frame, []).append(found)
+                if found.operation == PUBLISH and found.sequence is not None:
+                    self._numbered[found.connection.number, found.publisher, found.sequence] = found
+
+    def _wanted(self, part: FrameMessages, before: int) -> list[int]:
+        offsets, number = part.offsets, part.frame.number
+        return [
+            index
+            for index, body in enumerate(part.bodies)
+            if (body and len(body) in self._sizes and digest_of(body) in self._bodies)
+            or (offsets is not None and (part.topic, part.partition, offsets[index]) in self._places)
+            or (number, before + index) in self._seeds
+        ]
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame; its messages have been taken."""
+        key = frame.protocol, frame.type
+        if key in self._tellers:
+            self.names.tell(frame.connection, self._tellers[key](frame))
+        for each in self._by_frame.get(frame.number, ()):
+            each.outcome, each.copy_of = frame.outcome, frame.generated.get("copy_of")
+        if frame.request in self._by_frame:
+            self._answer(frame, self._by_frame[frame.request])
+        elif key in self._confirms and self._numbered:
+            self._confirm(frame, *self._confirms[key])
+        self._with_messages.discard(frame.number)
+
+    def _answer(self, frame: Frame, answered: list[Passage]) -> None:
+        reply = frame.number in self._with_messages and not frame.inner
+        for each in answered:
+            word = each.outcome if each.outcome == "refused" else "confirmed"
+            word = "answered" if reply or each.operation != PUBLISH or word is None else word
+            each.answers.append(answer(frame, word, "the request that it answers"))
+
+    def _confirm(self, frame: Frame, confirms: Confirms, path: str, word: str) -> None:
+        """Numbers of messages in an array."""
+        name, _, member = path.partition(".")
+        publisher = frame.values.get(confirms.publisher)
+        for item in values_of(frame).get(name) or ():
+            number = item[member] if member else item
+            found = self._numbered.get((frame.connection.number, publisher, number))
+            if found is not None and found.frame < frame.number:
+                found.outcome = "ok" if word == "confirmed" else word
+                found.answers.append(answer(frame, word, f"{path.rpartition('.')[2]} {number}"))
+
+
+def answer(frame: Frame, word: str, rests_on: str) -> Answer:
+    """A frame as the answer to a passage."""
+    return Answer(
+        frame.number,
+        frame.packets[:1],
+        frame.time_ns,
+        frame.connection,
+        frame.side,
+        frame.protocol,
+        frame.type,
+        word,
+        rests_on,
+    )

@@ -1,0 +1,151 @@
+"""One line per frame with the fields that were asked for: ``-T fields -e NAME`` as tshark has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode.fields.layer import Style
+from wiredecode.filter.errors import nearest
+from wiredecode.filter.model import Field, Level, Type
+from wiredecode.filter.names import Names
+from wiredecode.filter.tcp import is_analysis
+from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import Finding, Frame
+from wiredecode.frames.record import rfc3339
+from wiredecode.view.summary import SummaryLines
+
+NAMED = {"/t": "\t", "/s": " "}
+QUOTES = {"d": '"', "s": "'", "n": ""}
+TABS = tuple(f"_ws.col.{name}" for name in ("number", "time", "source", "destination", "protocol", "length", "info"))
+"""What ``-T tabs`` shows."""
+
+
+class UnknownField(ValueError):
+    """No field has that name, or an option of ``-E`` is none; the text says what there is."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What ``-E`` says."""
+
+    header: bool = False
+    separator: str = "\t"
+    quote: str = ""
+    occurrence: str = "a"
+    aggregator: str = ","
+
+    @classmethod
+    def of(cls, options: Sequence[str]) -> Form:
+        """Read ``NAME=VALUE`` texts. Raises :class:`UnknownField`."""
+        said: dict[str, Any] = {}
+        for option in options:
+            name, _, value = option.partition("=")
+            if name == "header" and value in ("y", "n"):
+                said[name] = value == "y"
+            elif name in ("separator", "aggregator") and value:
+                said[name] = NAMED.get(value, value)
+            elif name == "quote" and value in QUOTES:
+                said[name] = QUOTES[value]
+            elif name == "occurrence" and value in ("f", "l", "a"):
+                said[name] = value
+            else:
+                raise UnknownField(
+                    f"-E {option}: there is header=y|n, separator=/t|/s|CHARACTER, quote=d|s|n, occurrence=f|l|a, "
+                    "aggregator=,|/s|CHARACTER"
+                )
+        return cls(**said)
+
+
+class FieldLines:
+    """Makes the lines of one capture. ``clock`` is told when it began. Raises :class:`UnknownField`."""
+
+    def __init__(
+        self, names: Sequence[str], form: Form, *, show: Callable[[bytes], str], secrets: bool = False
+    ) -> None:
+        known = Names(secrets=secrets)
+        self.clock, self.form, self._names, self._show = known.clock, form, names, show
+        self._columns = self._made_columns()
+        self._fields = [None if name.lower() in self._columns else self._found(known, name) for name in names]
+        fields = [field for field in self._fields if field is not None]
+        self.style: Style | None = known.records.style if any(field.complete for field in fields) else None
+        """How frames have to be dissected."""
+        self.needs_responses = any(field.level is Level.LINKED for field in fields)
+        self.needs_analysis = any(is_analysis(field.name) for field in fields)
+
+    def _found(self, known: Names, name: str) -> Field:
+        field = known.find(name)
+        if field is None:
+            raise UnknownField(f"-e: no field is called {name!r}{nearest(name, [*known.all(), *self._columns])}")
+        return field
+
+    def _made_columns(self) -> Mapping[str, Callable[[Frame], str]]:
+        """Names of tshark's that are texts for people."""
+        facts = SummaryLines().facts
+        columns: dict[str, Callable[[Frame], str]] = {
+            "number": lambda frame: str(frame.number),
+            "time": lambda frame: seconds(frame.time_ns - self.clock.first_ns),
+            "source": lambda frame: frame.source,
+            "destination": lambda frame: frame.destination,
+            "protocol": lambda frame: frame.protocol,
+            "length": lambda frame: str(frame.length),
+            "info": lambda frame: f"{frame.type or frame.status}{facts(frame)}",
+        }
+        made = {f"_ws.col.{name}": get for name, get in columns.items()}
+        made["_ws.col.no."] = columns["number"]
+        made["frame.time_epoch"] = lambda frame: seconds(frame.time_ns)
+        made["frame.protocols"] = lambda frame: ":".join([frame.protocol, *(i.layer.filter_name for i in frame.inner)])
+        return made
+
+    def header(self) -> str:
+        """The names, if they are wanted; with a newline."""
+        return f"{self.form.separator.join(self._names)}\n" if self.form.header else ""
+
+    def line(self, frame: Frame) -> str:
+        """The line of a frame, with its newline."""
+        return f"{self.form.separator.join(self.values(frame))}\n"
+
+    def values(self, frame: Frame) -> list[str]:
+        """The text of every field that was asked for."""
+        form, found = self.form, []
+        for name, field in zip(self._names, self._fields, strict=True):
+            if field is None:
+                texts = [escape(self._columns[name.lower()](frame))]
+            else:
+                texts = [self._text(value, field) for value in field.get(frame)]
+            if form.occurrence != "a":
+                texts = texts[:1] if form.occurrence == "f" else texts[-1:]
+            text = form.aggregator.join(texts)
+            found.append(quoted(text, form.quote) if texts else "")
+        return found
+
+    def _text(self, value: Any, field: Field) -> str:
+        if value is None:
+            return ""
+        if field.type is Type.PROTOCOL:
+            return field.name
+        if isinstance(value, bool):
+            return "1" if value else "0"
+        if isinstance(value, bytes):
+            return escape(self._show(value))
+        if isinstance(value, int):
+            if field.type is Type.TIME:
+                return rfc3339(value)
+            return seconds(value) if field.type is Type.DURATION else str(value)
+        if isinstance(value, Finding):
+            return escape(f"{value.severity}: {value.message}")
+        if isinstance(value, dict):  # a structure: its fields have names of their own
+            return field.name
+        return escape(str(value))
+
+
+def seconds(ns: int) -> str:
+    """A time as tshark has it: seconds with nine digits."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
+
+
+def quoted(text: str, quote: str) -> str:
+    """In quotes; those inside are doubled, as CSV has it."""
+    return f"{quote}{text.replace(quote, quote * 2)}{quote}" if quote else text

@@ -1,0 +1,209 @@
+"""One line per frame for a terminal: columns chosen and cut to its width."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.protocols.registry import apart
+from wiredecode.view import theme
+from wiredecode.view.dialogue import painted
+from wiredecode.view.summary import SummaryLines, left_end, remark, status_text
+from wiredecode.view.times import USUAL, Times
+
+ELLIPSIS = "…"
+WIDE, WIDER, WIDEST = 100, 120, 160
+"""From these widths on there is room for microseconds, for the protocol, and for addresses."""
+ROOMY = 60
+"""Details of so many columns always tell the latency, others where all fits."""
+ADDRESS = 21
+"""Columns of an address. Where there is no room for addresses the number of the connection identifies."""
+MAX_TYPE = 24
+CONNECTION = 4
+NARROW_TIME = 9
+"""Columns of seconds since the first packet, to a tenth of a millisecond."""
+VALUE_WIDTHS = (1000, 40, 32, 24, 20, 16, 12)
+"""Columns of a value, tried until what tells messages apart fits."""
+USUAL_WIDTH = 16
+"""Columns of a value where that never fits: then the least telling is left out."""
+OTHER_WIDTH = 24
+"""Columns of the other values, where not all fits."""
+FINDING_SHARE = 2
+"""Findings get at most one part in so many of the details."""
+
+Pair = tuple[str, str]
+
+
+class Columns(NamedTuple):
+    """How wide the columns of a terminal are; 0: left out."""
+
+    number: int
+    time: int
+    address: int
+    protocol: int
+    type: int
+
+
+def columns(width: int) -> Columns:
+    """The columns for a terminal of ``width``."""
+    return Columns(
+        number=7 if width >= WIDE else 5,
+        time=11 if width >= WIDE else NARROW_TIME,
+        address=ADDRESS if width >= WIDEST else 0,
+        protocol=0 if width < WIDER else 10 if width < WIDEST else 15,
+        type=16 if width < WIDE else 20 if width < WIDER else MAX_TYPE,
+    )
+
+
+class ScreenLines:
+    """Makes the lines of one capture for a terminal; none is wider than ``width()`` columns."""
+
+    def __init__(
+        self,
+        *,
+        color: bool = False,
+        times: Times = USUAL,
+        width: Callable[[], int] = lambda: shutil.get_terminal_size().columns,
+    ) -> None:
+        self._color, self._times, self._width = color, times, width
+        self._lines = SummaryLines(times=times)
+
+    def header(self) -> str:
+        """The line above all others."""
+        width = self._width()
+        form = columns(width)
+        text = f"{'frame':>{form.number}} {'time':>{self._time_width(form)}} {'conn':<{CONNECTION}} "
+        if form.address:
+            text += f"{'client':<{form.address}} {' '} {'server':<{form.address}} "
+        else:
+            text += "  "
+        text += f"{'protocol':<{form.protocol}} " if form.protocol else ""
+        return painted(cut(f"{text}{'type':<{form.type}} details", width), theme.HEAD, color=self._color) + "\n"
+
+    def line(self, frame: Frame, first_ns: int) -> str:
+        """The line of ``frame``, with its newline."""
+        width = self._width()
+        form = columns(width)
+        before, arrow, after = self._head(frame, first_ns, form)
+        kind = cut_middle(frame.type or frame.status, MAX_TYPE)
+        room = width - cell_len(before) - 1 - cell_len(after) - max(form.type, cell_len(kind)) - 1
+        if room < 1:
+            return cut(f"{before}{arrow}{after}{kind}", width) + "\n"
+        details, remarks = self._details(frame, room)
+        worst = _worst(frame)
+        text = before + self._paint(arrow, theme.SIDE.get(frame.sender or "", "")) + after
+        text += self._paint(kind, theme.SEVERITY[worst] if worst else theme.HEAD)
+        text += " " * (form.type - cell_len(kind)) + (f" {details}" if details or remarks else "")
+        return text.rstrip() + self._paint(remarks, theme.SEVERITY[worst] if worst else "") + "\n"
+
+    def _paint(self, text: str, style: str) -> str:
+        return painted(text, style, color=self._color) if text and style else text
+
+    def _time_width(self, form: Columns) -> int:
+        return form.time if self._times.is_usual else self._times.width
+
+    def _head(self, frame: Frame, first_ns: int, form: Columns) -> tuple[str, str, str]:
+        """What stands before the arrow, the arrow, and what stands between it and the type."""
+        if self._times.is_usual:
+            time = f"{(frame.time_ns - first_ns) / 1e9:{form.time}.{4 if form.time == NARROW_TIME else 6}f}"
+        else:
+            time = self._times.column(frame.time_ns, first_ns)
+        before = f"{frame.number:>{form.number}} {time} {f'#{frame.connection.number}':<{CONNECTION}} "
+        left, ends = left_end(frame), frame.connection.endpoints
+        arrow, after = "→" if frame.side == left else "←", " "
+        if form.address:
+            texts = (cut_middle(ends[left], form.address), cut_middle(ends[1 - left], form.address))
+            before += f"{texts[0]:<{form.address}} "
+            after += f"{texts[1]:<{form.address}} "
+        if form.protocol:
+            after += pad(cut(frame.protocol or "-", form.protocol), form.protocol) + " "
+        return before, arrow, after
+
+    def _details(self, frame: Frame, room: int) -> tuple[str, str]:
+        """Facts, and behind them what is wrong, in ``room`` columns."""
+        pairs = self._pairs(frame)
+        latency = f"  ({frame.latency_ns / 1e6:.3f} ms)" if frame.latency_ns is not None else ""
+        whole = cell_len("".join(f" {name}={value}" for name, value in pairs)) - 1
+        remarks = ""
+        if frame.findings or frame.status != OK:
+            remarks = _remarks(frame, max(room // FINDING_SHARE, room - whole))
+        left = room - cell_len(remarks)
+        if latency and (left >= ROOMY or whole + len(latency) <= left):
+            left -= len(latency)
+        else:
+            latency = ""
+        return (fit(pairs, self._first(frame, pairs), left) + latency).lstrip(), remarks
+
+    def _pairs(self, frame: Frame) -> list[Pair]:
+        """The key facts: what tells messages apart, then others, then those of what carries the message."""
+        own, carrier = self._lines.pairs(frame)
+        order = {name: place for place, name in enumerate(apart(frame.protocol))}
+        own.sort(key=lambda pair: order.get(pair[0], len(order)))
+        return own + carrier
+
+    def _first(self, frame: Frame, pairs: list[Pair]) -> int:
+        """How many of the pairs tell messages apart."""
+        names = apart(frame.protocol)
+        return next((place for place, (name, _) in enumerate(pairs) if name not in names), len(pairs))
+
+
+def fit(pairs: list[Pair], first: int, width: int) -> str:
+    """``name=value name=value`` in ``width`` columns: values are cut in the middle until the ``first`` pairs fit,
+    then the end is left out."""
+    text = " ".join(f"{name}={value}" for name, value in pairs)
+    if cell_len(text) <= width:
+        return text
+    texts = (_text(pairs[:first], limit) for limit in VALUE_WIDTHS)
+    room = width - 2 * (first < len(pairs))
+    text = next((text for text in texts if cell_len(text) <= room), _text(pairs[:first], USUAL_WIDTH))
+    rest = _text(pairs[first:], OTHER_WIDTH)
+    return cut(f"{text} {rest}" if text and rest else text + rest, width)
+
+
+def _text(pairs: list[Pair], limit: int) -> str:
+    return " ".join(f"{name}={cut_middle(value, limit)}" for name, value in pairs)
+
+
+def cut(text: str, width: int) -> str:
+    """At most ``width`` columns, an ellipsis at the end where something is left out."""
+    if cell_len(text) <= width:
+        return text
+    return "" if width < 1 else set_cell_size(text, width - 1).rstrip(f" {ELLIPSIS}") + ELLIPSIS
+
+
+def cut_middle(text: str, width: int) -> str:
+    """At most ``width`` columns, an ellipsis in the middle where something is left out: ends tell names apart."""
+    if cell_len(text) <= width:
+        return text
+    if width < 3:
+        return cut(text, width)
+    tail = (width - 1) // 2
+    end = text[-tail:]
+    while cell_len(end) > tail:
+        end = end[1:]
+    return set_cell_size(text, width - 1 - cell_len(end)).rstrip() + ELLIPSIS + end
+
+
+def pad(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
+
+
+def _worst(frame: Frame) -> str:
+    """The severity of the worst that is wrong with a frame; empty: nothing."""
+    found = {finding.severity for finding in frame.findings}
+    if frame.status != OK:
+        found.add("error" if frame.status == "malformed" else "warning")
+    return next((severity for severity in theme.SEVERITY if severity in found), "")
+
+
+def _remarks(frame: Frame, width: int) -> str:
+    """Status and findings; their codes, where there is no room for messages."""
+    status = f"  [{status_text(frame)}]" if frame.status != OK and frame.type else ""
+    text = status + "".join(f"  [{finding.severity}: {remark(finding)}]" for finding in frame.findings)
+    if cell_len(text) > width:
+        text = status + "".join(f"  [{finding.severity}: {finding.code}]" for finding in frame.findings)
+    return cut(text, width)
