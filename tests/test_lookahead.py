@@ -17,7 +17,8 @@ SECOND = 1_000_000_000
 
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
-    return SimpleNamespace(id=number, number=number, response=None, outcome=None, findings=(), generated={}, **told)
+    told |= {"findings": (), "generated": {}, "connection": SimpleNamespace(label=None)}
+    return SimpleNamespace(id=number, number=number, response=None, outcome=None, **told)
 
 
 def passed(count: int, *, time_ns: int = 0, length: int = 10) -> tuple[Any, Any]:
@@ -126,7 +127,7 @@ def test_adding_and_skipping_follow_the_rule(seed: int, monkeypatch: pytest.Monk
 
 def heard(*, missing: int = 0, started: bool = True, captured: int = 0) -> Any:
     answering = SimpleNamespace(missing=missing, started=started, captured=captured)
-    return SimpleNamespace(directions=(None, answering))
+    return SimpleNamespace(directions=(None, answering), label=None)
 
 
 def asked(**of_the_other_side: Any) -> Any:

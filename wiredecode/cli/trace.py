@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiredecode.capture import CaptureError
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.options import UsageError
@@ -154,6 +153,8 @@ def _find(session: Session, finder: Finder) -> None:
 
 def _collect(session: Session, collector: Collector) -> None:
     assert session.dissector is not None
+    from wiredecode.capture import CaptureError
+
     with suppress(CaptureError):  # told in the first pass
         for frame in session.decoded(session.dissector):
             collector.take()

@@ -102,7 +102,13 @@ class Lookahead:
 
 
 def is_open(request: Frame) -> bool:
-    """Whether nothing tells its outcome. The answer of a copy may be linked with the original alone, so it has none."""
+    """Whether nothing tells its outcome.
+
+    The answer of a copy may be linked with the original alone, so it has none. Where ids are stable nothing is told
+    either: how long a request waited would depend on the frames of other connections.
+    """
+    if request.connection.label is not None:
+        return False
     waits = request.response is None and request.outcome is None and request.expects_response
     return waits and "copy_of" not in request.generated
 
