@@ -371,7 +371,8 @@ class Shipped:
     def _report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
         """What a piece of a segment gave: events that end in it, and one that does not."""
         self.events = found.events
-        frame.generate("event_count", len(found.events.bounds) if found.events else 0)
+        if (count := found.count()) is not None:
+            frame.generate("event_count", count)
         match found.note:
             case "seen":
                 frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
