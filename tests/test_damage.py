@@ -99,6 +99,14 @@ def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it(
     assert not {"cursus"} & {protocol for protocol, _ in late(7000, [(1, told[60:])])}
 
 
+@pytest.mark.parametrize(("name", "first"), [("produce", 228), ("produce", 230), ("consume", 28)])
+def test_a_text_in_a_batch_that_cannot_be_read_is_no_frame(name: str, first: int) -> None:
+    packets = read(CAPTURES / "cursus" / f"{name}.pcap")
+    report = compare(dissect(packets), dissect(packets.part(first - 1, len(packets))), first)
+    assert report.wrong == []
+    assert report.frames["cursus"] > 0 and not report.missed
+
+
 def test_the_topic_of_a_cut_command_is_not_told_by_its_reply() -> None:
     packets = read(CAPTURES / "cursus" / "produce.pcap")
     told = {topic(frame) for frame in dissect(packets).frames.values()}

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_spark import OPTIONS, STATS
 from tests.net import craft
-from tests.view.frames import CLIENT, HANDSHAKE
+from tests.view.frames import CLIENT, HANDSHAKE, SERVER
 from tests.view.frames import write as write_capture
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.live.sniffer import Counts
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 RABBITMQ = ROOT / "captures" / "rabbitmq-stream"
 BASIC, SHUFFLED = str(RABBITMQ / "c43_basic.pcap"), str(RABBITMQ / "d_shuffled_dups.pcap")
 LATE = "late.pcap"
-"""Made by :func:`folder`: a frame of 2 MiB, one segment of which comes 40 ms after its place."""
+"""Made by :func:`folder`: a frame of 2 MiB, one segment of which comes 30 ms late, after an ACK of it."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path
     for side, layer in HANDSHAKE:
         made += talk.send(side, bytes(layer))
     large = talk.send(CLIENT, bytes(layers.Publish(publisher_id=1, messages=[message])), 60_000)
-    write_capture(tmp_path / LATE, [*made, *large[:5], *large[6:], large[5]])
+    write_capture(tmp_path / LATE, [*made, *large[:5], large[6], talk.ack(SERVER), *large[7:], large[5]])
     return tmp_path
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
-
-import pytest
 
 from tests.protocols.test_cursus_captures import CUT, DAMAGED, FILES, WHOLE
 from tests.protocols.test_cursus_vectors import VECTORS, layers_of, read
@@ -28,11 +25,6 @@ class TestCursus(ProtocolTests):
     cut: ClassVar = CUT
     steady: ClassVar = frozenset({"length", "magic"})
     with_columns = (10, 21)
-
-    def test_batch_size_changes_nothing_at_all(self, path: Path, batch: int) -> None:
-        if (path.stem, batch) == ("group.ooo-dup", 1):
-            pytest.xfail("two frames of this capture change places when it is read packet by packet")
-        super().test_batch_size_changes_nothing_at_all(path, batch)
 
     @classmethod
     def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:

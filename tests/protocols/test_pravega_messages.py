@@ -168,6 +168,9 @@ def test_a_hole_in_the_middle_of_a_block() -> None:
     found = rows(source, Pravega())
     assert found == expected(source, Pravega(), said)
     assert column(found, "body") == bodies[:3]
+    assert {(row.frame, row.sequence) for row in found} == {(6, None)}  # told where the block ends, as of a whole one
+    _, ended = dissect(source, known=(Pravega(),)).frames[-2:]
+    assert "event_count" not in ended.layers["pravega"]  # how many there are is not known
 
 
 # Reads.

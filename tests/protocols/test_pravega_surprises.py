@@ -264,7 +264,30 @@ def test_readers_on_one_connection_do_not_mix() -> None:
 def test_a_read_from_inside_an_event_gives_no_events() -> None:
     data = event(b"12345678") + event(b"two")
     run = talk(*OPENING, *read(10, data[10:]))
-    assert events_of(run.frames[-1]) == [] and record(run.frames[-1])["framed"] is False
+    assert events_of(run.frames[-1]) == [] and not {"framed", "event_count"} & set(record(run.frames[-1]))
+
+
+def test_whether_a_segment_holds_events_is_known_from_its_front() -> None:
+    run = talk(*OPENING, *read(0, b"text that is no event"), *read(21, b", and more of it"))
+    assert [(record(frame)["framed"], record(frame)["event_count"]) for frame in run.of("SegmentRead")] == [
+        (False, 0),
+        (False, 0),
+    ]
+
+
+@pytest.mark.parametrize("after", [b"", b"\0\0\0\0\x7f\xff", b"\1\2\3\4" * 9])
+def test_zeros_inside_an_event_do_not_make_a_segment_unframed(after: bytes) -> None:
+    run = talk(*OPENING, *read(50, bytes(8) + b"\1\2\3\4" * 9 + after), *read(60, event(b"x")))
+    assert events_of(run.of("SegmentRead")[0]) == []
+    assert not any("framed" in record(frame) for frame in run.of("SegmentRead"))
+
+
+def test_bytes_behind_a_gap_are_not_known_to_be_no_events() -> None:
+    first, lost, last = event(b"first"), event(b"12345678"), event(b"two")
+    run = talk(*OPENING, *read(0, first), *read(len(first) + 10, (lost + last)[10:]))
+    told = [record(frame) for frame in run.of("SegmentRead")]
+    assert [one.get("event_count") for one in told] == [1, None]
+    assert codes(run.frames[-1]) == ["read-gap"] and "framed" not in told[1]
 
 
 def test_a_second_reply_to_one_read() -> None:

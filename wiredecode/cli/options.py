@@ -139,7 +139,8 @@ HoleSeconds = Annotated[
         "--hole-timeout",
         metavar="SECONDS",
         min=0,
-        help="Capture time after which missing bytes that the receiver acknowledged are given up. [default: 1]",
+        help="Missing bytes are given up so long, in capture time, after an ACK of all of them; in one-way captures "
+        "after the first bytes behind them. [default: 1]",
     ),
 ]
 MaxBuffer = Annotated[

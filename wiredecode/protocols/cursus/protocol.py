@@ -64,6 +64,8 @@ class Cursus(Protocol):
         for position in [0] if started else self._positions(data):
             chain = FrameChain(data, position, started, final)
             needed = (WEAK if port else GOOD if chain.client else SURE) if started else (GOOD if port else SURE)
+            if position and chain.best < SURE and chain.last.level == BAD:
+                continue  # texts in messages look like replies, but what follows them like no frame
             alone = port and position == 0 and chain.fills(data, final)
             cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
             if not (port or started) and not chain.telling:

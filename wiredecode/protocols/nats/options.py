@@ -83,7 +83,7 @@ class ConnectOptions(JsonObject):
         Member("nkey", STRING, "public key of the user", secret=True),
         Member("sig", STRING, "signed nonce", secret=True),
         Member("proxy_sig", STRING, "nonce signed by a proxy", secret=True),
-        Member("user", STRING, "user name", secret=True),
+        Member("user", STRING, "user name"),
         Member("pass_", STRING, "password", secret=True),
         Member("auth_token", STRING, "token", secret=True),
         Member("tls_required", BOOL, "the client wants TLS"),

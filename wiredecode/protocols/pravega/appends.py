@@ -17,6 +17,8 @@ class Block:
     data: bytes | None
     """None: not all of it was captured."""
     frame: int
+    front: bytes = b""
+    """What was captured in front of the hole, where not all of it was."""
 
 
 @dataclass(slots=True)

@@ -94,12 +94,18 @@ class SegmentEvents:
     events: Events | None = None
     note: str | None = None
     """``seen``: nothing new; ``gap``: bytes before it are missing; ``unframed``: no events here; ``too-large``."""
+    known: bool = True
+    """Whether it is known which events end here: not where nothing tells where an event begins."""
+
+    def count(self) -> int | None:
+        """Events that end here, if that is known."""
+        return len(self.events.bounds) if self.events else 0 if self.known else None
 
 
 class SegmentReader:
     """One segment as it is read (or written) piece by piece."""
 
-    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "older", "start")
+    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "older", "start", "sure")
 
     def __init__(self) -> None:
         self.known = False
@@ -110,7 +116,9 @@ class SegmentReader:
         """Offset at which the unfinished event starts; beyond ``next`` while an event is stepped over."""
         self.buffer = bytearray()
         self.aligned = False
-        """Whether the bytes at ``start`` are known to begin an event."""
+        """Whether the bytes at ``start`` begin an event, or look like it."""
+        self.sure = False
+        """Whether an event must begin there, if there are any: followed from the front of the segment."""
         self.boundaries: set[int] = set()
         self.older: set[int] = set()
 
@@ -126,7 +134,7 @@ class SegmentReader:
             data = data[self.next - offset :]
         if not self.aligned:
             self.next = max(self.next, offset) + len(data)
-            return SegmentEvents(note="unframed" if note is None else note)
+            return self._no_events(note)
         found = self._cut(data, room)
         found.note = found.note or note
         return found
@@ -135,6 +143,10 @@ class SegmentReader:
         """Offset and bytes so far of the event that is not whole yet."""
         return (self.start, len(self.buffer)) if self.aligned and self.buffer else None
 
+    def _no_events(self, note: str | None = None, events: Events | None = None) -> SegmentEvents:
+        """What bytes give that do not begin an event: they may be the rest of one."""
+        return SegmentEvents(events, note or ("unframed" if self.sure else None), self.sure)
+
     def _starts_event(self, offset: int) -> bool:
         return offset in self.boundaries or offset in self.older
 
@@ -142,6 +154,7 @@ class SegmentReader:
         """Begin anew where an event seems to start."""
         self.known, self.next, self.start = True, offset, offset
         self.buffer = bytearray()
+        self.sure = not offset or (self.sure and self._starts_event(offset))
         self.aligned = self._starts_event(offset) or not any(data[:4])
         if self.aligned:
             self._remember([offset])
@@ -163,7 +176,7 @@ class SegmentReader:
         self.start = base + walked.position
         if not walked.sound:
             self.aligned, self.buffer = False, bytearray()
-            return SegmentEvents(events, "unframed")
+            return self._no_events(events=events if self.sure else None)  # else they were zeros
         rest = len(source) - walked.position
         if rest > room and rest < HEADER.size:
             self.aligned, self.buffer = False, bytearray()

@@ -327,7 +327,8 @@ class Proposed:
 
     def _report_events(self, frame: Frame, found: SegmentEvents, unfinished: tuple[int, int] | None) -> None:
         self.events = found.events
-        frame.generate("event_count", len(found.events.bounds) if found.events else 0)
+        if (count := found.count()) is not None:
+            frame.generate("event_count", count)
         if found.note == "unframed":
             frame.generate("framed", False)
         if unfinished is not None and found.note != "seen":

@@ -19,6 +19,8 @@ MAX_WRITERS = 4096
 """Writers remembered per connection; Java clients set up at most 2000."""
 MAX_UNFRAMED = 4096
 """Segments remembered not to hold framed events."""
+BLOCK_FRONT = 24
+"""Bytes of an AppendBlock before its data."""
 ECHO_VERSION = 11
 """From this wire version on a server answers KeepAlive."""
 REFUSED_IN_BLOCK = frozenset({"SetupAppend", "AppendBlock", "ConditionalAppend", "ConditionalBlockEnd", "Padding"})
@@ -210,7 +212,8 @@ class Shipped:
         values = frame.values
         self.blind = False
         data = None if frame.missing or "data" not in values else values["data"]
-        self.block = Block(values.get("writer_id", b""), data, frame.id)
+        front = frame.buffer[frame.start + BLOCK_FRONT : frame.stop] if data is None and "writer_id" in values else b""
+        self.block = Block(values.get("writer_id", b""), data, frame.id, front)
 
     def _block_end(self, frame: Frame) -> None:
         writer = self._resolve(frame)
@@ -244,12 +247,19 @@ class Shipped:
         if block.data is None:
             message = f"the block of frame {block.frame} was not captured whole"
             frame.find("note", "reassembly", "block-missing", message)
+            self._tell_front(block.front[: max(0, whole)])
             return Rebuilt(None)
         rebuilt = rebuild(block.data, whole, rest)
         tail = tail_name(block.data, whole)
         if tail is not None:
             frame.generate("tail", tail)
         return rebuilt
+
+    def _tell_front(self, front: bytes) -> None:
+        """The events in front of a hole; what the others are, and so their numbers, is not known."""
+        walked = walk(front)
+        if walked.sound and walked.bounds:
+            self.events = Events(front, walked.bounds)
 
     def _check_numbers(self, frame: Frame, writer: Writer | None) -> None:
         values = frame.values
@@ -361,7 +371,8 @@ class Shipped:
     def _report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
         """What a piece of a segment gave: events that end in it, and one that does not."""
         self.events = found.events
-        frame.generate("event_count", len(found.events.bounds) if found.events else 0)
+        if (count := found.count()) is not None:
+            frame.generate("event_count", count)
         match found.note:
             case "seen":
                 frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
