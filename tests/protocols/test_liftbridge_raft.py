@@ -11,7 +11,7 @@ from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.test_liftbridge_vectors import by_nr, codes, payload_of
 from tests.support import STYLE
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge import messagepack, operations, raft, raft_streams
+from wiredecode.protocols.liftbridge import operations, packing, raft, raft_streams
 from wiredecode.protocols.liftbridge.layers import PropagatedRequest
 from wiredecode.protocols.liftbridge.raft import AppendEntries, Configuration, InstallSnapshot, LogEntry, Server
 
@@ -266,7 +266,7 @@ def test_nesting_is_limited() -> None:
     packet = raft.UnknownRpc(b"\x07\x81\xa1X" + deep)
     shown = raft.UnknownRpc.present(packet, STYLE)
     assert shown["unknown_fields"][0]["value"] == deep.hex()
-    assert messagepack.MAX_DEPTH < 40
+    assert packing.MAX_DEPTH < 40
 
 
 def test_bootstrap_is_plain_text() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from wiredecode.fields import Short
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import names, raft
-from wiredecode.protocols.liftbridge.messagepack import skip
+from wiredecode.protocols.liftbridge.packing import skip
 
 MAX_STREAMS = 1024
 """Raft streams remembered in a capture; the one that was idle longest is forgotten."""
