@@ -6,8 +6,7 @@
         protocol = KV
         dialogues = {"asked and answered": [Part(1, 0, asked), Part(1, 1, told)]}
 
-pytest finds the tests in it, one for each layer, vector, capture and way of cutting. ``pytest`` itself is not imported.
-"""
+pytest finds the tests in it, one for each layer, vector, capture and way of cutting, and is not imported."""
 
 from __future__ import annotations
 

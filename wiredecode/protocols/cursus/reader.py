@@ -13,7 +13,8 @@ from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
 from wiredecode.protocols.cursus import names, naming
-from wiredecode.protocols.cursus.batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
+from wiredecode.protocols.cursus.batch import BATCHES, Batch, batch_layer, may_be_seed, sound
+from wiredecode.protocols.cursus.batch_findings import report_layout, report_markers
 from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
 from wiredecode.protocols.cursus.kinds import MAX_PIECES, TOKEN
 from wiredecode.protocols.cursus.layers import (
@@ -158,7 +159,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
             frame.layers.update(_inner_records(frame, style))
         return named
     if body.dialect is not None:
-        _report_layout(frame, body)
+        report_layout(frame, body)
         if frame.buffer.find(TOKEN, frame.start, frame.stop) >= 0:
             message = "a message may hold a token: some clients send it behind message="
             frame.find("warning", "security", "token-in-message", message, "messages")
@@ -420,7 +421,7 @@ def _batch(frame: Frame) -> dict[str, Any]:
     if values.get("acks", "1").lower() not in names.KNOWN_ACKS:
         frame.find("warning", "protocol", "acks", f"acks {printable(values['acks'])} is not known", "acks")
     if frame.sender != "client" and frame.buffer.find(MARKER, frame.start, frame.stop) >= 0:
-        _report_markers(frame, record)
+        report_markers(frame, record)
     return {}
 
 
@@ -430,30 +431,3 @@ def _guarded_record(record: dict[str, Any]) -> dict[str, Any]:
         if "secret_data" in message:
             message["data"] = message.pop("secret_data")
     return record
-
-
-def _report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
-    """Transaction markers, ordinary messages on the wire: who ended which transaction."""
-    count = 0
-    for message in (record or {}).get("messages", ()):
-        producer = message.get("producer_id", "")
-        if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:
-            transaction, _, outcome = producer.removeprefix(names.MARKER_PREFIX).rpartition(":")
-            message.update(transaction_marker=outcome, transactional_id=transaction)
-            count += 1
-    if count or record is None:
-        frame.find("note", "protocol", "transaction-marker", "holds markers of transactions", "messages")
-
-
-def _report_layout(frame: Frame, body: Body) -> None:
-    """Which layout it is, and what speaks against it."""
-    if body.ambiguous:
-        message = f"fits today's layout and that of the older document: read as {body.dialect}"
-        frame.find("note", "protocol", "ambiguous-layout", message, "partition")
-    elif body.dialect not in ("cur", "seed", None):
-        frame.find("note", "protocol", "historic-layout", LABELS[body.dialect], "messages")
-    if frame.missing or frame.status == MALFORMED:
-        return
-    if not body.fits:
-        frame.status = MALFORMED
-        frame.find("error", "malformed", "batch", "the body fits no layout of a batch", "messages")
