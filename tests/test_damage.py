@@ -34,7 +34,7 @@ def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
 def test_every_snapshot_length(capture: Path) -> None:
     assert snaplens(capture, range(70, 131) if capture in small_captures() else (79, 96, 128)).wrong == []
@@ -47,7 +47,7 @@ def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capt
     assert not any(report.missed_after.values())
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
 def test_a_capture_that_begins_at_any_packet(capture: Path) -> None:
     report = starts(capture, 30 if capture in small_captures() else 3)
