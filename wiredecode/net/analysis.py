@@ -31,7 +31,7 @@ from wiredecode.net.health import (
     End,
 )
 from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
-from wiredecode.net.serial import HALF, MASK
+from wiredecode.net.serial import MASK, distance
 from wiredecode.net.types import Connection
 
 CONTROL = SYN | FIN | RST
@@ -81,7 +81,7 @@ def options(header: bytes) -> tuple[int | None, int | None]:
 
 def after(one: int, other: int) -> bool:
     """Whether sequence number ``one`` lies behind ``other`` (RFC 1982)."""
-    return 0 < (one - other & MASK) < HALF
+    return distance(other, one) > 0
 
 
 class Side:
@@ -170,15 +170,9 @@ class Conversation:
         if flags & RST and health.syns and not health.accepted and backward.health.packets == health.syns:
             health.refused = True
         if flags & (FIN | RST) and health.end is None:
-            pending = (0, 0)
-            if forward.next is not None and backward.ack is not None:
-                waiting = forward.next - backward.ack & MASK
-                pending = (waiting if waiting < HALF else 0, pending[1])
-            if backward.next is not None and forward.ack is not None:
-                waiting = backward.next - forward.ack & MASK
-                pending = (pending[0], waiting if waiting < HALF else 0)
             how = "RST" if flags & RST else "FIN"
-            health.end = End(how, side, segment.packet, segment.time_ns, *pending)
+            left = _unacknowledged(forward, backward), _unacknowledged(backward, forward)
+            health.end = End(how, side, segment.packet, segment.time_ns, *left)
         elif flags & RST and health.end is not None and health.end.how == "FIN":
             health.reset_after = segment.packet
 
@@ -219,6 +213,13 @@ class Conversation:
             if side.zero_since is not None:
                 side.health.closed_window(side.zero_since, self.health.last_ns)
                 side.zero_since = None
+
+
+def _unacknowledged(sender: Side, receiver: Side) -> int:
+    """Bytes that ``sender`` has sent and ``receiver`` has not acknowledged, as far as both are known."""
+    if sender.next is None or receiver.ack is None:
+        return 0
+    return max(distance(receiver.ack, sender.next), 0)
 
 
 def _window_kinds(segment: Segment, forward: Side, backward: Side) -> int:
