@@ -10,6 +10,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
+from wiredecode.protocols.liftbridge.gauges import GAUGES
 from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Place, Report, Rule, inner_values, place_of
 
 LEADER_LOST = Code(
@@ -250,6 +251,7 @@ def spelled(partition: tuple[str, int]) -> str:
 
 
 CHECKS = Checks(
+    gauges=GAUGES,
     codes=(LEADER_LOST, NO_ACK, ISR, ELECTION),
     rules=(Cluster,),
     answered=frozenset({"Publish"}),
