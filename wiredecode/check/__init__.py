@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from wiredecode.check.codes import offers, tellers
+from wiredecode.check.codes import offers
 from wiredecode.check.rules import Findings, Health, Requests
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -31,7 +31,6 @@ class Checker:
             Findings(self.report, told),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
-        self._names = tellers()
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
             for rule in (kind(self.report) for kind in checks.rules):
@@ -51,14 +50,11 @@ class Checker:
             self._end(ended.popleft())
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
-        key = frame.protocol, frame.type
-        if key in self._names:
-            self.report.names.tell(frame.connection, self._names[key](frame))
         if frame.request is not None or frame.expects_response:
             requests.frame(frame)
         if frame.findings:
             findings.frame(frame)
-        for rule in self._of_type.get(key, ()):
+        for rule in self._of_type.get((frame.protocol, frame.type), ()):
             rule.frame(frame)
 
     def finish(self) -> list[Problem]:
