@@ -58,7 +58,7 @@ def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
     ("name", "who"),
     [
         ("tank/tank_03_produce_single.pcap", {"name": "c++"}),
-        ("cursus/group.pcap", {"role": "in group workers"}),
+        ("cursus/group.pcap", {"group": "workers"}),
         ("nats/17-tls.pcap", {"server_name": "localhost"}),
     ],
 )
@@ -78,9 +78,9 @@ def test_how_frames_are_read_does_not_matter() -> None:
         "cursus/group.pcap",
         "pravega/append_basic.pcap",
     ):
-        plain = [one.who for one in connections(f"{name}.pcap")]
+        plain = [one.who for one in connections(name)]
         style = Style(BYTES["hex"])
-        assert [one.who for one in connections(f"{name}.pcap", style=style)] == plain
+        assert [one.who for one in connections(name, style=style)] == plain
 
 
 def test_a_frame_of_the_api_knows_its_connection() -> None:

@@ -7,6 +7,17 @@ from collections.abc import Iterator
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.checking import CAUSE, DEED, EFFECT, REMARK, Checks, Code
 
+INTERNAL = Code(
+    "check.internal",
+    "error",
+    "a rule failed",
+    "A defect of wiredecode: one of its rules met something that it cannot bear. All others went on: the rest of the "
+    "report stands; what this rule would have told is not complete.",
+    ("a frame of a form that nobody thought of",),
+    "Report the defect, with the frame that is named if it may be shown (wiredecode anonymize).",
+    "",
+    REMARK,
+)
 REFUSED_CONNECTION = Code(
     "tcp.refused",
     "error",
@@ -182,6 +193,7 @@ OTHER = Code(
 )
 GENERIC = (
     *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
+    INTERNAL,
     *(*GROUPS.values(), OTHER),
 )
 

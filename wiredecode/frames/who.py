@@ -22,7 +22,8 @@ FACTS = {
     "virtual_host": "which part of the server it opened",
     "product": "client library or language",
     "version": "version of the client library",
-    "role": "what the connection is for",
+    "role": "what the connection is for, as its name says",
+    "group": "group of consumers that it is in",
     "broker": "product and version of the server",
     "server_name": "host that the client asks for in TLS (SNI)",
     "closed_by": "side that said why it closes, in words of the protocol",
@@ -32,7 +33,7 @@ MOST_CHARACTERS = 256
 """Of one value that are kept."""
 HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"
 """How a connection began."""
-LABELS = {"user": "user", "virtual_host": "virtual host", "role": "", "server_name": "asks for"}
+LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
 
 
 def tell(connection: Connection, told: Mapping[str, Any]) -> None:
@@ -41,6 +42,14 @@ def tell(connection: Connection, told: Mapping[str, Any]) -> None:
         if value not in (None, ""):
             text = str(value)
             connection.who[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def learn(frame: Frame, teller: Teller) -> None:
+    """What a frame tells; one that is cut, or has other values than it should have, tells nothing."""
+    try:
+        tell(frame.connection, teller(frame))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return
 
 
 def label(connection: Connection) -> str:
@@ -59,7 +68,7 @@ def names(connection: Connection) -> str:
     """All names: ``"billing, user guest, virtual host /, rstream 1.1.1"``; empty: nothing is known."""
     who = connection.who
     parts = [who.get("name", "")]
-    parts += [f"{text} {who[key]}".lstrip() for key, text in LABELS.items() if key in who]
+    parts += [f"{text} {who[key]}" for key, text in LABELS.items() if key in who]
     parts.append(" ".join(filter(None, (who.get("product"), who.get("version")))))
     return ", ".join(filter(None, parts))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def member(frame: Frame) -> Mapping[str, Any]:
     """The names in ``generated`` are printable."""
     told = frame.generated
-    return {"name": told["member"], "role": f"in group {told['group']}"} if "member" in told and "group" in told else {}
+    return {"name": told["member"], "group": told["group"]} if "member" in told and "group" in told else {}
 
 
 TELLERS: Mapping[str | None, Teller] = dict.fromkeys(("JOIN_GROUP", "STREAM"), member)
