@@ -78,7 +78,7 @@ def test_a_damaged_capture_in_batches_of_any_size(path: str, damage: str) -> Non
 
 @pytest.mark.parametrize("lost", [824, 188, 124, 60])
 def test_connections_apart_have_the_times_of_the_whole(lost: int) -> None:
-    """Packets were moved and one is lost: what waits for it in vain does so until its connection or the capture ends."""
+    """Packets were moved and one is lost: what waits for it in vain waits as long, whoever else talks."""
     every = read(CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap")
     kept = np.delete(np.arange(len(every)), lost)
     limits, whole = Limits(), rows_of(every, kept)

@@ -11,6 +11,17 @@ from wiredecode.protocols.shared.checking import CAUSE, DEED, EFFECT, REMARK, Ch
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
 
+INTERNAL = Code(
+    "check.internal",
+    "error",
+    "a rule failed",
+    "A defect of wiredecode: one of its rules met something that it cannot bear. All others went on: the rest of the "
+    "report stands; what this rule would have told is not complete.",
+    ("a frame of a form that nobody thought of",),
+    "Report the defect, with the frame that is named if it may be shown (wiredecode anonymize).",
+    "",
+    REMARK,
+)
 REFUSED_CONNECTION = Code(
     "tcp.refused",
     "error",
@@ -186,6 +197,7 @@ OTHER = Code(
 )
 GENERIC = (
     *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
+    INTERNAL,
     *(*GROUPS.values(), OTHER),
 )
 
