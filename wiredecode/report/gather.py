@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from wiredecode.check import Checker, Problem
 from wiredecode.check.codes import offers
+from wiredecode.frames import who
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
 from wiredecode.net.health import Times
 from wiredecode.report.bins import LATENCIES, Bins, Series, bucket_of
-from wiredecode.view.follow import client_side
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
@@ -170,7 +170,7 @@ class Gathering:
     @staticmethod
     def client_side(talk: Talk) -> int:
         """Which endpoint is the client: as the protocol, else as TCP tells."""
-        return client_side(talk.connection) if talk.client is None else talk.client
+        return who.client_side(talk.connection) if talk.client is None else talk.client
 
     def _talk(self, connection: Connection) -> Talk:
         talk = self.talks.get(connection.number)
@@ -201,7 +201,11 @@ class Gathering:
             command.refused += 1
 
     def _read(self, gauge: Gauge, frame: Frame) -> None:
-        for reading in gauge.read(frame):
+        try:
+            readings = [*gauge.read(frame)]
+        except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is cut, or has odd values
+            return
+        for reading in readings:
             key = reading.what, reading.of
             series = self.series.get(key)
             if series is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wiredecode.frames import who
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.net.health import FAST_RETRANSMISSION, Times
@@ -77,7 +78,7 @@ def _connection(talk: Talk, gathering: Gathering) -> tuple[str, ...]:
     health = connection.health
     return (
         f"#{connection.number}",
-        cell(gathering.checker.report.names.describe(connection)),
+        cell(who.describe(connection)),
         cell(", ".join(filter(None, talk.protocols)) or "-"),
         f"{(connection.first_ns - gathering.first_ns) / 1e9:,.3f}",
         lasts,
@@ -85,7 +86,7 @@ def _connection(talk: Talk, gathering: Gathering) -> tuple[str, ...]:
         f"{talk.length[client]:,} {talk.length[1 - client]:,}",
         "" if health is None else _round_trip(health),
         "" if health is None else _health(health),
-        "" if health is None else _end(health, client),
+        cell(who.end_text(connection, talk.client)),
     )
 
 
@@ -105,15 +106,7 @@ def _health(health: ConnectionHealth) -> str:
     closed = sum(direction.zero_window_ns for direction in health.directions)
     if closed:
         parts.append(f"window closed for {seconds_text(closed / 1e9)}")
-    if health.refused or health.unanswered:
-        parts.append("refused" if health.refused else "SYN not answered")
     return ", ".join(parts) or "good"
-
-
-def _end(health: ConnectionHealth, client: int) -> str:
-    if health.end is None:
-        return "open"
-    return f"{health.end.how} by the {'client' if health.end.side == client else 'server'}"
 
 
 def commands(gathering: Gathering) -> Table:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.check import SEVERITIES
 from wiredecode.check.text import evidence
+from wiredecode.frames import who
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.report.drawn import drawn
 from wiredecode.report.listed import commands, connections, streams
@@ -143,13 +144,12 @@ def told(gathering: Gathering) -> list[dict[str, Any]]:
 def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """What began, ended and went wrong, in order of time; and how many of these are left out."""
     found: list[tuple[int, str, str]] = []
-    names = gathering.checker.report.names
     for talk in gathering.talks.values():
         connection, health = talk.connection, talk.connection.health
-        found.append((connection.first_ns, "", f"{names.describe(connection)} (#{connection.number}) begins"))
+        found.append((connection.first_ns, "", f"{who.describe(connection)} (#{connection.number}) begins"))
         if health is not None and health.end is not None:
-            who = "the client" if health.end.side == gathering.client_side(talk) else "the server"
-            found.append((health.end.time_ns, "", f"{names.short(connection)}: {who} ends it ({health.end.how})"))
+            ended = who.end_text(connection, talk.client)
+            found.append((health.end.time_ns, "", f"{who.short(connection)} ends: {ended}"))
     found += [
         (problem.first_ns, problem.severity, problem.what)
         for problem in gathering.problems
@@ -174,7 +174,7 @@ def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None)
     client = gathering.client_side(talk)
     ends = talk.connection.endpoints
     return {
-        "title": f"Connection #{number}: {cut(gathering.checker.report.names.describe(talk.connection))}",
+        "title": f"Connection #{number}: {cut(who.describe(talk.connection))}",
         "note": f"{sequence.frames:,} frames; shown are the first ones of each type, those with findings, those that "
         f"are evidence (shaded), and the last ones. wiredecode follow FILE -n {number} shows all.",
         "client": f"client {ends[client]}",
