@@ -91,7 +91,9 @@ class NatsBulk(Bulk):
             client = run.side if published else 1 - run.side
         codes, subjects = distinct(run, SUBJECT)
         inner = [*self.payloads(conversation, run, codes, subjects)]
-        if not are_plain(conversation, subjects) or not all(bulk.accepts(*what) for bulk, *what in inner):
+        if not are_plain(conversation, subjects) or not all(
+            bulk.accepts(session, payloads) for bulk, session, payloads in inner
+        ):
             return False
         if out is None and not set(np.unique(run.kinds).tolist()).isdisjoint(self.with_links):
             return False
