@@ -14,7 +14,6 @@ PAGES = dict(script("make_reference").finding_pages())
 CRAFTED = {
     "rabbitmq_stream.unconfirmed",
     "rabbitmq_stream.heartbeat",
-    "nats.server-error",
     "tcp.no-answer",
     "tcp.slow-response",
 }
