@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,21 +239,12 @@ def take_message(reader: Reader, frame: Frame) -> None:
     reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
-def connect(frame: Frame) -> Mapping[str, Any]:
-    """What a client says about itself; no secrets."""
-    options = frame.values.get("options") or {}
-    told = {"name": options.get("name"), "user": options.get("user") or options.get("nkey")}
-    told |= {"product": options.get("lang"), "version": options.get("version")}
-    return {key: printable(value) for key, value in told.items() if isinstance(value, str)}
-
-
 CHECKS = Checks(
     codes=(
         *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
         *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR),
     ),
     rules=(Clients,),
-    names={"CONNECT": connect},
     answered=frozenset({"PING"}),
     told=frozenset({"server-error", "max-payload", "no-responders"}),
 )
