@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from wiredecode.check.codes import INTERNAL, offers, tellers
+from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.rules import Findings, Health, Requests
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -32,7 +32,6 @@ class Checker:
             Findings(self.report, told),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
-        self._names = tellers()
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
             for rule in (kind(self.report) for kind in checks.rules):
@@ -52,14 +51,11 @@ class Checker:
             self._end(ended.popleft())
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
-        key = frame.protocol, frame.type
-        if key in self._names:
-            self._guarded(self._name, frame)
         if frame.request is not None or frame.expects_response:
             self._guarded(requests.frame, frame)
         if frame.findings:
             self._guarded(findings.frame, frame)
-        for rule in self._of_type.get(key, ()):
+        for rule in self._of_type.get((frame.protocol, frame.type), ()):
             self._guarded(rule.frame, frame)
 
     def finish(self) -> list[Problem]:
@@ -82,9 +78,6 @@ class Checker:
     def _end(self, connection: Connection) -> None:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
-
-    def _name(self, frame: Frame) -> None:
-        self.report.names.tell(frame.connection, self._names[frame.protocol, frame.type](frame))
 
     def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | None = None) -> None:
         """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
