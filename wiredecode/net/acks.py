@@ -34,7 +34,7 @@ class Shared:
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Capture time and number of each packet."""
     tell_acks: Callable[[Reassembler, int], None] | None = None
-    """Tells a stream all that is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
+    """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
     until: int = 0
     """The packet that is not looked at any more: behind these, or the first one of another connection."""
 

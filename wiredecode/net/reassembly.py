@@ -7,13 +7,12 @@ position once, where it enters.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.acks import Acks, Shared
-from wiredecode.net.backlog import Arrival, Backlog, Origin
+from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin
 from wiredecode.net.flows import FlowKey
 from wiredecode.net.segments import RST
 from wiredecode.net.serial import MASK, advance, distance
@@ -21,15 +20,6 @@ from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, 
 
 NOT_CAPTURED = "not captured"
 CUT = "cut by snapshot length"
-
-
-@dataclass(slots=True)
-class Hole:
-    """A hole that was given up, remembered to tell late bytes from duplicates."""
-
-    start: int
-    end: int
-    noted: bool = False
 
 
 class Reassembler:
