@@ -13,7 +13,6 @@ EXTRAS = {
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
-    "numba": "fast",
     "pyspark": "spark",
 }
 """By the module that is imported: the extra in pyproject.toml."""
