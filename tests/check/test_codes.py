@@ -14,9 +14,9 @@ from wiredecode.protocols.shared.checking import SEVERITIES, Code
 CODES = codes()
 PAGES = dict(script("make_reference").finding_pages())
 CRAFTED = {
+    "check.internal",
     "rabbitmq_stream.unconfirmed",
     "rabbitmq_stream.heartbeat",
-    "nats.server-error",
     "tcp.no-answer",
     "tcp.slow-response",
 }

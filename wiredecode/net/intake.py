@@ -59,9 +59,8 @@ def take_rows(
         tracked, side = connections.find_or_open(key, clock[place], ready, ready_ns, out)
         if flags & (SYN | RST) == SYN:
             tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
-        elif holed and flags & (ACK | RST):
+        elif holed:
             settle(tracked, clock[place], out)
-            tracked.streams[1 - side].acknowledged(ack, flags, ready, clock[place])
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
@@ -72,6 +71,8 @@ def take_rows(
                 streams[tracked.streams[1 - side]] = None
             if flags & (FIN | RST):
                 connections.seen(tracked, clock[place])
+        if holed and flags & (ACK | RST) and not flags & SYN:
+            tracked.streams[1 - side].acknowledged(ack, flags, ready, clock[place])
     for stream in streams:
         stream.flush(out)
 
@@ -116,7 +117,8 @@ class ColumnIntake:
             rows = zip(*(getattr(s, name).tolist() for name in COLUMNS), strict=True)
             take_rows(rows, s.extra, s.buffer, self._clock.tolist(), self._connections, self._out)
             return
-        self._connections.shared.tell_acks = self._tell_acks
+        shared = self._connections.shared
+        shared.tell_acks, end = self._tell_acks, shared.until
         flows, syn = self._flows, s.flags & (SYN | RST) == SYN
         events = {row: flow for flow, row in enumerate(flows.first)}
         if syn.any():
@@ -133,7 +135,9 @@ class ColumnIntake:
             if syn[row]:
                 if tracked.connection.first >= first_number:
                     self._answer(tracked.streams[1 - side], flow)
+                shared.until = number
                 self._syn(row, flow, tracked, side)
+        shared.until = end
         self._take_all()
 
     def _outlives(self) -> bool:
@@ -232,8 +236,8 @@ class ColumnIntake:
         broken[begin[some]] = seq[begin[some]] != expected[some]
         return broken
 
-    def _tell_acks(self, stream: Reassembler) -> None:
-        """Tell a stream what the other side acknowledges in these packets."""
+    def _tell_acks(self, stream: Reassembler, told: int) -> None:
+        """Tell a stream what the other side acknowledges after packet ``told``, up to `Shared.until`."""
         flow, s = self._flow_of_key.get(stream.acked_by), self._segments
         if flow is None:
             return
@@ -241,7 +245,9 @@ class ColumnIntake:
         if stream.answered is None:
             self._answer(stream, flow)
         kinds = s.flags[rows]
-        rows = rows[(s.ready[rows] > stream.opened_at) & (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)]
+        ready, until = s.ready[rows], self._connections.shared.until
+        acks = (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)
+        rows = rows[acks & (ready > max(told, stream.opened_at)) & (ready < until)]
         ack, flags = s.ack[rows], s.flags[rows]
         news = np.ones(len(rows), bool)
         news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])
@@ -253,7 +259,7 @@ class ColumnIntake:
     def _answer(self, stream: Reassembler, flow: int) -> None:
         """Tell a stream when the other side, ``flow``, was heard first; its connection began in these packets."""
         s, rows = self._segments, self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
-        rows = rows[s.ready[rows] > stream.connection.first]
+        rows = rows[s.ready[rows] >= stream.connection.first]
         if len(rows):
             stream.answered = int(self._clock[s.row[rows[0]]])
 

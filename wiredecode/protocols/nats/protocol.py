@@ -20,6 +20,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
+    from wiredecode.frames.who import Teller
     from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
@@ -49,6 +50,7 @@ class Nats(Protocol):
     generated = {
         "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
         "nats.subscription": Generated("string", "subject that the sid stands for"),
+        "nats.request_subject": Generated("string", "of 503 (no responders): subject of the request"),
         "nats.copy_of": Generated("int64", "frame of the first passage of the same message"),
         "nats.gateway_command": Generated("string", "what gateway_cmd means"),
         "nats_s2.crc_status": Generated("string", "good or bad: whether the CRC-32C fits the plain bytes"),
@@ -66,6 +68,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.bulk import NatsBulk
 
         return NatsBulk()
+
+    def tellers(self) -> Mapping[str | None, Teller]:
+        from wiredecode.protocols.nats.who import TELLERS
+
+        return TELLERS
 
     def checks(self) -> Checks:
         from wiredecode.protocols.nats.checking import CHECKS
