@@ -51,29 +51,29 @@ def block(start: str) -> str:
 
 def test_the_kind_of_the_page_is_read_by_all_readers_and_as_columns() -> None:
     names: dict[str, Any] = {}
-    exec("from wiredecode.fields import Kind, take\n" + block("class Percent(Kind)"), names)
+    exec("from wiredecode.fields import Kind, take\n" + block("class Tens(Kind)"), names)
 
     class Load(Layer):
         filter_name = "load"
-        fields_desc = [UInt16("number"), names["Percent"]("load")]  # noqa: RUF012
+        fields_desc = [UInt16("number"), names["Tens"]("load")]  # noqa: RUF012
 
     frames = [bytes.fromhex(text) for text in ("1325c8", "37490a", "5b6d00", "13")]
     assert [readers_agree(Load, raw) for raw in frames] == [True, True, True, False]
     assert columns_agree(Load, frames) == [True, True, True, False]
-    assert Load(number=0x1325, load=0.05).build() == bytes.fromhex("13250a")
+    assert Load(number=0x1325, load=100).build() == bytes.fromhex("13250a")
 
 
 def test_the_column_of_the_page_gives_what_the_kind_gives() -> None:
     from wiredecode.fields.columns.kinds import READERS
 
     names: dict[str, Any] = {"pa": pa, "np": np}
-    exec("from wiredecode.fields import Kind, take\n" + block("class Percent(Kind)"), names)
-    exec("from wiredecode.fields.columns.kinds import READERS, Column\n" + block("class PercentColumn"), names)
-    assert names["Percent"] in READERS
+    exec("from wiredecode.fields import Kind, take\n" + block("class Tens(Kind)"), names)
+    exec("from wiredecode.fields.columns.kinds import READERS, Column\n" + block("class TensColumn"), names)
+    assert names["Tens"] in READERS
 
     class Loads(Layer):
         filter_name = "loads"
-        fields_desc = [names["Percent"]("load"), UInt16("number")]  # noqa: RUF012
+        fields_desc = [names["Tens"]("load"), UInt16("number")]  # noqa: RUF012
 
     try:
         assert columns_agree(Loads, [bytes.fromhex(text) for text in ("c81325", "0a3749", "0a37")]) == [
@@ -82,4 +82,4 @@ def test_the_column_of_the_page_gives_what_the_kind_gives() -> None:
             False,
         ]
     finally:
-        del READERS[names["Percent"]]
+        del READERS[names["Tens"]]

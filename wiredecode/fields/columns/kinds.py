@@ -181,7 +181,7 @@ class NanosecondsColumn(TimeColumn):
 class OwnColumn(Column):
     """Kinds that say nothing of columns: read value by value, as Scapy reads them."""
 
-    TYPES: ClassVar = {"string": pa.string(), "bool": pa.bool_(), "binary": pa.binary(), "double": pa.float64()} | {
+    TYPES: ClassVar = {"string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()} | {
         f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("u", "") for bits in (8, 16, 32, 64)
     }
 
