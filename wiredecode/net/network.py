@@ -117,10 +117,13 @@ class Network:
     def _take(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
+        by_flow = None
         if len(segments):
-            ColumnIntake(segments, clock, self._connections, out).process()
+            intake = ColumnIntake(segments, clock, self._connections, out)
+            by_flow = intake.flows
+            intake.process()
         if self._analyser is not None:
-            self._analyser.take(segments)
+            self._analyser.take(segments, by_flow)
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
