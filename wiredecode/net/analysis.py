@@ -123,10 +123,10 @@ class Side:
 class Conversation:
     """The state of one connection. ``take`` says which kinds (bits of `health.KINDS`) a segment is of."""
 
-    __slots__ = ("_syn_ns", "health", "sides")
+    __slots__ = ("_syn_ns", "health", "number", "sides")
 
-    def __init__(self, health: ConnectionHealth) -> None:
-        self.health = health
+    def __init__(self, health: ConnectionHealth, number: int = 0) -> None:
+        self.health, self.number = health, number
         self.sides = Side(health.directions[0]), Side(health.directions[1])
         self._syn_ns: int | None = None
 
@@ -309,12 +309,20 @@ class Analyser:
         """By number of their first packet: connections whose packets come with the next `take`."""
         self._closed: list[tuple[Conversation, FlowKey]] = []
         self.kinds: dict[int, int] = {}
-        """Packet number to kinds, of the packets of the last `take` that are of any."""
+        """Packet number to kinds, of the packets since `begin` that are of any."""
+        self.connections: dict[int, int] | None = None
+        """Packet number to number of its connection, of those packets; None: nobody wants to know."""
+
+    def begin(self) -> None:
+        """The next packets come."""
+        self.kinds = {}
+        if self.connections is not None:
+            self.connections = {}
 
     def open(self, connection: Connection, key: FlowKey) -> None:
         """A connection begins; its first packet was sent on flow ``key``."""
         connection.health = ConnectionHealth()
-        self._opened[connection.first] = Conversation(connection.health), key
+        self._opened[connection.first] = Conversation(connection.health, connection.number), key
 
     def close(self, connection: Connection, key: FlowKey) -> None:
         """Nothing more of it comes after the next `take`."""
@@ -326,11 +334,12 @@ class Analyser:
         """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped."""
         flows, opened, buffer = self._flows, self._opened, segments.buffer
         left: Any = slice(None)
-        self.kinds = {}
         if by_flow is not None and len(segments) >= COLUMNS_PAY_FROM:
             undisturbed = Undisturbed(segments, by_flow, flows)
             left = undisturbed.take({key for _, key in opened.values()})
-            self.kinds = undisturbed.kinds
+            self.kinds.update(undisturbed.kinds)
+            if self.connections is not None:
+                self.connections.update(undisturbed.owners(~left))
         columns = (getattr(segments, name)[left].tolist() for name in NEEDED)
         for high, low, other_high, other_low, ports, *row, ready, header in zip(*columns, strict=True):
             key = high, low, other_high, other_low, ports
@@ -341,6 +350,8 @@ class Analyser:
             conversation, side = flows[key]
             flags = row[4]
             offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
+            if self.connections is not None:
+                self.connections[row[0]] = conversation.number
             kinds = conversation.take(side, Segment(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds

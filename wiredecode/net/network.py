@@ -69,6 +69,18 @@ class Network:
         if self._analyser is None:
             self._analyser = self._connections.analyser = Analyser()
 
+    def tell_packets(self) -> None:
+        """Before the first packet: `told` is wanted."""
+        self.analyse()
+        assert self._analyser is not None
+        self._analyser.connections = {}
+
+    @property
+    def told(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Of the packets of the last `feed`: number to connection, and to kinds where TCP analysis found any."""
+        assert self._analyser is not None
+        return self._analyser.connections or {}, self._analyser.kinds
+
     @property
     def tcp_packets(self) -> int:
         """Packets that carried TCP. After `finish`, this plus all of ``not_decoded`` is ``packets``."""
@@ -95,6 +107,8 @@ class Network:
     def feed(self, batch: PacketBatch) -> list[Event]:
         """Take the next packets."""
         out: list[Event] = []
+        if self._analyser is not None:
+            self._analyser.begin()
         times = batch.time_ns if batch.clock is None else batch.clock
         whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):

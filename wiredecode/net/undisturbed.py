@@ -1,13 +1,14 @@
 """TCP analysis as columns, of connections in whose packets of a batch nothing happens.
 
 Most segments continue exactly what their side sent, and acknowledge what the other side sent: of these only round
-trips, window updates and full windows are worth telling. `take` does that for many connections at once, and says which rows
-are left for :mod:`wiredecode.net.analysis`, which looks at each segment; both give the same.
+trips, window updates and full windows are worth telling. `take` does that for many connections at once, and says which
+rows are left for :mod:`wiredecode.net.analysis`, which looks at each segment; both give the same.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,12 +118,21 @@ class Undisturbed:
         kinds = np.where(pure & same, WINDOW_UPDATE, 0) | np.where(full, WINDOW_FULL, 0)
         trips = self._round_trips(usable)
         bad |= trips[2]
-        plain = ~np.logical_or.reduceat(bad, self.first)
-        good = np.repeat(plain, np.diff(np.append(self.first, len(bad))))
+        plain: Mask = np.logical_not(np.logical_or.reduceat(bad, self.first))
+        good: Mask = np.repeat(plain, np.diff(np.append(self.first, len(bad))))
         self._finish(plain, good, kinds, trips)
         left = np.zeros(len(bad), np.bool_)
         left[self.row[~good]] = True
         return left
+
+    def owners(self, rows: Mask) -> Iterator[tuple[int, int]]:
+        """Packet number and connection of some ``rows`` of ``segments``."""
+        chosen = np.flatnonzero(rows[self.row])
+        numbers = self._segments.number[self.row[chosen]]
+        for number, flow in zip(numbers.tolist(), self.conn[chosen].tolist(), strict=True):
+            conversation = self._conversations[flow]
+            if conversation is not None:
+                yield number, conversation.number
 
     def _round_trips(self, usable: Mask) -> tuple[Int64s, Int64s, Mask, Any]:
         """Per segment: how many of those it may acknowledge are so, the time since the last of them was sent (-1: none
