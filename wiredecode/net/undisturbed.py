@@ -115,7 +115,7 @@ class Undisturbed:
         scale = state[theirs, 3]
         full = ~pure & (scale >= 0)
         full &= (self.seq + self.length & MASK) == (edges + (room << np.maximum(scale, 0)) & MASK)
-        kinds = np.where(pure & same, WINDOW_UPDATE, 0) | np.where(full, WINDOW_FULL, 0)
+        kinds: Int64s = WINDOW_UPDATE * (pure & same).astype(np.int64) + WINDOW_FULL * full.astype(np.int64)
         trips = self._round_trips(usable)
         bad |= trips[2]
         plain: Mask = np.logical_not(np.logical_or.reduceat(bad, self.first))
