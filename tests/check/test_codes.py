@@ -17,10 +17,13 @@ CRAFTED = {
     "check.internal",
     "rabbitmq_stream.unconfirmed",
     "rabbitmq_stream.heartbeat",
+    *("pravega.setup-unanswered", "pravega.slow-read", "pravega.transaction-aborted", "pravega.transaction-open"),
+    "pravega.conditional-refused",
+    *("tank.redirect", "tank.no-leader", "tank.gap", "cursus.session-timeout", "cursus.not-leader"),
     "tcp.no-answer",
     "tcp.slow-response",
 }
-"""By tests/check/test_crafted.py."""
+"""By tests of this folder."""
 UNSEEN = {
     *(
         "rabbitmq_stream.offset-gap",
