@@ -23,7 +23,6 @@ from wiredecode.frames.frame import Frame
 from wiredecode.testing import Talk, batches
 from wiredecode.testing import dissect as dissected
 
-
 STARTED_PACKETS = 4000
 """Packets of a capture that are read in all, from one start or another."""
 
