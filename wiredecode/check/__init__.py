@@ -6,8 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.check.clock import Clock
 from wiredecode.check.codes import INTERNAL, offers, tellers
-from wiredecode.check.rules import Findings, Health, Requests
+from wiredecode.check.contents import ClearText, OtherProtocols
+from wiredecode.check.publishes import SlowConfirms
+from wiredecode.check.rules import Findings, Requests
+from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import carried_by, protocols
@@ -27,11 +32,17 @@ class Checker:
             always |= protocol.requests
             always |= {one.name: one.requests for one in carried_by(protocol.name)}
         told = {name: checks.told for name, checks in offered.items()}
+        ports = {port: one.title for one in reversed(protocols()) for port in one.ports}
         self._everywhere: tuple[Requests, Findings] = (
             Requests(self.report, always, offered),
             Findings(self.report, told),
         )
-        self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
+        self._clock, self._others, self._clear = (
+            Clock(self.report),
+            OtherProtocols(self.report, ports),
+            ClearText(self.report),
+        )
+        self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]
         self._names = tellers()
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
@@ -39,10 +50,20 @@ class Checker:
                 self._rules.append(rule)
                 for each in rule.types:
                     self._of_type.setdefault((name, each), []).append(rule)
+        confirms = {(name, kind): path for name, checks in offered.items() for kind, path in checks.confirms.items()}
+        self._rules.append(slow := SlowConfirms(self.report, confirms))
+        for key in confirms:
+            self._of_type.setdefault(key, []).append(slow)
         self._ended: deque[Connection] = deque()
 
+    def look(self, batch: PacketBatch) -> None:
+        """The next packets, before their frames."""
+        self._guarded(self._clock.look, batch)
+
     def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over; frames of it may still come."""
+        """A connection is over; frames of it may still come. ``other``: what it looks like, if nobody decodes it."""
+        if other is not None:
+            self._others.other(connection, other)
         self._ended.append(connection)
 
     def frame(self, frame: Frame) -> None:
@@ -59,6 +80,10 @@ class Checker:
             self._guarded(requests.frame, frame)
         if frame.findings:
             self._guarded(findings.frame, frame)
+        if not frame.offset:
+            self._guarded(self._others.frame, frame)
+        if frame.layer not in self._clear.harmless:
+            self._guarded(self._clear.frame, frame)
         for rule in self._of_type.get(key, ()):
             self._guarded(rule.frame, frame)
 
@@ -86,7 +111,7 @@ class Checker:
     def _name(self, frame: Frame) -> None:
         self.report.names.tell(frame.connection, self._names[frame.protocol, frame.type](frame))
 
-    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | None = None) -> None:
+    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
         try:
             if subject is None:
@@ -96,7 +121,9 @@ class Checker:
         except Exception as error:
             self._failed(tell, error, subject)
 
-    def _failed(self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | None) -> None:
+    def _failed(
+        self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
+    ) -> None:
         rule = type(getattr(tell, "__self__", tell)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:

@@ -394,4 +394,6 @@ CHECKS = Checks(
         "Open": lambda frame: {"virtual_host": printable(frame.values.get("virtual_host", ""))},
     },
     told=frozenset({"closed"}),
+    answered=frozenset({"Publish"}),
+    confirms={"PublishConfirm": "stream"},
 )
