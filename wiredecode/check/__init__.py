@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.clock import Clock
-from wiredecode.check.codes import INTERNAL, offers, tellers
+from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.contents import ClearText, OtherProtocols
 from wiredecode.check.publishes import SlowConfirms
 from wiredecode.check.rules import Findings, Requests
@@ -43,17 +43,17 @@ class Checker:
             ClearText(self.report),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]
-        self._names = tellers()
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
             for rule in (kind(self.report) for kind in checks.rules):
                 self._rules.append(rule)
                 for each in rule.types:
                     self._of_type.setdefault((name, each), []).append(rule)
-        confirms = {(name, kind): path for name, checks in offered.items() for kind, path in checks.confirms.items()}
+        confirms: dict[tuple[str, str | None], str] = {}
+        confirms |= {(name, kind): path for name, checks in offered.items() for kind, path in checks.confirms.items()}
         self._rules.append(slow := SlowConfirms(self.report, confirms))
-        for key in confirms:
-            self._of_type.setdefault(key, []).append(slow)
+        for place in confirms:
+            self._of_type.setdefault(place, []).append(slow)
         self._ended: deque[Connection] = deque()
 
     def look(self, batch: PacketBatch) -> None:
@@ -74,8 +74,6 @@ class Checker:
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
         key = frame.protocol, frame.type
-        if key in self._names:
-            self._guarded(self._name, frame)
         if frame.request is not None or frame.expects_response:
             self._guarded(requests.frame, frame)
         if frame.findings:
@@ -107,9 +105,6 @@ class Checker:
     def _end(self, connection: Connection) -> None:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
-
-    def _name(self, frame: Frame) -> None:
-        self.report.names.tell(frame.connection, self._names[frame.protocol, frame.type](frame))
 
     def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """Whatever a rule meets, the others go on: that it failed is a problem of its own."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.checking import CAUSE, DEED, EFFECT, REMARK, Checks, Code
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
 
 INTERNAL = Code(
     "check.internal",
@@ -279,11 +275,6 @@ def offers() -> Iterator[tuple[str, Checks]]:
         offered = {protocol.name: protocol.checks()}
         offered |= {one.name: one.checks() for one in carried_by(protocol.name)}
         yield from ((name, checks) for name, checks in offered.items() if checks is not None)
-
-
-def tellers() -> dict[tuple[str, str | None], Callable[[Frame], Mapping[str, Any]]]:
-    """By protocol and message type: what a frame tells about who stands behind its connection."""
-    return {(name, kind): told for name, checks in offers() for kind, told in checks.names.items()}
 
 
 def codes() -> tuple[Code, ...]:

@@ -21,6 +21,7 @@ from wiredecode.dissect.tracker import Tracker
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
+from wiredecode.frames.who import learn
 from wiredecode.net import Network
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.protocols import registry
@@ -309,6 +310,9 @@ class Dissector:
                 self._decode_selected(frame, conversation, demand.select)
             if demand.messages is not None:
                 conversation.messages(frame, demand.messages)
+            teller = conversation.tellers.get(frame.type)
+            if teller is not None:
+                learn(frame, teller)
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if demand.style is not None else None
