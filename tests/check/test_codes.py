@@ -1,34 +1,16 @@
-"""Every code is declared once, has a page, and a capture that shows it or a test that crafts it."""
+"""Every code is declared once, has a page, a case that raises it, and one near it that does not."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.check.support import CAPTURES, check
+from tests.check.cases import CRAFTED, NEAR, found
 from tests.docs.test_reference import DOCS, script
 from wiredecode.check.codes import codes
 from wiredecode.protocols.shared.checking import SEVERITIES, Code
 
 CODES = codes()
 PAGES = dict(script("make_reference").finding_pages())
-CRAFTED = {
-    "check.internal",
-    "rabbitmq_stream.unconfirmed",
-    "rabbitmq_stream.heartbeat",
-    "nats.server-error",
-    "tcp.no-answer",
-    "tcp.slow-response",
-}
-"""By tests/check/test_crafted.py."""
-UNSEEN = {
-    *(
-        "rabbitmq_stream.offset-gap",
-        "frame.checksum",
-        "frame.security",
-        "frame.limit",
-    ),
-}
-"""No capture of the repository has them."""
 
 
 def test_codes_are_declared_once() -> None:
@@ -36,13 +18,20 @@ def test_codes_are_declared_once() -> None:
     assert {code.severity for code in CODES} == set(SEVERITIES)
 
 
-def test_every_code_says_how_it_was_seen() -> None:
-    assert {code.code for code in CODES if not code.capture} == CRAFTED | UNSEEN
+def test_cases_are_of_codes() -> None:
+    assert set(CRAFTED) | set(NEAR) <= {code.code for code in CODES}
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if code.capture], ids=lambda code: code.code)
-def test_the_capture_shows_the_code(code: Code) -> None:
-    assert code.code in {problem.code.code for problem in check(CAPTURES / code.capture)}
+@pytest.mark.parametrize("code", [code for code in CODES if code.code != "check.internal"], ids=lambda code: code.code)
+def test_a_capture_or_a_crafted_case_raises_the_code(code: Code) -> None:
+    assert bool(code.capture) != (code.code in CRAFTED), "a capture in the declaration, or a case in CRAFTED"
+    assert code.code in found(code.capture or CRAFTED[code.code])
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.code)
+def test_what_is_near_does_not_raise_the_code(code: Code) -> None:
+    assert code.code in NEAR, "tests/check/cases.py: name what is near it and must not raise it"
+    assert code.code not in found(NEAR[code.code])
 
 
 def test_pages_are_current() -> None:

@@ -32,14 +32,15 @@ class Checker:
             always |= protocol.requests
             always |= {one.name: one.requests for one in carried_by(protocol.name)}
         told = {name: checks.told for name, checks in offered.items()}
-        ports = {port: one.title for one in reversed(protocols()) for port in one.ports}
+        ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
+        titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
             Requests(self.report, always, offered),
             Findings(self.report, told),
         )
         self._clock, self._others, self._clear = (
             Clock(self.report),
-            OtherProtocols(self.report, ports),
+            OtherProtocols(self.report, ports, titles),
             ClearText(self.report),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]

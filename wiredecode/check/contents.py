@@ -20,10 +20,10 @@ MOST_LOOKED = 1000
 class OtherProtocols(Rule):
     """Is told the first frames of connections, and what other connections look like."""
 
-    def __init__(self, report: Report, ports: Mapping[int, str]) -> None:
+    def __init__(self, report: Report, ports: Mapping[int, str], titles: Mapping[str, str]) -> None:
         super().__init__(report)
-        self._ports = ports
-        """What the ports are of."""
+        self._ports, self._titles = ports, titles
+        """What the ports are of, and what protocols are called."""
         self._spoken: dict[str, str] = {}
         self._others: list[tuple[Connection, str]] = []
 
@@ -46,7 +46,7 @@ class OtherProtocols(Rule):
                 spoken = self._ports.get(connection.ports[1 - client])
             if spoken is None:
                 continue
-            what = f"{name} was spoken to {server}, where {spoken} is expected"
+            what = f"{name} was spoken to {server}, where {self._titles.get(spoken, spoken)} is spoken"
             answered = connection.directions[1 - client].captured
             problem = self.report.add(
                 *(MISMATCH, what, (name, server)),
