@@ -37,14 +37,6 @@ def slow_answer(*, lost: bool) -> list[Problem]:
     return check(craft.batches([*made, (1.0, request), *again, (1.301, response)]))
 
 
-def nats(said: bytes) -> list[Problem]:
-    talk = craft.Talk(server=("10.0.0.2", 4222))
-    info = b'INFO {"server_id":"A","version":"2.9.10","proto":1,"max_payload":16909060}\r\n'
-    connect = b'CONNECT {"verbose":false,"lang":"go","name":"billing","user":"app"}\r\n'
-    sent = [*talk.send(1, info), *talk.send(0, connect), *talk.send(1, said)]
-    return check(craft.batches([*craft.Talk(server=("10.0.0.2", 4222)).handshake(), *sent]))
-
-
 CRAFTED: Mapping[str, Case] = {
     "tcp.no-answer": partial(syn, answered=False),
     "tcp.slow-response": partial(slow_answer, lost=True),
@@ -53,7 +45,6 @@ CRAFTED: Mapping[str, Case] = {
     "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_token token=0a1b2c3d"),
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.too-large": partial(crafted.large_publish, 5000),
-    "nats.server-error": partial(nats, b"-ERR 'Maximum Connections Exceeded'\r\n"),
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 1, 2, 1)),
     "rabbitmq_stream.small-sub-batches": partial(crafted.sub_batches, 3),
 }
@@ -84,13 +75,22 @@ NEAR: Mapping[str, Case] = {
     "frame.too-large": partial(crafted.large_publish, 7000),
     "frame.other": "rabbitmq-stream/c43_basic.pcap",
     "publish.slow-confirm": "stories/healthy-tail.pcap",
+    "liftbridge.late-ack": "liftbridge/30-lb-publish-ack.pcap",
+    "liftbridge.leader-change": "liftbridge/30-lb-publish-ack.pcap",
+    "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.replica-lag": "liftbridge/30-lb-publish-ack.pcap",
+    "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap",
     "liftbridge.election": "liftbridge/30-lb-publish-ack.pcap",
     "liftbridge.isr-shrink": "liftbridge/34-lb-replication.pcap",
     "liftbridge.leader-lost": "liftbridge/34-lb-replication.pcap",
     "liftbridge.no-ack": "liftbridge/30-lb-publish-ack.pcap",
     "nats.authentication": "nats/03-pubsub.pcap",
     "nats.permissions": "nats/03-pubsub.pcap",
-    "nats.server-error": partial(nats, b"+OK\r\n"),
+    "nats.limit": "nats/03-pubsub.pcap",
+    "nats.max-payload": "nats/03-pubsub.pcap",
+    "nats.missed-ping": "nats/12-grammar-variants.pcap",
+    "nats.no-responders": "nats/04-request-reply.pcap",
+    "nats.server-error": "nats/03-pubsub.pcap",
     "nats.slow-consumer": "nats/08-pipelined-small.pcap",
     "nats.stale": "nats/04-request-reply.pcap",
     "pravega.authentication": "pravega/append_basic.pcap",

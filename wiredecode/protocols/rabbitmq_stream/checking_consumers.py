@@ -145,7 +145,7 @@ class Lag(Rule):
                 known[number] = Reader(place_of(frame), printable(frame.values.get("stream", "")))
             return
         chunk, reader = frame.values.get("chunk"), known.get(number)
-        if reader is None or not isinstance(chunk, Mapping) or "timestamp" not in chunk or "num_records" not in chunk:
+        if reader is None or not isinstance(chunk, Mapping) or "chunk_id" not in chunk:
             return
         reader.written_ns = chunk["timestamp"] * MS
         reader.age_ns = frame.time_ns - reader.written_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
@@ -162,7 +163,7 @@ class Credits(Rule):
         subscription.last_ns = frame.time_ns
         subscription.credit -= 1
         chunk = frame.values.get("chunk")
-        if chunk is not None and "num_records" in chunk:
+        if isinstance(chunk, Mapping) and "chunk_id" in chunk:
             subscription.position = chunk["chunk_id"] + chunk["num_records"]
             self._went_on(frame, subscription.position)
         since, given = subscription.out_of_credit_ns, subscription.given_ns
