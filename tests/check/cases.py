@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 
 from tests.check import crafted
 from tests.check.support import CAPTURES, check
@@ -14,6 +14,7 @@ from wiredecode.protocols.shared.checking import Problem
 Case = str | Callable[[], list[Problem]]
 
 
+@cache
 def found(case: Case) -> set[str]:
     """The codes that a case raises, of any severity."""
     return {problem.code.code for problem in (check(CAPTURES / case) if isinstance(case, str) else case())}

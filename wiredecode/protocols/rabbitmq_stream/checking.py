@@ -20,6 +20,7 @@ from wiredecode.protocols.rabbitmq_stream.checking_consumers import (
 )
 from wiredecode.protocols.rabbitmq_stream.checking_credit import EARLY, ONE, STARVED, STOPPED, Credits
 from wiredecode.protocols.rabbitmq_stream.checking_publishers import REFUSED, UNCONFIRMED, PublishErrors, Unconfirmed
+from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
 from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Report, Rule
 
 GUEST = Code(
@@ -163,6 +164,7 @@ class Heartbeats(Rule):
 
 
 CHECKS = Checks(
+    gauges=GAUGES,
     codes=(
         *(
             UNREACHABLE,
