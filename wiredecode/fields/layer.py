@@ -31,6 +31,7 @@ RESERVED = frozenset(dir(Packet)) | {
     "fills",
     "remade",
     "row",
+    "numbered_by",
     "values",
     "added",
     "verbatim",
@@ -81,6 +82,8 @@ class Layer(Packet):
     """The values of fields that the wire leaves out: they have no byte range."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
+    numbered_by: ClassVar[str] = ""
+    """Of an element of a bulk array: the field by which what comes later refers to it."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
     """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
 
