@@ -44,7 +44,7 @@ RESERVED = frozenset(dir(Packet)) | {
 class Style:
     """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
 
-    ``text`` lets frames that were said before have the JSON text of their record (``frame.text``) instead of it.
+    ``text`` lets frames that were said before have the JSON text of their record (``frame.layers_text``) instead of it.
     """
 
     show: Callable[[bytes], str] = bytes.hex
