@@ -225,4 +225,5 @@ def totals_record(totals: Totals) -> dict[str, Any]:
         "frames": protocols,
         "reassembly": dict(sorted(totals.notes.items())),
         "limits_hit": dict(sorted(totals.limits.items())),
+        "failures": dict(sorted(totals.failures.items())),
     }
