@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.damage import read
 from tests.net.craft import Talk, batches
 from tests.support import dissect
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.frames.frame import Frame
+from wiredecode.net.clock import Clock
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import Limits
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 MOST = 250
@@ -67,6 +74,35 @@ def test_a_damaged_capture_in_batches_of_any_size(path: str, damage: str) -> Non
     assert whole
     for size in (1, 7, 64):
         assert [said(frame) for frame in dissect(in_batches(source, size)).frames] == whole
+
+
+@pytest.mark.parametrize("lost", [824, 188, 124, 60])
+def test_connections_apart_have_the_times_of_the_whole(lost: int) -> None:
+    """Packets were moved and one is lost: what waits for it in vain waits as long, whoever else talks."""
+    every = read(CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap")
+    kept = np.delete(np.arange(len(every)), lost)
+    limits, whole = Limits(), rows_of(every, kept)
+    whole = replace(whole, clock=Clock(int(limits.hole_seconds * 1e9)).advance(whole.time_ns))
+    segments = HeaderReader(limits, Counter(), Counter()).read(whole, whole.time_ns)
+    clients = np.maximum(segments.ports >> 16 & 0xFFFF, segments.ports & 0xFFFF)
+    apart = []
+    for client in set(clients.tolist()):
+        apart += told([rows_of(whole, segments.row[clients == client])])
+    assert sorted(apart) == sorted(told([whole]))
+
+
+def rows_of(batch: PacketBatch, rows: np.ndarray) -> PacketBatch:
+    names = ("start", "captured", "original", "time_ns", "linktype", "interface", "number")
+    columns = {name: getattr(batch, name)[rows] for name in names}
+    return replace(batch, **columns, clock=None if batch.clock is None else batch.clock[rows])
+
+
+def told(source: list[PacketBatch]) -> list[tuple[Any, ...]]:
+    """Of each frame what does not depend on other connections."""
+    return [
+        (frame.connection.endpoints, frame.side, frame.offset, frame.time_ns, frame.first_ns, frame.type, frame.status)
+        for frame in dissect(source).frames
+    ]
 
 
 def test_a_client_that_begins_with_wrong_bytes_and_a_server_that_tells() -> None:

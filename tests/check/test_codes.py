@@ -12,6 +12,7 @@ from wiredecode.protocols.shared.checking import SEVERITIES, Code
 CODES = codes()
 PAGES = dict(script("make_reference").finding_pages())
 CRAFTED = {
+    "check.internal",
     "rabbitmq_stream.unconfirmed",
     "rabbitmq_stream.heartbeat",
     "nats.server-error",

@@ -16,6 +16,7 @@ from wiredecode.check.codes import GENERIC
 from wiredecode.check.rules import PATIENCE_NS
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers, responses
+from wiredecode.protocols.rabbitmq_stream.checking import Admission
 from wiredecode.protocols.shared.checking import Problem
 
 DECLARED: list[tuple[int, Layer | bytes]] = [
@@ -176,7 +177,24 @@ def test_damaged_captures_are_checked_to_their_end(name: str) -> None:
         if len(made) > 10 and len(packet) > 80 and random.random() < 0.2:
             packet[random.randrange(66, len(packet))] = random.randrange(256)
         made.append(bytes(packet))
-    assert check(craft.batches(made))
+    found = {problem.name for problem in check(craft.batches(made))}
+    assert found
+    assert "check.internal" not in found
+
+
+def test_a_rule_that_fails_is_a_problem_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, subject: object) -> None:
+        raise KeyError("brokers")
+
+    monkeypatch.setattr(Admission, "frame", fail)
+    monkeypatch.setattr(Admission, "ended", fail)
+    found = check(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap")
+    (failed,) = [problem for problem in found if problem.name == "check.internal"]
+    assert (failed.severity, failed.what) == ("error", "the rule Admission failed: KeyError: 'brokers'")
+    assert failed.frames[0] == 5  # its first SaslAuthenticate
+    assert failed.connections
+    assert failed.details[0].startswith("test_crafted.py, line ")
+    assert "rabbitmq_stream.publish-error" in {problem.name for problem in found}
 
 
 def test_what_comes_from_the_wire_is_escaped() -> None:

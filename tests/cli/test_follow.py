@@ -30,9 +30,23 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 def test_several_connections_are_listed_with_how_to_choose(run: Run, basic: Path) -> None:
     found = run("follow", basic)
     assert found.code == 0
-    assert found.lines[0].split() == ["#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT", "→", "SERVER"]
+    assert found.lines[0].split() == [
+        "#",
+        "FRAMES",
+        "BYTES",
+        "SECONDS",
+        "PROTOCOL",
+        "CLIENT",
+        "→",
+        "SERVER",
+        "ENDED",
+        "WHO",
+    ]
     assert len(found.lines) == 8
-    assert " ".join(found.lines[2].split()) == "#2 23 1,036 0.005 rabbitmq_stream 127.0.0.1:37496 → 127.0.0.3:5552"
+    assert " ".join(found.lines[2].split()) == (
+        "#2 23 1,036 0.005 rabbitmq_stream 127.0.0.1:37496 → 127.0.0.3:5552 client FIN "
+        "wd-producer, user guest, virtual host /, RabbitMQ Stream 1.1.1"
+    )
     assert "-n NUMBER" in found.err
 
 

@@ -156,9 +156,7 @@ def test_a_row_that_no_table_can_hold_keeps_its_frame(
     assert [finding["code"] for row in bad if row["type"] == "Tune" for finding in row["findings"]].count("internal")
 
 
-def test_a_topic_too_long_for_a_folder_and_one_called_like_null_have_folders(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_topic_too_long_for_a_folder_and_one_called_like_null_have_folders(run: Run, tmp_path: Path) -> None:
     path = CAPTURES / "hostile" / "13-nats-long-topic-partition.pcap"
     lake = ("-o", tmp_path / "lake", "--format", "parquet", "--level", "messages", "--partition-by", "topic")
     assert run("export", path, *lake).code == 0

@@ -17,7 +17,7 @@ from tests.cli.conftest import run as run
 from tests.support import Part
 from wiredecode.capture.live.privileges import missing_right
 
-SECONDS = 10.0
+SECONDS = 30.0
 """Longest wait for anything here."""
 
 

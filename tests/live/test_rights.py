@@ -187,7 +187,7 @@ def test_an_interface_that_is_down_cannot_be_captured_on(namespace: str) -> None
     inside = ["ip", "netns", "exec", namespace, sys.executable, "-m", "wiredecode"]
     listed = subprocess.run([*inside, "interfaces"], capture_output=True, text=True, check=True).stdout
     assert any(line.startswith("right ") and "no: is down" in line for line in listed.splitlines())
-    sniff = subprocess.run([*inside, "sniff", "-i", "right"], capture_output=True, text=True, check=False, timeout=20)
+    sniff = subprocess.run([*inside, "sniff", "-i", "right"], capture_output=True, text=True, check=False, timeout=60)
     assert sniff.returncode == 2
     assert "right: cannot be captured on any more: the interface is down or gone" in sniff.stderr
 

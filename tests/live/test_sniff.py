@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
-from tests.live.conftest import listening, needs, once_listening, say_again, until
+from tests.live.conftest import SECONDS, listening, needs, once_listening, say_again, until
 from tests.net import craft
 from tests.support import Part, capture, dialogue
 from wiredecode.capture import open_capture, write_pcap
@@ -197,7 +198,7 @@ def replayed(namespace: str, path: Path, saved: Path) -> tuple[int, bytes, str]:
         count = len(packets([path]))
         until(lambda: saved.stat().st_size > 200 and len(saved_packets(saved)) >= count)
         sniff.send_signal(signal.SIGINT)
-        out, err = sniff.communicate(timeout=10)
+        out, err = sniff.communicate(timeout=SECONDS)
     finally:
         sniff.kill()
         sniff.wait()
@@ -229,7 +230,7 @@ def test_captures_replayed_over_a_veth_pair_come_through_byte_by_byte(
 
 
 def test_a_real_nats_server_is_seen_while_it_speaks(nats: int, tmp_path: Path) -> None:
-    """Every line comes within a second, with no packet behind it that would push it out."""
+    """Every line comes with no packet behind it that would push it out."""
     words = [sys.executable, "-m", "wiredecode", "sniff", "-i", "lo", "-f", f"tcp port {nats}", "--summary"]
     before = listening()
     sniff = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -244,17 +245,27 @@ def test_a_real_nats_server_is_seen_while_it_speaks(nats: int, tmp_path: Path) -
                 (b"PUB greet 5\r\nhello\r\n", ["PUB", "MSG"]),
                 (b"PING\r\n", ["PING", "PONG"]),
             ):
-                began = time.monotonic()
                 client.sendall(sent)
-                assert [next(lines).split()[7] for _ in seen] == seen
-                assert time.monotonic() - began < 1
+                with ended_if_silent(sniff):
+                    assert [next(lines).split()[7] for _ in seen] == seen
         sniff.send_signal(signal.SIGTERM)
-        _, err = sniff.communicate(timeout=10)
+        _, err = sniff.communicate(timeout=SECONDS)
     finally:
         sniff.kill()
         sniff.wait()
     assert sniff.returncode == 0
     assert "0 dropped by the kernel" in err
+
+
+@contextmanager
+def ended_if_silent(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """End a process whose output is waited for in vain: reading goes on then, and fails."""
+    guard = threading.Timer(SECONDS, process.kill)
+    guard.start()
+    try:
+        yield
+    finally:
+        guard.cancel()
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -283,9 +294,8 @@ def test_a_slow_pipe_shows_frames_as_they_come(captures: Path) -> None:
             process.stdin.flush()
             complete = [frame for frame in expected if max(frame.packets) <= index]
             for frame in complete[seen:]:
-                began = time.monotonic()
-                assert json.loads(process.stdout.readline())["type"] == frame.type
-                assert time.monotonic() - began < (1 if seen else 5)
+                with ended_if_silent(process):
+                    assert json.loads(process.stdout.readline())["type"] == frame.type
                 seen += 1
         assert seen >= 2
         assert os.waitpid(process.pid, os.WNOHANG) == (0, 0), "still waiting for more"

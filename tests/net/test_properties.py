@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Gap, Limits
+from wiredecode.net.clock import Clock
 
 
 @dataclass
@@ -213,6 +215,49 @@ def test_batch_size_does_not_matter(seed: int, case: str, monkeypatch: pytest.Mo
         for key, value in result.items():
             assert value == results[0][key], key
     assert set(names) <= set(results[0]["limits"])
+
+
+def stories(outcome: Outcome) -> list[Any]:
+    """Of each connection what does not tell where its packets lie among those of others."""
+    told: dict[int, Any] = {}
+    for e in outcome.events:
+        c = e.direction.connection
+        lines = told.setdefault(c.number, (c.first, c.endpoints, c.closed, [], []))[3 + e.direction.side]
+        if isinstance(e, Gap):
+            lines.append((e.offset, e.length, e.reason, e.ready_ns))
+        elif isinstance(e, Chunk):
+            columns = (e.ends, e.packet, e.time_ns, e.ready_ns)
+            lines += zip(*(column.tolist() for column in columns), strict=True)
+            lines.append(e.data)
+    return sorted((first, *rest, _joined(a), _joined(b)) for first, *rest, a, b in told.values())
+
+
+def _joined(lines: list[Any]) -> tuple[list[Any], bytes]:
+    """Without regard to where one chunk ends and the next one begins."""
+    return [line for line in lines if not isinstance(line, bytes)], b"".join(filter(_is_bytes, lines))
+
+
+def _is_bytes(line: Any) -> bool:
+    return isinstance(line, bytes)
+
+
+@pytest.mark.parametrize("case", ["default", "short", "bytes", "segments", "patient", "patient bytes", "closed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_connections_apart_are_as_together(seed: int, case: str) -> None:
+    """On a cluster a connection is alone: holes and waits end in the same order, and bytes have the same times."""
+    limits, talks, _ = CHAOS[case]
+    rng = random.Random(seed)
+    packets = chaos(rng, 1100, talks + 2)
+    timed = [(START_NS + round(now * 1e9), data[:snaplen]) for now, data, snaplen in packets]
+    batch = PacketBatch.from_packets(timed, original=[len(data) for _, data, _ in packets])
+    batch = replace(batch, clock=Clock(int(limits.hole_seconds * 1e9)).advance(batch.time_ns))
+    ports = np.array([min(int.from_bytes(data[at : at + 2]) for at in (34, 36)) for _, data, _ in packets])
+    apart = []
+    for port in set(ports.tolist()):
+        rows = np.flatnonzero(ports == port)
+        names = ("start", "captured", "original", "time_ns", "linktype", "interface", "number", "clock")
+        apart += stories(run([replace(batch, **{name: getattr(batch, name)[rows] for name in names})], limits))
+    assert sorted(apart) == stories(run([batch], limits))
 
 
 def test_drop_every_third_segment_in_bulk() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from wiredecode.check.codes import offers, tellers
+from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.rules import Findings, Health, Requests
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -31,7 +32,6 @@ class Checker:
             Findings(self.report, told),
         )
         self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
-        self._names = tellers()
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
             for rule in (kind(self.report) for kind in checks.rules):
@@ -51,15 +51,12 @@ class Checker:
             self._end(ended.popleft())
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
-        key = frame.protocol, frame.type
-        if key in self._names:
-            self.report.names.tell(frame.connection, self._names[key](frame))
         if frame.request is not None or frame.expects_response:
-            requests.frame(frame)
+            self._guarded(requests.frame, frame)
         if frame.findings:
-            findings.frame(frame)
-        for rule in self._of_type.get(key, ()):
-            rule.frame(frame)
+            self._guarded(findings.frame, frame)
+        for rule in self._of_type.get((frame.protocol, frame.type), ()):
+            self._guarded(rule.frame, frame)
 
     def finish(self) -> list[Problem]:
         """The capture is over: all problems, the worst first, and of these what explains others."""
@@ -69,7 +66,7 @@ class Checker:
         while self._ended:
             self._end(self._ended.popleft())
         for rule in self._rules:
-            rule.finish()
+            self._guarded(rule.finish)
         return sorted(self.report.problems.values(), key=order)
 
     def check(self, frames: Iterable[Frame]) -> list[Problem]:
@@ -80,7 +77,32 @@ class Checker:
 
     def _end(self, connection: Connection) -> None:
         for rule in self._rules:
-            rule.ended(connection)
+            self._guarded(rule.ended, connection)
+
+    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | None = None) -> None:
+        """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
+        try:
+            if subject is None:
+                tell()
+            else:
+                tell(subject)
+        except Exception as error:
+            self._failed(tell, error, subject)
+
+    def _failed(self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | None) -> None:
+        rule = type(getattr(tell, "__self__", tell)).__name__
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        where = f"{Path(last.tb_frame.f_code.co_filename).name}, line {last.tb_lineno}" if last is not None else ""
+        what = f"the rule {rule} failed: {type(error).__name__}: {error}"
+        problem = self.report.add(
+            *(INTERNAL, what, (rule, type(error).__name__, where)),
+            frame=subject if isinstance(subject, Frame) else None,
+            connection=subject if isinstance(subject, Connection) else None,
+        )
+        if problem is not None:
+            problem.detail(where)
 
 
 def order(problem: Problem) -> tuple[int, int, int, int]:

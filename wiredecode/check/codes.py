@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.checking import CAUSE, DEED, EFFECT, REMARK, Checks, Code
 
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
-
+INTERNAL = Code(
+    "check.internal",
+    "error",
+    "a rule failed",
+    "A defect of wiredecode: one of its rules met something that it cannot bear. All others went on: the rest of the "
+    "report stands; what this rule would have told is not complete.",
+    ("a frame of a form that nobody thought of",),
+    "Report the defect, with the frame that is named if it may be shown (wiredecode anonymize).",
+    "",
+    REMARK,
+)
 REFUSED_CONNECTION = Code(
     "tcp.refused",
     "error",
@@ -186,6 +193,7 @@ OTHER = Code(
 )
 GENERIC = (
     *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
+    INTERNAL,
     *(*GROUPS.values(), OTHER),
 )
 
@@ -196,11 +204,6 @@ def offers() -> Iterator[tuple[str, Checks]]:
         offered = {protocol.name: protocol.checks()}
         offered |= {one.name: one.checks() for one in carried_by(protocol.name)}
         yield from ((name, checks) for name, checks in offered.items() if checks is not None)
-
-
-def tellers() -> dict[tuple[str, str | None], Callable[[Frame], Mapping[str, Any]]]:
-    """By protocol and message type: what a frame tells about who stands behind its connection."""
-    return {(name, kind): told for name, checks in offers() for kind, told in checks.names.items()}
 
 
 def codes() -> tuple[Code, ...]:

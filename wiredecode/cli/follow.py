@@ -194,8 +194,7 @@ class Choice:
             decode_as=settings.decoding.ports,
         )
         self.survey: Survey = Survey(display)
-        analyse = display is not None and display.needs_analysis
-        network = Network(settings.decoding.limits, analyse=analyse)
+        network = Network(settings.decoding.limits, analyse=True)
         dissector = Dissector(demand, network, on_end=self.survey.end)
         output = Output(sys.stdout)
         self.session: Session = Session(open_capture(source), dissector, output, **vars(settings.verbosity))
@@ -243,17 +242,23 @@ class Choice:
             raise failure
 
     def _list(self, rows: list[Seen]) -> None:
+        from wiredecode.frames.escape import escape
+        from wiredecode.frames.who import end_text, names
         from wiredecode.view.dialogue import listing
 
         if not rows:
             return
-        cells: list[tuple[str, ...]] = [("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER")]
+        cells: list[tuple[str, ...]] = [
+            ("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")
+        ]
         for row in rows:
             ends, client = row.connection.endpoints, row.client_side
             seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
             protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
-            who = f"{ends[client]} → {ends[1 - client]}"
-            cells.append((f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}", seconds, protocol, who))
+            way = f"{ends[client]} → {ends[1 - client]}"
+            told = escape(end_text(row.connection, client)), escape(names(row.connection))
+            counts = f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}"
+            cells.append((*counts, seconds, protocol, way, *told))
         for line in listing(cells):
             self.session.output.text(line + "\n")
 

@@ -22,6 +22,7 @@ from wiredecode.frames.failure import unread
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
+from wiredecode.frames.who import learn
 from wiredecode.net import Network
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.protocols import registry
@@ -323,6 +324,9 @@ class Dissector:
             self._decode_selected(frame, conversation, demand.select)
         if demand.messages is not None:
             conversation.messages(frame, demand.messages)
+        teller = conversation.tellers.get(frame.type)
+        if teller is not None:
+            learn(frame, teller)
 
     def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter) -> None:
         """Decode a frame, with no record where it will not be shown."""

@@ -13,6 +13,7 @@ from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.frames.span import Skipped
+from wiredecode.frames.who import tell
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split
 
@@ -120,6 +121,7 @@ class Tracker:
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
         self.conversation = protocol.conversation(self.connection, known.dialect)
         self.conversation.hand_on = []
+        self.conversation.tellers = protocol.tellers()
         skip = None if self.tally is None else partial(self.tally, self.conversation, protocol.name)
         first, second = (
             Framer(each, protocol, self.out, each.started, skip and partial(skip, each.side))
@@ -162,6 +164,8 @@ class Tracker:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         self.other = identifier.foreign()
+        if self.other == "TLS":
+            tell(self.connection, {"server_name": identifier.server_name()})
         self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed(self, framer: Framer, event: Event) -> None:

@@ -37,6 +37,8 @@ class Shared:
     """Capture time and number of each packet."""
     tell_acks: Callable[[Reassembler], None] | None = None
     """Tells a stream all that these packets acknowledge of it. None: it is told packet by packet."""
+    until: int = END
+    """While a connection is forgotten, the packet from which on nothing comes of it: what follows does not count."""
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """The next packets come."""
@@ -44,11 +46,13 @@ class Shared:
         self.clock, self.number = clock, number
 
     def after(self, clock: int) -> Origin:
-        """The first packet after capture time ``clock``: one of those that are looked at, or the next."""
+        """What ends at capture time ``clock``: at the first packet after it, of those looked at or the next.
+
+        Its time is ``clock`` itself: that of the packet depends on other connections.
+        """
         place = int(np.searchsorted(self.clock, clock, "right"))
-        if place < len(self.number):
-            return moment(int(self.number[place]), int(self.clock[place]))
-        return moment(int(self.number[-1]) + 1, int(self.clock[-1]))
+        number = int(self.number[place]) if place < len(self.number) else int(self.number[-1]) + 1
+        return moment(min(number, self.until), clock)
 
 
 def moment(number: int, clock: int) -> Origin:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.net.acks import Shared, moment
@@ -190,6 +191,27 @@ class Waiting:
 
         In order, for one may end another: so it does not matter how often this is called.
         """
+        self._give_up_due(clock, out)
+        for stream in self.streams:
+            stream.expire(clock, out)
+            stream.flush(out)
+
+    def finish(self, last: Origin, out: list[Event]) -> None:
+        """Nothing more will come, as packet ``last`` tells: give up all holes and waits.
+
+        In the order in which they would have ended, so that it does not matter how long the capture goes on.
+        """
+        end = moment(last.at, 0)  # its time belongs to packets of others
+        while self.delayed:
+            self._give_up_due(inf, out)
+            for stream in self.streams:
+                if stream.has_hole:
+                    stream.give_up(end, out)
+                    self.release(end, out)
+                    break
+
+    def _give_up_due(self, clock: float, out: list[Event]) -> None:
+        """While segments wait, give up in order of time what is over at ``clock``."""
         while (first := self.oldest()) is not None:
             due = first.origin.clock + self.streams[0].hole_ns
             chosen: Reassembler | None = None
@@ -201,22 +223,10 @@ class Waiting:
                 break
             cause = self.shared.after(due)
             if chosen is None:
-                self._miss(self._arrivals[0], cause, out)
+                self.give_up(cause, out)
             else:
                 chosen.give_up(cause, out)
                 self.release(cause, out)
-        for stream in self.streams:
-            stream.expire(clock, out)
-            stream.flush(out)
-
-    def finish(self, last: Origin, out: list[Event]) -> None:
-        """Nothing more will come, as packet ``last`` tells: give up all holes and waits."""
-        while self.delayed:
-            for stream in self.streams:
-                stream.finish(last, out)
-            self.release(last, out)
-            if self.oldest() is not None:
-                self.give_up(last, out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
         """Say that the oldest waits no longer because limit ``name`` was reached."""

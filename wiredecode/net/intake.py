@@ -59,9 +59,8 @@ def take_rows(
         tracked, side = connections.find_or_open(key, clock[place], ready, ready_ns, out)
         if flags & (SYN | RST) == SYN:
             tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
-        elif holed and flags & (ACK | RST):
+        elif holed:
             settle(tracked, clock[place], out)
-            tracked.streams[1 - side].acknowledged(ack, flags, ready, clock[place])
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
@@ -72,6 +71,8 @@ def take_rows(
                 streams[tracked.streams[1 - side]] = None
             if flags & (FIN | RST):
                 connections.seen(tracked, clock[place])
+        if holed and flags & (ACK | RST) and not flags & SYN:
+            tracked.streams[1 - side].acknowledged(ack, flags, ready, clock[place])
     for stream in streams:
         stream.flush(out)
 
@@ -241,7 +242,9 @@ class ColumnIntake:
         if stream.answered is None:
             self._answer(stream, flow)
         kinds = s.flags[rows]
-        rows = rows[(s.ready[rows] > stream.opened_at) & (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)]
+        ready, until = s.ready[rows], self._connections.shared.until
+        acks = (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)
+        rows = rows[acks & (ready > stream.opened_at) & (ready < until)]
         ack, flags = s.ack[rows], s.flags[rows]
         news = np.ones(len(rows), bool)
         news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])

@@ -113,8 +113,9 @@ class Reassembler:
 
     @property
     def opened_at(self) -> int:
-        """The packet since which something has waited behind holes."""
-        return 0 if self._opened is None else self._opened.at
+        """The last packet before something has waited behind holes."""
+        opened = self._opened  # by a packet, or before the one at which something was given up
+        return 0 if opened is None else max(opened.ready, opened.ended - 1)
 
     @property
     def has_hole(self) -> bool:

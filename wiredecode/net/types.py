@@ -38,6 +38,8 @@ class Connection:
     """Its stable id, where such are wanted."""
     health: ConnectionHealth | None = None
     """What TCP analysis found, where it is wanted."""
+    who: dict[str, str] = field(default_factory=dict)
+    """Who stands behind it, as frames told so far: see :mod:`wiredecode.frames.who`."""
     directions: tuple[Direction, Direction] = field(init=False)
     """What each endpoint sends."""
 

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
     from wiredecode.frames.message import Messages
     from wiredecode.frames.run import Bulk, Run
+    from wiredecode.frames.who import Teller
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.checking import Checks
+
+
+NO_TELLERS: Mapping[str | None, Teller] = {}
 
 
 @dataclass(slots=True, frozen=True)
@@ -136,6 +140,10 @@ class Protocol(ABC):
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
         return None
 
+    def tellers(self) -> Mapping[str | None, Teller]:
+        """By message type, its own or a carried one: what a frame tells about who stands behind its connection."""
+        return {}
+
     def checks(self) -> Checks | None:
         """What ``wiredecode check`` looks for in its traffic. Imported here, as for :meth:`bulk`."""
         return None
@@ -191,6 +199,9 @@ class Conversation(ABC):
 
     Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.
     """
+
+    tellers: Mapping[str | None, Teller] = NO_TELLERS
+    """:meth:`Protocol.tellers`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""
 
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""

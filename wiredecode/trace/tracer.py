@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from wiredecode.check.codes import tellers
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.base import Confirms
@@ -65,7 +64,6 @@ class Collector:
         """Published, by connection, publisher and number."""
         self._with_messages: set[int] = set()
         """Frames that hold messages and are still to come."""
-        self._tellers = tellers()
         self._confirms: dict[tuple[str, str | None], tuple[Confirms, str, str]] = {}
         for protocol in protocols():
             if protocol.confirms is not None:
@@ -100,8 +98,6 @@ class Collector:
     def frame(self, frame: Frame) -> None:
         """The next frame; its messages have been taken."""
         key = frame.protocol, frame.type
-        if key in self._tellers:
-            self.names.tell(frame.connection, self._tellers[key](frame))
         for each in self._by_frame.get(frame.number, ()):
             each.outcome, each.copy_of = frame.outcome, frame.generated.get("copy_of")
         if frame.request in self._by_frame:

@@ -221,10 +221,11 @@ def body_line(body: bytes | None, show: Callable[[bytes], str]) -> str:
 
 
 def listing(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows as aligned columns; all but the last two are numbers."""
+    """Rows as aligned columns; the first four are numbers, and of the last two not all is shown if they are long."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        numbers = [f"{cell:>{width}}" for cell, width in zip(row[:-2], widths, strict=False)]
-        lines.append(f"{'  '.join(numbers)}  {row[-2]:<{widths[-2]}}  {shorten(row[-1], 200)}".rstrip())
+        cells = [f"{cell:>{width}}" for cell, width in zip(row[:4], widths, strict=False)]
+        cells += [f"{cell:<{width}}" for cell, width in zip(row[4:-1], widths[4:], strict=False)]
+        lines.append("  ".join([*cells, shorten(row[-1], 200)]).rstrip())
     return lines

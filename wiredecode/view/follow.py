@@ -8,6 +8,7 @@ from ipaddress import ip_address, ip_network
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from wiredecode.frames.who import client_side
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 
 if TYPE_CHECKING:
@@ -41,13 +42,6 @@ class Seen:
     @property
     def client_side(self) -> int:
         return client_side(self.connection) if self.client is None else self.client
-
-
-def client_side(connection: Connection) -> int:
-    """Which endpoint is the client, as far as TCP tells: it opened the connection, or has the higher port."""
-    if connection.initiator is not None:
-        return connection.initiator
-    return 0 if connection.ports[0] >= connection.ports[1] else 1
 
 
 class Survey:

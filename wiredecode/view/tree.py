@@ -13,6 +13,7 @@ from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.record import rfc3339
+from wiredecode.frames.who import label
 from wiredecode.view import theme
 from wiredecode.view.amqp import Sections
 from wiredecode.view.hexdump import hexdump, secrets
@@ -88,7 +89,9 @@ def _place(frame: Frame) -> Text:
     numbers = ", ".join(map(str, frame.packets[: theme.SHOWN_ELEMENTS]))
     more = f" and {len(frame.packets) - theme.SHOWN_ELEMENTS} more" if len(frame.packets) > theme.SHOWN_ELEMENTS else ""
     packets = f"packet{'s' if len(frame.packets) > 1 else ''} {numbers}{more}"
-    text = f"{packets}, connection #{frame.connection.number}, stream offset {frame.offset}, {frame.length} bytes"
+    name = label(frame.connection)
+    connection = f"connection #{frame.connection.number}{f' ({escape(name)})' if name else ''}"
+    text = f"{packets}, {connection}, stream offset {frame.offset}, {frame.length} bytes"
     if frame.missing:
         text += f" of which {frame.missing} were not captured"
     return Text(f"{text}, {rfc3339(frame.time_ns)}", "dim")

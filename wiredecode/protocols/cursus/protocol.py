@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
@@ -36,6 +36,7 @@ START = re.compile(
 )
 
 if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -52,6 +53,11 @@ class Cursus(Protocol):
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )
+
+    def tellers(self) -> Mapping[str | None, Teller]:
+        from wiredecode.protocols.cursus.who import TELLERS
+
+        return TELLERS
 
     def checks(self) -> Checks:
         from wiredecode.protocols.cursus.checking import CHECKS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,17 +192,8 @@ def place(frame: Frame) -> tuple[int, int | None]:
     return frame.number, frame.packets[0] if frame.packets else None
 
 
-def connect(frame: Frame) -> Mapping[str, Any]:
-    """What a client says about itself; no secrets."""
-    options = frame.values.get("options") or {}
-    told = {"name": options.get("name"), "user": options.get("user")}
-    told |= {"product": options.get("lang"), "version": options.get("version")}
-    return {key: printable(value) for key, value in told.items() if isinstance(value, str)}
-
-
 CHECKS = Checks(
     codes=(SLOW_CONSUMER, STALE, AUTHENTICATION, PERMISSIONS, SERVER_ERROR),
     rules=(Clients,),
-    names={"CONNECT": connect},
     told=frozenset({"server-error"}),
 )

@@ -126,9 +126,12 @@ def stop_of(data: bytes, position: int) -> int | str | None:
 
 def counted_stop(data: bytes, position: int) -> int:
     """Where an operation with a counted body would end with it and its CRLF; 0: it has no size that can be."""
-    found, body = NAME.match(data, position), data.find(b"\n", position) + 1
+    found = NAME.match(data, position)
+    if found is None or found[0].upper().decode() not in COUNTED:
+        return 0  # before its line is looked for: S2 chunks have none
+    body = data.find(b"\n", position) + 1
     fields = data[position:body].split()
-    if found is None or found[0].upper().decode() not in COUNTED or len(fields) < 3:
+    if len(fields) < 3:
         return 0
     size = fields[-1]
     if not size.isdigit() or len(size) > MAX_DIGITS or int(size) > MAX_BODY_BYTES:

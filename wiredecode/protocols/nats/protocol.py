@@ -20,6 +20,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
+    from wiredecode.frames.who import Teller
     from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
@@ -66,6 +67,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.bulk import NatsBulk
 
         return NatsBulk()
+
+    def tellers(self) -> Mapping[str | None, Teller]:
+        from wiredecode.protocols.nats.who import TELLERS
+
+        return TELLERS
 
     def checks(self) -> Checks:
         from wiredecode.protocols.nats.checking import CHECKS

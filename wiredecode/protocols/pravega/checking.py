@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-from uuid import UUID
-
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega.names import AUTH_ERRORS
@@ -41,14 +37,8 @@ class Tokens(Rule):
         self.report.add(AUTHENTICATION, what, (frame.connection.number, code), frame=frame)
 
 
-def writer(frame: Frame) -> Mapping[str, Any]:
-    raw = frame.values.get("writer_id")
-    return {"name": f"writer {UUID(bytes=bytes(raw))}"} if isinstance(raw, bytes) and len(raw) == 16 else {}
-
-
 CHECKS = Checks(
     codes=(AUTHENTICATION,),
     rules=(Tokens,),
-    names={"SetupAppend": writer},
     waits=frozenset({"ReadSegment"}),
 )

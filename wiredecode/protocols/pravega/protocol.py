@@ -59,6 +59,7 @@ def hello(data: bytes, final: bool) -> bool | None:
 
 
 if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -122,6 +123,11 @@ class Pravega(Protocol):
         self.part_base = part_base
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
+
+    def tellers(self) -> Mapping[str | None, Teller]:
+        from wiredecode.protocols.pravega.who import TELLERS
+
+        return TELLERS
 
     def checks(self) -> Checks:
         from wiredecode.protocols.pravega.checking import CHECKS

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
-from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Place, Report, Rule, place_of, values_of
+from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Place, Report, Rule, place_of
 
 STARVED = Code(
     "rabbitmq_stream.credit-starvation",
@@ -378,20 +377,8 @@ class Offsets(Rule):
         self._next.pop(connection.number, None)
 
 
-def properties(frame: Frame) -> Mapping[str, Any]:
-    """What a client says about itself."""
-    said = {entry["key"]: entry["value"] for entry in values_of(frame).get("properties", ()) if len(entry) == 2}
-    told = {"name": said.get("connection_name"), "product": said.get("product"), "version": said.get("version")}
-    return {key: printable(value) for key, value in told.items() if isinstance(value, str)}
-
-
 CHECKS = Checks(
     codes=(UNREACHABLE, STARVED, UNCONFIRMED, AUTHENTICATION, SERVER_CLOSED, NO_CLOSE, HEARTBEAT, OFFSET_GAP),
     rules=(AdvertisedHost, CreditStarvation, Unconfirmed, Admission, Heartbeats, Offsets),
-    names={
-        "PeerProperties": properties,
-        "SaslAuthenticate": lambda frame: {"user": frame.generated.get("user")},
-        "Open": lambda frame: {"virtual_host": printable(frame.values.get("virtual_host", ""))},
-    },
     told=frozenset({"closed"}),
 )

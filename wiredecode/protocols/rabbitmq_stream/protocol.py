@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
@@ -28,6 +28,7 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -54,6 +55,11 @@ class RabbitMQStream(Protocol):
         topic="stream",
     )
     generated, column_types = GENERATED, COLUMN_TYPES
+
+    def tellers(self) -> Mapping[str | None, Teller]:
+        from wiredecode.protocols.rabbitmq_stream.who import TELLERS
+
+        return TELLERS
 
     def checks(self) -> Checks:
         from wiredecode.protocols.rabbitmq_stream.checking import CHECKS

@@ -1,4 +1,4 @@
-"""What a protocol tells ``wiredecode check``: codes of problems, rules that find them, and who a connection is.
+"""What a protocol tells ``wiredecode check``: codes of problems, and rules that find them.
 
 A protocol offers :class:`Checks`; ``wiredecode.check`` collects them. A rule sees the frames of its types in order, and
 is told when a connection is over and when the capture is. What it keeps has to be bounded per connection.
@@ -6,11 +6,12 @@ is told when a connection is over and when the capture is. What it keeps has to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wiredecode.fields import compiler
+from wiredecode.frames import who
 from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
@@ -88,41 +89,14 @@ def place_of(frame: Frame) -> Place:
 
 
 class Names:
-    """Who stands behind a connection: user, client, product, as its protocol tells."""
+    """Who stands behind a connection, as its protocol tells: see :mod:`wiredecode.frames.who`."""
 
-    MOST = 16 * 1024
-    """Connections whose names are remembered; the oldest are forgotten first."""
+    @staticmethod
+    def get(connection: Connection) -> Mapping[str, str]:
+        return connection.who
 
-    def __init__(self) -> None:
-        self._known: dict[int, dict[str, str]] = {}
-
-    def tell(self, connection: Connection, told: Mapping[str, Any]) -> None:
-        """Learn more: ``name``, ``user``, ``virtual_host``, ``product``, ``version`` ..."""
-        known = self._known.setdefault(connection.number, {})
-        known.update({key: str(value) for key, value in told.items() if value not in (None, "")})
-        if len(self._known) > self.MOST:
-            del self._known[next(iter(self._known))]
-
-    def get(self, connection: Connection) -> Mapping[str, str]:
-        return self._known.get(connection.number, {})
-
-    def short(self, connection: Connection) -> str:
-        """Its name, or else its number: ``"billing (#4)"``."""
-        known = self.get(connection)
-        name = known.get("name") or known.get("user")
-        return f"{name} (#{connection.number})" if name else f"connection #{connection.number}"
-
-    def describe(self, connection: Connection) -> str:
-        """``"127.0.0.1:4711 → 127.0.0.1:5552, billing, user guest, virtual host /, rstream 1.1.1"``."""
-        client = connection.initiator or 0
-        known = self.get(connection)
-        parts = [f"{connection.endpoints[client]} → {connection.endpoints[1 - client]}", known.get("name", "")]
-        parts += [f"{label} {known[key]}" for key, label in LABELS.items() if key in known]
-        parts.append(" ".join(filter(None, (known.get("product"), known.get("version")))))
-        return ", ".join(filter(None, parts))
-
-
-LABELS = {"user": "user", "virtual_host": "virtual host", "role": "role"}
+    short = staticmethod(who.short)
+    describe = staticmethod(who.describe)
 
 
 class Report:
@@ -229,8 +203,6 @@ class Checks:
 
     codes: tuple[Code, ...] = ()
     rules: tuple[type[Rule], ...] = ()
-    names: Mapping[str, Callable[[Frame], Mapping[str, Any]]] = field(default_factory=dict)
-    """By message type: what a frame tells about who stands behind its connection."""
     answered: frozenset[str] = frozenset()
     """Message types of which a rule of the protocol tells whether they were answered."""
     waits: frozenset[str] = frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
@@ -26,6 +26,7 @@ SEARCH_BYTES = 256 * 1024
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
 if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -43,6 +44,11 @@ class Tank(Protocol):
     requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
     apart = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
+
+    def tellers(self) -> Mapping[str | None, Teller]:
+        from wiredecode.protocols.tank.who import TELLERS
+
+        return TELLERS
 
     def checks(self) -> Checks:
         from wiredecode.protocols.tank.checking import CHECKS

@@ -1,0 +1,119 @@
+"""Connections have names: the protocols tell them, and every command shows the same."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+import wiredecode
+from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
+from wiredecode.frames.record import BYTES
+from wiredecode.frames.who import MOST_CHARACTERS, began, describe, end_text, short, tell
+from wiredecode.net import Network
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.tls import server_name
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+def connections(name: str, **demand: object) -> list[Connection]:
+    found: list[Connection] = []
+    dissector = Dissector(
+        Demand(**demand),  # type: ignore[arg-type]
+        Network(analyse=True),
+        on_end=lambda connection, _: found.append(connection),
+    )
+    for _ in dissector.frames(open_capture([CAPTURES / name])):
+        pass
+    return sorted(found, key=lambda connection: connection.number)
+
+
+def test_of_rabbitmq_streams_clients() -> None:
+    admin, producer, *_ = connections("rabbitmq-stream/c43_basic.pcap")
+    assert admin.who["user"] == "guest"
+    assert admin.who["virtual_host"] == "/"
+    assert admin.who["broker"].startswith("RabbitMQ 4.")
+    assert end_text(admin) == "server FIN, client said: OK"
+    assert describe(producer).endswith("127.0.0.3:5552, wd-producer, user guest, virtual host /, RabbitMQ Stream 1.1.1")
+
+
+def test_of_clients_that_nats_refuses() -> None:
+    told = {one.who.get("name"): end_text(one) for one in connections("nats/02-auth.pcap")}
+    assert told["alice ok"] == "client FIN"
+    assert told["alice bad"] == "server FIN: Authorization Violation"
+    assert told["node-client"] == "server RST: Authorization Violation"
+
+
+def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
+    roles = {one.who.get("role") for one in connections("stories/leader-killed.pcap.gz")}
+    assert {f"server lb-{one}, purpose raft" for one in "abc"} <= roles
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("tank/tank_03_produce_single.pcap", {"name": "c++"}),
+        ("cursus/group.pcap", {"group": "workers"}),
+        ("nats/17-tls.pcap", {"server_name": "localhost"}),
+    ],
+)
+def test_of_others(name: str, who: dict[str, str]) -> None:
+    assert any(who.items() <= one.who.items() for one in connections(name))
+
+
+def test_of_writers_of_pravega() -> None:
+    first = connections("pravega/append_basic.pcap")[0].who["name"]
+    assert first.startswith("writer ")
+
+
+def test_how_frames_are_read_does_not_matter() -> None:
+    for name in (
+        "rabbitmq-stream/c43_basic.pcap",
+        "nats/02-auth.pcap",
+        "cursus/group.pcap",
+        "pravega/append_basic.pcap",
+    ):
+        plain = [one.who for one in connections(name)]
+        style = Style(BYTES["hex"])
+        assert [one.who for one in connections(name, style=style)] == plain
+
+
+def test_a_frame_of_the_api_knows_its_connection() -> None:
+    frame = list(wiredecode.read(CAPTURES / "rabbitmq-stream/c43_basic.pcap"))[40]
+    assert short(frame.connection) == f"wd-producer (#{frame.connection.number})"
+
+
+def test_beginnings_that_failed() -> None:
+    refused = connections("stories/advertised-refused.pcap")[-1]
+    assert (began(refused), end_text(refused)) == ("refused", "refused")
+    assert began(connections("tank/tank_d4_midconnection.pcap")[0]) == "before the capture"
+
+
+def test_a_name_of_a_megabyte() -> None:
+    connection = Connection(1, ("a:1", "b:2"), (1, 2))
+    tell(connection, {"name": "x" * 0x100000, "user": None, "role": ""})
+    assert len(connection.who["name"]) == MOST_CHARACTERS
+    assert connection.who.keys() == {"name"}
+
+
+def client_hello(host: str) -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=host)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def test_the_host_that_a_client_of_tls_asks_for() -> None:
+    hello = client_hello("broker-7.example.org")
+    assert server_name(hello) == "broker-7.example.org"
+    at = hello.index(b"broker-7") + len("broker-7.example.org")
+    for size in range(len(hello)):
+        assert server_name(hello[:size]) == (None if size < at else "broker-7.example.org")
+    for place in range(len(hello)):
+        server_name(hello[:place] + b"\xff" + hello[place + 1 :])

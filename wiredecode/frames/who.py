@@ -1,0 +1,122 @@
+"""Who stands behind a connection, as its protocol tells: names, user, product, and why it was closed.
+
+A protocol says by message type what its frames tell (``Protocol.tellers``); the dissector keeps that with the
+connection, so whoever has a frame or a connection has its names too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+    from wiredecode.net.types import Connection
+
+    Teller = Callable[[Frame], Mapping[str, Any]]
+    """What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
+
+FACTS = {
+    "name": "what the client calls the connection, or itself",
+    "user": "who logged in, or tried to",
+    "virtual_host": "which part of the server it opened",
+    "product": "client library or language",
+    "version": "version of the client library",
+    "role": "what the connection is for, as its name says",
+    "group": "group of consumers that it is in",
+    "broker": "product and version of the server",
+    "server_name": "host that the client asks for in TLS (SNI)",
+    "closed_by": "side that said why it closes, in words of the protocol",
+    "reason": "what it said",
+}
+MOST_CHARACTERS = 256
+"""Of one value that are kept."""
+HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"
+"""How a connection began."""
+LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
+
+
+def tell(connection: Connection, told: Mapping[str, Any]) -> None:
+    """Learn more of a connection; what is told last counts."""
+    for key, value in told.items():
+        if value not in (None, ""):
+            text = str(value)
+            connection.who[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def learn(frame: Frame, teller: Teller) -> None:
+    """What a frame tells; one that is cut, or has other values than it should have, tells nothing."""
+    try:
+        tell(frame.connection, teller(frame))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return
+
+
+def label(connection: Connection) -> str:
+    """The shortest that tells it from others: ``billing``, or the user, or the host; empty: nothing is known."""
+    who = connection.who
+    return who.get("name") or who.get("user") or who.get("server_name") or ""
+
+
+def short(connection: Connection) -> str:
+    """Its name, or else its number: ``"billing (#4)"``."""
+    name = label(connection)
+    return f"{name} (#{connection.number})" if name else f"connection #{connection.number}"
+
+
+def names(connection: Connection) -> str:
+    """All names: ``"billing, user guest, virtual host /, rstream 1.1.1"``; empty: nothing is known."""
+    who = connection.who
+    parts = [who.get("name", "")]
+    parts += [f"{text} {who[key]}" for key, text in LABELS.items() if key in who]
+    parts.append(" ".join(filter(None, (who.get("product"), who.get("version")))))
+    return ", ".join(filter(None, parts))
+
+
+def describe(connection: Connection) -> str:
+    """``"127.0.0.1:4711 → 127.0.0.1:5552, billing, user guest, virtual host /, rstream 1.1.1"``."""
+    client = connection.initiator or 0
+    ends = f"{connection.endpoints[client]} → {connection.endpoints[1 - client]}"
+    return ", ".join(filter(None, (ends, names(connection))))
+
+
+def client_side(connection: Connection) -> int:
+    """Which endpoint is the client, as far as TCP tells: it opened the connection, or has the higher port."""
+    if connection.initiator is not None:
+        return connection.initiator
+    return 0 if connection.ports[0] >= connection.ports[1] else 1
+
+
+def began(connection: Connection) -> str:
+    """How it began; without TCP analysis attempts that failed are not told from others."""
+    health = connection.health
+    if health is not None and health.refused:
+        return REFUSED
+    if health is not None and health.unanswered:
+        return NO_ANSWER
+    return BEFORE if connection.initiator is None else HANDSHAKE
+
+
+def ended(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
+    """Who ended it, ``client`` or ``server``, and how, ``FIN`` or ``RST``; None: nobody did, or it is not known who.
+
+    It needs TCP analysis. ``client``: which side that is, where somebody knows better than TCP.
+    """
+    end = connection.health.end if connection.health is not None else None
+    if end is None:
+        return None
+    side = client_side(connection) if client is None else client
+    return "client" if end.side == side else "server", end.how
+
+
+def end_text(connection: Connection, client: int | None = None) -> str:
+    """``"server RST: Slow Consumer"``, ``"server FIN, client said: OK"``, ``"refused"``, ``"open"``."""
+    start = began(connection)
+    if start in (REFUSED, NO_ANSWER):
+        return start
+    found, who = ended(connection, client), connection.who
+    if found is None:
+        return connection.closed or "open"
+    reason = who.get("reason", "")
+    said = f", {who['closed_by']} said" if reason and who.get("closed_by") not in (None, found[0]) else ""
+    return " ".join(found) + (f"{said}: {reason}" if reason else "")

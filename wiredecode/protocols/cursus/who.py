@@ -1,0 +1,20 @@
+"""Who Cursus clients are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.frames.frame import Frame
+
+if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
+
+
+def member(frame: Frame) -> Mapping[str, Any]:
+    """The names in ``generated`` are printable."""
+    told = frame.generated
+    return {"name": told["member"], "group": told["group"]} if "member" in told and "group" in told else {}
+
+
+TELLERS: Mapping[str | None, Teller] = dict.fromkeys(("JOIN_GROUP", "STREAM"), member)

@@ -1,0 +1,47 @@
+"""Who NATS clients and servers are, as they say themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats.names import TLS_RECORDS
+from wiredecode.protocols.shared import tls
+
+if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
+
+
+def connect(frame: Frame) -> Mapping[str, Any]:
+    """What a client says about itself, no secrets; of clients of a carried protocol also what their name means."""
+    options = frame.values.get("options") or {}
+    told = {"name": options.get("name"), "user": options.get("user")}
+    told |= {"product": options.get("lang"), "version": options.get("version")}
+    role = ", ".join(f"{key} {frame.generated[key]}" for key in ("server", "purpose") if key in frame.generated)
+    return {**{key: printable(value) for key, value in told.items() if isinstance(value, str)}, "role": role}
+
+
+def info(frame: Frame) -> Mapping[str, Any]:
+    """What a server says about itself."""
+    options = frame.values.get("options") or {}
+    said = [value for value in (options.get("server_name"), options.get("version")) if isinstance(value, str) and value]
+    return {"broker": printable(" ".join(["nats-server", *said]))}
+
+
+def error(frame: Frame) -> Mapping[str, Any]:
+    """Nearly every error ends the connection; the last one is the reason."""
+    return {"closed_by": frame.sender or "server", "reason": printable(frame.values.get("error") or "")}
+
+
+def hello(frame: Frame) -> Mapping[str, Any]:
+    return {"server_name": tls.server_name(frame.data)}
+
+
+TELLERS: Mapping[str | None, Teller] = {
+    "CONNECT": connect,
+    "INFO": info,
+    "-ERR": error,
+    TLS_RECORDS[tls.HANDSHAKE]: hello,
+}

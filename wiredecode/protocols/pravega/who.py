@@ -1,0 +1,29 @@
+"""Who Pravega clients are: their writers, several of which may share a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from wiredecode.frames.frame import Frame
+
+if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
+
+MOST_WRITERS = 3
+"""That are told of a connection."""
+
+
+def writer(frame: Frame) -> Mapping[str, Any]:
+    raw = frame.values.get("writer_id")
+    if not isinstance(raw, bytes) or len(raw) != 16:
+        return {}
+    name, known = str(UUID(bytes=bytes(raw))), frame.connection.who.get("name", "")
+    writers = known.removeprefix("writer ").split(", ") if known else []
+    if name in writers or len(writers) > MOST_WRITERS:
+        return {}
+    return {"name": f"writer {', '.join([*writers, name if len(writers) < MOST_WRITERS else '...'])}"}
+
+
+TELLERS: Mapping[str | None, Teller] = {"SetupAppend": writer, "ConditionalAppend": writer}

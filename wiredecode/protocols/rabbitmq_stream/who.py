@@ -1,0 +1,41 @@
+"""Who RabbitMQ clients and brokers are, as they say themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.checking import values_of
+
+if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
+
+
+def client(frame: Frame) -> Mapping[str, Any]:
+    said = properties(frame)
+    return {"name": said.get("connection_name"), "product": said.get("product"), "version": said.get("version")}
+
+
+def broker(frame: Frame) -> Mapping[str, Any]:
+    said = properties(frame)
+    return {"broker": " ".join(filter(None, (said.get("product"), said.get("version"))))}
+
+
+def properties(frame: Frame) -> dict[str, str]:
+    entries = (entry for entry in values_of(frame).get("properties", ()) if len(entry) == 2)
+    return {entry["key"]: printable(entry["value"]) for entry in entries if isinstance(entry["value"], str)}
+
+
+def close(frame: Frame) -> Mapping[str, Any]:
+    return {"closed_by": frame.sender, "reason": printable(frame.values.get("closing_reason") or "")}
+
+
+TELLERS: Mapping[str | None, Teller] = {
+    "PeerProperties": client,
+    "PeerPropertiesResponse": broker,
+    "SaslAuthenticate": lambda frame: {"user": frame.generated.get("user")},
+    "Open": lambda frame: {"virtual_host": printable(frame.values.get("virtual_host") or "")},
+    "Close": close,
+}

@@ -1,0 +1,19 @@
+"""Who TANK clients are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+
+if TYPE_CHECKING:
+    from wiredecode.frames.who import Teller
+
+
+def client(frame: Frame) -> Mapping[str, Any]:
+    return {"name": printable(frame.values.get("client_id") or "")}
+
+
+TELLERS: Mapping[str | None, Teller] = dict.fromkeys(("Consume", "Produce", "DiscoverPartitions"), client)
