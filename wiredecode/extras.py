@@ -10,7 +10,6 @@ EXTRAS = {
     "lz4": "lz4",
     "cramjam": "snappy",
     "duckdb": "sql",
-    "numba": "fast",
     "pyspark": "spark",
 }
 """By the module that is imported: the extra in pyproject.toml."""

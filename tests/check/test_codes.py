@@ -15,7 +15,6 @@ CRAFTED = {
     "check.internal",
     "rabbitmq_stream.unconfirmed",
     "rabbitmq_stream.heartbeat",
-    "nats.server-error",
     "tcp.no-answer",
     "tcp.slow-response",
 }

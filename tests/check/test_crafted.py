@@ -100,7 +100,7 @@ def test_errors_of_nats_servers_are_told_by_their_text() -> None:
     ):
         made += talk.send(side, said)
     (problem,) = check(craft.batches(made))
-    assert (problem.severity, problem.name) == ("error", "nats.server-error")
+    assert (problem.severity, problem.name) == ("error", "nats.limit")
     assert problem.what == "the server says to billing (#1): Maximum Connections Exceeded"
     assert problem.connections == {1: "10.0.0.1:40000 → 10.0.0.2:4222, billing, user app, go"}
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,15 +15,14 @@ import pytest
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
 from wiredecode.capture import open_capture
-from wiredecode.fields.kernel import PURE, view
 from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
 from wiredecode.frames.run import Cut, Run
 from wiredecode.net.types import Connection
-from wiredecode.protocols.liftbridge import kernels as envelopes
 from wiredecode.protocols.liftbridge.names import MAGIC
 from wiredecode.protocols.liftbridge.session import Session
-from wiredecode.protocols.nats import Nats, bulk, kernels
+from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.bulk import NatsBulk
 from wiredecode.protocols.nats.conversation import NatsConversation
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -147,18 +143,14 @@ NOT_PLAIN = {
 """What must be left to the row decoder."""
 
 
+BULK = NatsBulk()
+
+
 def check_cut(data: bytes) -> Cut:
-    """Both ways of cutting agree with each other and with ``split``."""
+    """Both ways of cutting agree."""
     ends = Nats().split(data).ends
-    cut, simple = bulk.cut_by_kernel(data), bulk.cut_in_python(data)
-    count = len(cut.kinds)
-    assert cut.starts.tolist() == [0, *ends[:count]]
-    assert simple.starts.tolist() == [0, *ends]
-    for index in np.flatnonzero(simple.kinds[:count]).tolist():
-        assert simple.kinds[index] == cut.kinds[index]
-        kind = simple.kinds[index]
-        columns = [column for column in range(kernels.COLUMNS) if kind >= kernels.MSG or column not in (2, 3)]
-        assert simple.parts[bulk.AT][index, columns].tolist() == cut.parts[bulk.AT][index, columns].tolist()
+    cut = BULK.cut(data, None)
+    assert cut.starts.tolist() == [0, *ends[: len(cut.kinds)]]
     return cut
 
 
@@ -200,18 +192,9 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 def test_mutations_are_cut_as_split_cuts_them() -> None:
     chance = random.Random(4)
     messages = [*PLAIN.values(), *NOT_PLAIN.values()]
-    for _ in range(300 if os.environ.get(PURE) else 1500):
+    for _ in range(1500):
         chosen = b"".join(chance.choice(messages) for _ in range(3))
         check_cut(mutated(chosen, chance))
-
-
-def test_the_checksum_of_every_length() -> None:
-    data = random.Random(1).randbytes(40)
-    for stop in range(len(data)):
-        expected = crc32c.crc32c(data[1:stop])
-        assert envelopes.checksum(view(data), min(1, stop), stop) == expected
-        for function in (envelopes.sliced_checksum, envelopes.sliced_checksum.py_func):  # type: ignore[attr-defined]
-            assert function(np.frombuffer(data, np.uint8), min(1, stop), stop) == expected
 
 
 # Taking: everything is decoded twice, one by one and with runs, and must come out the same.
@@ -261,7 +244,7 @@ def play(
     out: Messages | None,
     outcome: Outcome,
 ) -> int:
-    cut = bulk.cut_by_kernel(part.data) if least is not None else None
+    cut = BULK.cut(part.data, None) if least is not None else None
     ends = protocol.split(part.data).ends
     starts, low = [0, *ends[:-1]], 0
     while low < len(ends):
@@ -271,7 +254,7 @@ def play(
                 high += 1
             if high - low >= (least or 0):
                 run = run_of(conversation, part, base, cut, low, high, number)
-                if bulk.take(conversation, run, out):
+                if BULK.take(conversation, run, out):
                     outcome.runs.append(run)
                     number, low = number + high - low, high
                     continue
@@ -294,7 +277,7 @@ def run_of(conversation: NatsConversation, part: Part, base: int, cut: Cut, low:
     columns = {name: column[low:high] for name, column in cut.parts.items()}
     where = (conversation.connection, part.side, part.data, base, cut.starts[low:high], cut.starts[low + 1 : high + 1])
     pieces = (numbers,) * 6
-    return Run(*where, cut.kinds[low:high], columns, *pieces, bulk.NatsBulk(), "nats", numbers)
+    return Run(*where, cut.kinds[low:high], columns, *pieces, BULK, "nats", numbers)
 
 
 NAMES = ("topic", "partition", "key", "offset", "sequence", "timestamp", "headers", "body")
@@ -363,9 +346,9 @@ def compare(parts: list[Part], *, least: int = 1) -> Outcome:
         for number, kind in zip(run.numbers.tolist(), run.kinds.tolist(), strict=True):
             frame = slow.frames[number]
             assert (frame.status, frame.findings, frame.sender is None) == (OK, (), False)
-            assert (frame.type, frame.protocol) == (bulk.NatsBulk.types[kind], bulk.NatsBulk.protocols[kind])
+            assert (frame.type, frame.protocol) == (BULK.types[kind], BULK.protocols[kind])
             linked = frame.expects_response or frame.request is not None
-            assert not linked or kind > kernels.ASKING * kernels.OPERATIONS
+            assert not linked or kind in BULK.with_links
     return fast
 
 
@@ -442,10 +425,10 @@ def test_bytes_before_a_run_were_lost() -> None:
     protocol = Nats()
     conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
     conversation.verbose = None
-    run = run_of(conversation, parts[-1], 10, bulk.cut_by_kernel(PLAIN["PUB"]), 0, 1, 0)
-    assert not bulk.take(conversation, run, None)
+    run = run_of(conversation, parts[-1], 10, BULK.cut(PLAIN["PUB"], None), 0, 1, 0)
+    assert not BULK.take(conversation, run, None)
     conversation.sides[0].reached = 10
-    assert bulk.take(conversation, run, None)
+    assert BULK.take(conversation, run, None)
     assert conversation.sides[0].reached == 10 + len(PLAIN["PUB"])
 
 
@@ -453,9 +436,7 @@ def test_roles_are_learnt_from_the_first_of_a_run() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
         conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
-        assert bulk.take(
-            conversation, run_of(conversation, Part(1, side, raw), 0, bulk.cut_by_kernel(raw), 0, 1, 0), None
-        )
+        assert BULK.take(conversation, run_of(conversation, Part(1, side, raw), 0, BULK.cut(raw, None), 0, 1, 0), None)
         assert conversation.client == client
 
 
@@ -474,13 +455,3 @@ def test_more_is_published_than_is_remembered() -> None:
     taken = drive(parts, least=1)
     assert taken.taken == 24_000
     assert taken.state == drive(parts, least=None, messages=False).state
-
-
-def test_without_a_compiler_all_is_the_same() -> None:
-    """The kernels as plain Python, in a process of their own."""
-    if os.environ.get(PURE):
-        pytest.skip("this is that process")
-    chosen = "recognised or left_to or mutations or all_kinds or random or not_taken or roles or 30-lb"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "-k", chosen]
-    done = subprocess.run(command, env=os.environ | {PURE: "1"}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]

@@ -34,7 +34,7 @@ class Counting(Protocol):
     def totals(self) -> Totals: ...
 
 
-GC_THRESHOLDS = (200_000, 20, 100)
+GC_THRESHOLDS = (200_000, 5, 5)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120

@@ -185,7 +185,7 @@ class Framer:
             return False
         data = self._joined()
         if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
-            data = self._cut_runs(data, self.bulk.cut(data))
+            data = self._cut_runs(data, self.bulk.cut(data, self.kinds))
         split = self.protocol.split(data)
         if split.ends:
             self._emit_told(data, split) if split.told else self._emit(data, split.ends)

@@ -160,20 +160,20 @@ class Bulk(ABC):
     agree, and only what is common needs to be fast.
     """
 
-    types: ClassVar[tuple[str, ...]] = ()
+    types: tuple[str, ...] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_layers: ClassVar[tuple[int, ...]] = ()
     """Kinds that :meth:`layers` knows: no others come in runs for the table of frames."""
-    with_links: ClassVar[tuple[int, ...]] = ()
+    with_links: tuple[int, ...] = ()
     """Kinds of requests and responses."""
-    protocols: ClassVar[tuple[str, ...]] = ()
+    protocols: tuple[str, ...] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 
     @abstractmethod
-    def cut(self, data: bytes) -> Cut:
-        """Cut the whole frames off the front of ``data``, which starts at a frame.
+    def cut(self, data: bytes, wanted: tuple[int, ...] | None) -> Cut:
+        """Cut the whole frames off the front of ``data``, which starts at a frame; ``wanted``: only these kinds count.
 
         It may stop before a frame that it cannot judge, at any place where ``Protocol.split`` would also cut: what is
         left is given to that.

@@ -30,20 +30,17 @@ class Shared:
     limits_hit: Counter[str]
     holed: dict[Reassembler, None] = field(default_factory=dict)
     """Streams in which something waits, for a hole to be filled or for the other direction."""
-    part: int = 0
-    """How many sets of packets were looked at."""
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Capture time and number of each packet."""
-    tell_acks: Callable[[Reassembler], None] | None = None
-    """Tells a stream all that these packets acknowledge of it. None: it is told packet by packet."""
-    until: int = END
-    """While a connection is forgotten, the packet from which on nothing comes of it: what follows does not count."""
+    tell_acks: Callable[[Reassembler, int], None] | None = None
+    """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
+    until: int = 0
+    """The packet that is not looked at any more: behind these, or the first one of another connection."""
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """The next packets come."""
-        self.part += 1
-        self.clock, self.number = clock, number
+        self.clock, self.number, self.until = clock, number, int(number[-1]) + 1
 
     def after(self, clock: int) -> Origin:
         """What ends at capture time ``clock``: at the first packet after it, of those looked at or the next.
@@ -51,7 +48,7 @@ class Shared:
         Its time is ``clock`` itself: that of the packet depends on other connections.
         """
         place = int(np.searchsorted(self.clock, clock, "right"))
-        number = int(self.number[place]) if place < len(self.number) else int(self.number[-1]) + 1
+        number = int(self.number[place]) if place < len(self.number) else self.until
         return moment(min(number, self.until), clock)
 
 

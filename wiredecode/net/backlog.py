@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -39,6 +40,15 @@ class Arrival(NamedTuple):
 
     position: int
     origin: Origin
+
+
+@dataclass(slots=True)
+class Hole:
+    """A hole that was given up, remembered to tell late bytes from duplicates."""
+
+    start: int
+    end: int
+    noted: bool = False
 
 
 class Overlap(NamedTuple):

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.net.acks import END, Shared, moment
+from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser
 from wiredecode.net.backlog import Origin
 from wiredecode.net.causality import Waiting
@@ -211,14 +211,15 @@ class Connections:
 
     def _forget(self, tracked: Tracked, last: Origin, out: list[Event]) -> None:
         """Nothing more comes of a connection, from the packet ``last`` on."""
-        self.shared.until = last.at
+        until = self.shared.until
+        self.shared.until = min(until, last.at)
         if tracked.waiting is not None and tracked.waiting.delayed:
             tracked.waiting.expire(last.clock, out)
             tracked.waiting.finish(last, out)
         for stream in tracked.streams:
             stream.expire(last.clock, out)
             stream.finish(last, out)
-        self.shared.until = END
+        self.shared.until = until
         del self._recent[tracked]
         self._closed.pop(tracked, None)
         self._flows.pop(tracked.key, None)

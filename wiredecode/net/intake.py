@@ -117,7 +117,8 @@ class ColumnIntake:
             rows = zip(*(getattr(s, name).tolist() for name in COLUMNS), strict=True)
             take_rows(rows, s.extra, s.buffer, self._clock.tolist(), self._connections, self._out)
             return
-        self._connections.shared.tell_acks = self._tell_acks
+        shared = self._connections.shared
+        shared.tell_acks, end = self._tell_acks, shared.until
         flows, syn = self._flows, s.flags & (SYN | RST) == SYN
         events = {row: flow for flow, row in enumerate(flows.first)}
         if syn.any():
@@ -134,7 +135,9 @@ class ColumnIntake:
             if syn[row]:
                 if tracked.connection.first >= first_number:
                     self._answer(tracked.streams[1 - side], flow)
+                shared.until = number
                 self._syn(row, flow, tracked, side)
+        shared.until = end
         self._take_all()
 
     def _outlives(self) -> bool:
@@ -233,8 +236,8 @@ class ColumnIntake:
         broken[begin[some]] = seq[begin[some]] != expected[some]
         return broken
 
-    def _tell_acks(self, stream: Reassembler) -> None:
-        """Tell a stream what the other side acknowledges in these packets."""
+    def _tell_acks(self, stream: Reassembler, told: int) -> None:
+        """Tell a stream what the other side acknowledges after packet ``told``, up to `Shared.until`."""
         flow, s = self._flow_of_key.get(stream.acked_by), self._segments
         if flow is None:
             return
@@ -244,7 +247,7 @@ class ColumnIntake:
         kinds = s.flags[rows]
         ready, until = s.ready[rows], self._connections.shared.until
         acks = (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)
-        rows = rows[acks & (ready > stream.opened_at) & (ready < until)]
+        rows = rows[acks & (ready > max(told, stream.opened_at)) & (ready < until)]
         ack, flags = s.ack[rows], s.flags[rows]
         news = np.ones(len(rows), bool)
         news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])
@@ -256,7 +259,7 @@ class ColumnIntake:
     def _answer(self, stream: Reassembler, flow: int) -> None:
         """Tell a stream when the other side, ``flow``, was heard first; its connection began in these packets."""
         s, rows = self._segments, self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
-        rows = rows[s.ready[rows] > stream.connection.first]
+        rows = rows[s.ready[rows] >= stream.connection.first]
         if len(rows):
             stream.answered = int(self._clock[s.row[rows[0]]])
 

@@ -7,13 +7,12 @@ position once, where it enters.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.acks import Acks, Shared
-from wiredecode.net.backlog import Arrival, Backlog, Origin
+from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin
 from wiredecode.net.flows import FlowKey
 from wiredecode.net.segments import RST
 from wiredecode.net.serial import MASK, advance, distance
@@ -21,15 +20,6 @@ from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, 
 
 NOT_CAPTURED = "not captured"
 CUT = "cut by snapshot length"
-
-
-@dataclass(slots=True)
-class Hole:
-    """A hole that was given up, remembered to tell late bytes from duplicates."""
-
-    start: int
-    end: int
-    noted: bool = False
 
 
 class Reassembler:
@@ -74,7 +64,7 @@ class Reassembler:
         self._backlog: Backlog | None = None  # what waits behind holes ...
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and what was acknowledged since,
-        self._told = 0  # in these packets, too
+        self._told = 0  # up to this packet
         self._holes: deque[Hole] | None = None
         self._fin: int | None = None  # position behind the last byte
         self._fin_origin: Origin | None = None
@@ -193,6 +183,7 @@ class Reassembler:
         """The sender reset the connection."""
         self._reset = self._reset or origin
         if self._acks is not None:
+            self._learn_acks()  # those before it count
             self._acks.end(origin.clock)
         self._end(out)
 
@@ -217,9 +208,7 @@ class Reassembler:
         backlog, acks = self._backlog, self._acks
         if backlog is None or acks is None:
             return None
-        if self._shared.tell_acks is not None and self._told != self._shared.part:
-            self._told = self._shared.part
-            self._shared.tell_acks(self)
+        self._learn_acks()
         end = self._fin if backlog.first is None else backlog.first.start
         assert end is not None
         since = acks.since(end)
@@ -227,6 +216,12 @@ class Reassembler:
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
             since = oldest.origin.clock  # nobody there who could acknowledge
         return None if since is None else since + self.hole_ns
+
+    def _learn_acks(self) -> None:
+        shared, told = self._shared, self._told
+        if shared.tell_acks is not None and told < shared.until - 1:
+            self._told = shared.until - 1
+            shared.tell_acks(self, told)
 
     def expire(self, clock: int, out: list[Event]) -> None:
         """Give up the holes whose time is over at capture time ``clock``, ns."""

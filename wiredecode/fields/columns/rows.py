@@ -29,9 +29,22 @@ class Source:
         self.arrow = pa.py_buffer(buffer)
 
     @cached_property
+    def octets(self) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self.buffer, np.uint8)
+
+    @cached_property
+    def _not_ascii(self) -> Int64s:
+        return np.flatnonzero(self.octets > 0x7F)
+
+    def is_ascii(self, starts: Int64s, stops: Int64s) -> Bools:
+        """Whether each ``buffer[start:stop]`` is."""
+        found: Bools = np.searchsorted(self._not_ascii, starts) == np.searchsorted(self._not_ascii, stops)
+        return found
+
+    @cached_property
     def white(self) -> Int64s:
         """Where white space is, and as if there was some at the end."""
-        octets = np.frombuffer(self.buffer, np.uint8)
+        octets = self.octets
         controls = octets - np.uint8(ord("\t")) <= ord("\r") - ord("\t")  # \t \n \v \f \r; below, it wraps around
         return np.append(np.flatnonzero(controls | (octets == ord(" "))), len(self.buffer))
 

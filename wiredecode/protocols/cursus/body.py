@@ -41,6 +41,8 @@ CODECS = (
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
 XERIAL_HEADER = 16
+EMPTY = bytes(4)
+"""The length of an empty body; another length and no body: the connection was closed inside."""
 
 raw_command = re.compile(RAW_COMMAND).match
 envelope_command = re.compile(ENVELOPE_COMMAND).match
@@ -188,7 +190,7 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
     """What the frame at ``data[start:stop]`` is; ``dialect`` is what the user said, ``sender`` None if unknown."""
     position = start + 4
     if position == stop:
-        return Body(Empty)
+        return Body(Empty if data[start:position] == EMPTY else Unknown)
     is_batch = data.startswith(names.MAGIC, position) and stop - position >= 6
     if is_batch and (body := _batch(data, start, stop, dialect)) is not None:
         return body

@@ -167,7 +167,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
     frame.type = "Unknown"
     if style is not None and frame.layers is not None and "secret_data" in frame.layers[NAME]:
         frame.layers[NAME]["data"] = frame.layers[NAME].pop("secret_data")
-    if not frame.missing:
+    if not frame.missing and frame.status != PARTIAL:
         frame.find("warning", "undecoded", "unknown-body", "the body is none that this protocol has", "data")
     return {}
 

@@ -11,6 +11,7 @@ from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
+    from wiredecode.protocols.shared.carried_bulk import CarriedBulk
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -53,6 +54,11 @@ class Liftbridge(CarriedProtocol):
 
         stored = (operations.ActivityStreamEvent, operations.Cursor)
         return (*layers.LAYERS.values(), layers.Unknown, *stored, *raft.LAYERS)
+
+    def bulk(self) -> CarriedBulk:
+        from wiredecode.protocols.liftbridge.bulk import LiftbridgeBulk
+
+        return LiftbridgeBulk()
 
     def checks(self) -> Checks:
         from wiredecode.protocols.liftbridge.checking import CHECKS

@@ -10,49 +10,11 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Place, Report, Rule, inner_values, place_of
+from wiredecode.protocols.liftbridge import codes, names
+from wiredecode.protocols.liftbridge.metadata import Metadata, Refusals
+from wiredecode.protocols.liftbridge.replicas import Replicas, Silence, server_of
+from wiredecode.protocols.shared.checking import Checks, Place, Report, Rule, inner_values, place_of
 
-LEADER_LOST = Code(
-    "liftbridge.leader-lost",
-    "error",
-    "the leader of partitions went away",
-    "Replicas reported to the metadata leader that the leader of a partition does not answer; another replica takes "
-    "over. Until then nothing is stored, and publishes get no ack. It is a warning while all publishes have their ack.",
-    ("the server was stopped or crashed", "it was too busy, or paused", "the network to it was cut"),
-    "Look at the server that was reported, at that time; publish again what has no ack.",
-    "stories/leader-killed.pcap.gz",
-    CAUSE,
-)
-NO_ACK = Code(
-    "liftbridge.no-ack",
-    "error",
-    "publishes got no ack",
-    "The publisher asked for an ack and none came: the message may be stored, or lost.",
-    ("the leader of the partition had ended", "too few replicas in sync for the ack policy ALL"),
-    "Publish again what matters, with the same correlation id; see whether a leader was lost at that time.",
-    "stories/leader-killed.pcap.gz",
-    DEED,
-)
-ISR = Code(
-    "liftbridge.isr-shrink",
-    "warning",
-    "a replica fell out of sync",
-    "The leader of a partition removed a replica from the replicas in sync: fewer copies are safe, and with too few, "
-    "publishes with the ack policy ALL wait.",
-    ("the replica was stopped, paused or too slow", "the network between both was cut"),
-    "Look at the replica at that time; it comes back by itself once it has caught up.",
-    "stories/leader-killed.pcap.gz",
-    DEED,
-)
-ELECTION = Code(
-    "liftbridge.election",
-    "note",
-    "the metadata leader was elected anew",
-    "A server asked for votes, in a new term.",
-    ("the metadata leader went away or was too slow", "the cluster was started"),
-    "Elections without a reason point to a network or servers that are too slow for their timeouts.",
-    "stories/leader-killed.pcap.gz",
-)
 MOST_WAITING = 65_536
 """Publishes that may wait for their ack at once; the oldest are then not judged."""
 MOST_SERVERS = 1000
@@ -61,7 +23,8 @@ PATIENCE_NS = 1_000_000_000
 """A publish has no ack when so much of the capture followed."""
 REPORTED_AFTER_NS = 30_000_000_000
 """Publishes so long before a report belong to it."""
-CLIENT_NAME = "LIFT."
+LATE_NS = 1_000_000_000
+"""Acks that took longer are late."""
 
 
 @dataclass(slots=True)
@@ -84,9 +47,9 @@ class Loss:
 
 
 class Cluster(Rule):
-    """Publishes without ack, leaders that went away, replicas out of sync, elections."""
+    """Publishes without ack or with a late one, leaders that went away, replicas out of sync."""
 
-    types = frozenset({"Publish", "Ack", "PropagatedRequest", "RequestVote"})
+    types = frozenset({"Publish", "Ack", "PropagatedRequest"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -98,31 +61,39 @@ class Cluster(Rule):
         """By partition: who said to lead it, and when."""
 
     def frame(self, frame: Frame) -> None:
-        if "copy_of" in frame.generated or (frame.type == "RequestVote" and frame.sender == "server"):
+        if "copy_of" in frame.generated:
             return
         values = inner_values(frame)
         if frame.type == "Publish":
             self._published(frame, values)
         elif frame.type == "Ack":
-            self._waiting.pop((values.get("ack_inbox", ""), values.get("correlation_id", "")), None)
-        elif frame.type == "RequestVote":
-            candidate, term = printable(str(values.get("candidate", "?"))), values.get("term", 0)
-            problem = self.report.add(ELECTION, f"{candidate} asked for votes", candidate, frame=frame)
-            if problem is not None:
-                problem.detail(f"term {term}")
+            self._acked(frame, values)
         else:
             self._operation(frame, values)
 
     # Publishes.
 
     def _published(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        if not frame.expects_response:
+        if not frame.expects_response or values.get("ack_policy") == names.NO_ACK:
             return
         key = values.get("ack_inbox", ""), values.get("correlation_id", "")
         stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
         self._waiting[key] = place_of(frame), stream, subject
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
+
+    def _acked(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        known = self._waiting.pop((values.get("ack_inbox", ""), values.get("correlation_id", "")), None)
+        if known is None or frame.time_ns - known[0].time_ns < LATE_NS:
+            return
+        place, took = known[0], frame.time_ns - known[0].time_ns
+        stream = printable(values.get("stream", "")) or known[1]
+        problem = self.report.add(codes.LATE_ACK, f"acks of {stream} came late", stream, frame=place)
+        if problem is not None:
+            worst = max(problem.weight, took)
+            problem.weight = worst
+            problem.what = f"acks of {stream} came up to {worst / 1e9:.3f} s late"
+            self.report.cite(problem, frame)
 
     def _unacked(self) -> list[tuple[Place, str, str]]:
         last = self.report.last_ns
@@ -155,7 +126,7 @@ class Cluster(Rule):
         self._leads(frame, operation, partition)
         replica = printable(operation.get("replica_to_remove", "?"))
         what = f"{replica} fell out of the replicas in sync"
-        problem = self.report.add(ISR, what, replica, frame=frame)
+        problem = self.report.add(codes.ISR, what, replica, frame=frame)
         if problem is not None:
             when = self.report.seconds(frame.time_ns)
             problem.detail(f"{spelled(partition)}: removed at {when} by {printable(operation.get('leader', '?'))}")
@@ -163,7 +134,7 @@ class Cluster(Rule):
     def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
         self._leads(frame, operation, partition)
         replica = printable(operation.get("replica_to_add", "?"))
-        problem = self.report.problems.get((ISR.code, replica))
+        problem = self.report.problems.get((codes.ISR.code, replica))
         if problem is not None:
             self.report.cite(problem, frame)
             problem.detail(f"{spelled(partition)}: back in sync at {self.report.seconds(frame.time_ns)}")
@@ -179,11 +150,9 @@ class Cluster(Rule):
     # Ends.
 
     def ended(self, connection: Connection) -> None:
-        name = self.report.names.get(connection).get("name", "")
-        health = connection.health
-        if not name.startswith(CLIENT_NAME) or health is None or health.end is None or len(self._ends) >= MOST_SERVERS:
+        server, health = server_of(self.report.names.get(connection)), connection.health
+        if server is None or health is None or health.end is None or len(self._ends) >= MOST_SERVERS:
             return
-        server = name.split(".")[-2] if name.count(".") >= 3 else name
         ends = self._ends.setdefault(server, [])
         if len(ends) < 64:
             ends.append((health.end.time_ns, health.end.how, connection))
@@ -215,7 +184,7 @@ class Cluster(Rule):
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
         what = f"{leader}, leader of {len(loss.partitions)} partition{several}, {gone}"
         severity = None if lost else "warning"
-        problem = self.report.add(LEADER_LOST, what, leader, frame=loss.place, severity=severity)
+        problem = self.report.add(codes.LEADER_LOST, what, leader, frame=loss.place, severity=severity)
         if problem is None:
             return
         problem.count, problem.weight = sum(each.reports for each in loss.partitions.values()), lost
@@ -234,7 +203,7 @@ class Cluster(Rule):
         several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
         what = f"{len(places):,} publish{several} to {where} got no ack"
         first = places[0]
-        problem = self.report.add(NO_ACK, what, (stream, subject), frame=first)
+        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first)
         if problem is None:
             return
         problem.count = problem.weight = len(places)
@@ -250,7 +219,11 @@ def spelled(partition: tuple[str, int]) -> str:
 
 
 CHECKS = Checks(
-    codes=(LEADER_LOST, NO_ACK, ISR, ELECTION),
-    rules=(Cluster,),
+    codes=(
+        *(codes.LEADER_LOST, codes.NO_ACK, codes.LATE_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),
+        *(codes.ELECTION, codes.LEADER_CHANGE, codes.REFUSED),
+    ),
+    rules=(Cluster, Metadata, Refusals, Replicas, Silence),
     answered=frozenset({"Publish"}),
+    told=frozenset({"refused"}),
 )

@@ -1,40 +1,22 @@
-"""Plain messages, and those with a published Liftbridge message in them, many at a time."""
+"""Plain messages, and those with a plain message of a carried protocol in them, many at a time."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.fields.kernel import COMPILED, Scratch, view
+from wiredecode.fields.columns.rows import Source
 from wiredecode.frames.frame import NOTHING
-from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices, Valid
+from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunLayer, UInt8s
-from wiredecode.protocols.liftbridge.kernels import (
-    CORRELATION,
-    INBOX,
-    KEY,
-    PARTITION,
-    PARTS,
-    STREAM,
-    TIMESTAMP,
-    VALUE,
-    Int64Rows,
-    checksums,
-    judge,
-    locate,
-)
-from wiredecode.protocols.liftbridge.names import MAGIC, RAFT_MARK
-from wiredecode.protocols.nats import kernels, names
-from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, split
-from wiredecode.protocols.nats.kernels import (
-    ACK,
-    ASKING,
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES
+from wiredecode.protocols.nats.layers import Msg, Pub
+from wiredecode.protocols.nats.lines import (
     BLOCK,
     BODY,
-    COLUMNS,
     HEADERS,
     HMSG,
     MSG,
@@ -42,278 +24,180 @@ from wiredecode.protocols.nats.kernels import (
     PUB,
     SID,
     SUBJECT,
+    begins_with,
+    header_spans,
+    operations,
 )
-from wiredecode.protocols.nats.layers import Msg, Pub
+from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.shared.carried_bulk import CarriedBulk, Payloads
 
 if TYPE_CHECKING:
-    from wiredecode.protocols.liftbridge.session import Session
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
+    from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
-SCRATCH = Scratch()
-SMALLEST_FRAME = 5
-"""+OK and its line end."""
-AT = "at"
-PLAIN = re.compile(rb"(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (\d{1,9})\r\n(?!%s)" % re.escape(MAGIC))
-"""A message without headers, reply subject and envelope."""
-PRIVATE = (b"_", b"$SYS")
-"""How inboxes and subjects of the system account begin."""
+AT, HEAD = "at", "head"
+"""Parts of a cut, see :func:`operations`."""
 
 
 class NatsBulk(Bulk):
-    """Messages without a reply subject: all others are requests, or belong to them."""
+    """Messages without a reply subject: all others are requests, or belong to them.
+
+    Kinds 1 to 4 are :data:`PUB` to :data:`HMSG`; 4 more of each for the first kind of message of a carried protocol,
+    and so on.
+    """
 
     with_layers = (PUB, MSG)
-    with_links = tuple(range(OPERATIONS * ASKING + 1, OPERATIONS * (ACK + 1) + 1))
-    types = ("", "PUB", "HPUB", "MSG", "HMSG", *["Publish"] * 2 * OPERATIONS, *["Ack"] * OPERATIONS)
-    protocols = ("", *["nats"] * OPERATIONS, *["liftbridge"] * 3 * OPERATIONS)
 
-    def cut(self, data: bytes) -> Cut:
-        return cut_by_kernel(data) if COMPILED else cut_in_python(data)
+    def __init__(self) -> None:
+        self.carried: list[tuple[CarriedProtocol, CarriedBulk, int]] = []
+        """And what its kinds count from, in groups of four."""
+        types, protocols, linked = ["", "PUB", "HPUB", "MSG", "HMSG"], ["", *["nats"] * OPERATIONS], list[int]()
+        for protocol in carried_by("nats"):
+            bulk, before = protocol.bulk(), len(types) // OPERATIONS - 1
+            if bulk is None:
+                continue
+            self.carried.append((protocol, bulk, before))
+            for kind, name in enumerate(bulk.types, 1):
+                if kind in bulk.linked:
+                    linked += range(len(types), len(types) + OPERATIONS)
+                types += [name] * OPERATIONS
+                protocols += [protocol.name] * OPERATIONS
+        self.types, self.protocols, self.with_links = tuple(types), tuple(protocols), tuple(linked)
+
+    def cut(self, data: bytes, wanted: tuple[int, ...] | None) -> Cut:
+        source = Source(data)
+        starts, kinds, at, heads = operations(source)
+        bodies, stops = at[:, BODY], starts[1:] - 2
+        for protocol, bulk, before in self.carried:
+            rows = np.flatnonzero((kinds > 0) & begins_with(source, bodies, stops, protocol.prefix))
+            if wanted is not None and max(wanted) <= OPERATIONS:
+                kinds[rows] = 0
+            elif len(rows):
+                inner = bulk.kinds(source, bodies[rows], stops[rows])
+                kinds[rows] = np.where(inner, kinds[rows] + OPERATIONS * (before + inner), 0)
+        return Cut(starts, kinds, {AT: at, HEAD: heads})
 
     def take(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
-        return take(conversation, run, out)
+        said, plain = conversation.sides[run.side], (run.kinds - 1) % OPERATIONS + 1
+        if run.base + run.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
+            return False
+        published = bool(plain[0] < MSG)
+        if ((plain < MSG) != published).any():
+            return False
+        client = conversation.client
+        if client is None:
+            if plain[0] == HMSG and conversation.link is None:
+                return False
+            client = run.side if published else 1 - run.side
+        codes, subjects = distinct(run, SUBJECT)
+        inner = [*self.payloads(conversation, run, codes, subjects)]
+        if not are_plain(conversation, subjects) or not all(
+            bulk.accepts(session, payloads) for bulk, session, payloads in inner
+        ):
+            return False
+        if out is None and not set(np.unique(run.kinds).tolist()).isdisjoint(self.with_links):
+            return False
+        if not (fits(conversation, run) if published else count_deliveries(conversation, run)):
+            return False
+        conversation.client, run.dialect = client, conversation.link
+        run.sender = conversation.sender(run)
+        said.reached = int(run.base + run.stops[-1])
+        for bulk, session, payloads in inner:
+            bulk.take(session, payloads, original=published and run.side == client, links=out is not None)
+        if out is not None:
+            operation = PUBLISH if published else DELIVER
+            others = np.ones(len(run), np.bool_)
+            for bulk, _, payloads in inner:
+                rows, columns = bulk.messages(payloads)
+                others[rows] = False
+                out.add_run(run, rows, index=0, operation=operation, **columns)
+            add_rows(run, np.flatnonzero(others), codes, subjects, operation, out)
+        return True
+
+    def payloads(
+        self, conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str]
+    ) -> Iterator[tuple[CarriedBulk, CarriedSession, Payloads]]:
+        """What carried protocols have in a run, and what they remember."""
+        groups = (run.kinds - 1) // OPERATIONS
+        for protocol, bulk, before in self.carried:
+            rows = np.flatnonzero((groups > before) & (groups <= before + len(bulk.types)))
+            if len(rows):
+                kinds = (groups[rows] - before).astype(np.uint8)
+                where = (run.parts[AT][rows, BODY], run.stops[rows] - 2)
+                payloads = Payloads(run, rows, kinds, *where, codes[rows], subjects)
+                yield bulk, conversation.memory.carried.session(protocol.name), payloads
 
     def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:
-        return run_layers(conversation, run)
+        told = []
+        for kind, layer in ((PUB, Pub), (MSG, Msg)):
+            rows = np.flatnonzero(run.kinds == kind)
+            codes, generated = np.zeros(len(rows), np.int64), [NOTHING]
+            if kind == MSG and len(rows):
+                codes, sids = distinct(run, SID)
+                codes, known = codes[rows], [conversation.subscriptions.get(sid) for sid in sids]
+                generated = [NOTHING if each is None else each.generated for each in known]
+            if len(rows):
+                told.append(RunLayer(layer, rows, codes, generated))
+        return told
 
 
-def cut_by_kernel(data: bytes) -> Cut:
-    """All plain operations."""
-    most = len(data) // SMALLEST_FRAME
-    starts, kinds = SCRATCH.array("starts", most + 1, np.int64), SCRATCH.array("kinds", most, np.uint8)
-    at = SCRATCH.array("at", most, np.int64, COLUMNS)
-    spans, scratch = np.empty(10, np.int64), np.empty((2, PARTS), np.int64)
-    n = kernels.cut_operations(view(data), starts, kinds, at, spans, scratch)
-    if (kinds[:n] > OPERATIONS).any():
-        judge(view(data), starts[1 : n + 1], kinds[:n], at[:n], BODY, HEADERS, OPERATIONS, scratch)
-    return Cut(starts[: n + 1].copy(), kinds[:n].copy(), {AT: at[:n].copy()})
+def distinct(run: Run, part: int) -> tuple[Int64s, list[str]]:
+    """Number different texts: the number of each, and the texts."""
+    _, firsts, which = np.unique(run.parts[HEAD], return_index=True, return_inverse=True)
+    known: dict[bytes, int] = {}
+    spans = run.parts[AT][firsts, part : part + 2].tolist()
+    numbers = [known.setdefault(run.buffer[start:stop], len(known)) for start, stop in spans]
+    return np.array(numbers, np.int64)[which], [text.decode("ascii") for text in known]
 
 
-def cut_in_python(data: bytes) -> Cut:
-    """Without a compiler the kernel is slower than the row decoder: only what a pattern finds is left to runs."""
-    ends = split(data).ends
-    rows = [parts_of(data, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
-    columns = np.array(rows, np.int64).reshape(len(ends), 1 + COLUMNS)
-    return Cut(np.array([0, *ends], np.int64), columns[:, 0].astype(np.uint8), {AT: columns[:, 1:]})
+def are_plain(conversation: NatsConversation, subjects: list[str]) -> bool:
+    """Whether messages on these subjects answer no request, and are no carried protocol's by their subject."""
+    requests, of_message = conversation.memory.requests, conversation.memory.carried.of_message
+    return not any(
+        subject in requests or subject.startswith("$GR.") or of_message(subject, b"") is not None
+        for subject in subjects
+    )
 
 
-def parts_of(data: bytes, start: int, stop: int) -> tuple[int, ...]:
-    """Kind and parts of an operation, as :func:`kernels.cut_operations` gives them; kind 0 more often."""
-    line = PLAIN.match(data, start, stop)
-    if line is None or line.end() + int(line[4]) + 2 != stop or not data.startswith(b"\r\n", stop - 2):
-        return NOT_PLAIN
-    subject = line[1] or line[2]
-    if subject.startswith(PRIVATE) or b"._" in subject:
-        return NOT_PLAIN
-    if line[1]:
-        return PUB, *line.span(1), 0, 0, line.end(), line.end(), 0
-    return MSG, *line.span(2), *line.span(3), line.end(), line.end(), 0
+def fits(conversation: NatsConversation, run: Run) -> bool:
+    """Whether nobody answers these publishes, and none is larger than the server takes."""
+    most = conversation.max_payload or MAX_BODY_BYTES
+    return conversation.verbose is None and int((run.stops - 2 - run.parts[AT][:, BLOCK]).max()) <= most
 
 
-NOT_PLAIN = (0,) * (1 + COLUMNS)
-
-
-def take(conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
-    """See :meth:`Bulk.take`."""
-    said, at = conversation.sides[run.side], run.parts[AT]
-    if run.base + run.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
-        return False
-    operations, envelopes = (run.kinds - 1) % OPERATIONS + 1, (run.kinds - 1) // OPERATIONS
-    published = bool(operations[0] < MSG)
-    if bool((operations < MSG).all()) is not published or bool((operations < MSG).any()) is not published:
-        return False
-    client = conversation.client
-    if client is None:
-        if operations[0] == HMSG and conversation.link is None:
-            return False
-        client = run.side if published else 1 - run.side
-    state = liftbridge_session(conversation)
-    asking = int((envelopes == ASKING).sum())
-    codes, subjects = distinct(run.buffer, at[:, SUBJECT], at[:, SUBJECT + 1])
-    if not are_plain(conversation, state, codes, subjects, envelopes):
-        return False
-    if not state.has_room(asking) or (out is None and envelopes.max() >= ASKING):
-        return False
-    if published:
-        most = conversation.max_payload or MAX_BODY_BYTES
-        if conversation.verbose is not None or int((run.stops - 2 - at[:, BLOCK]).max()) > most:
-            return False
-    else:
-        counts = deliveries(conversation, run)
-        if counts is None:
-            return False
-        for subscription, count in counts:
-            subscription.delivered += count
-    conversation.client, run.dialect = client, conversation.link
-    run.sender = conversation.sender(run)
-    said.reached = int(run.base + run.stops[-1])
-    if published and run.side == client and envelopes.any():
-        remember(state, run, codes, subjects, envelopes > 0)
-    if out is not None:
-        found, heads = parts_of_messages(run, envelopes)
-        if asking:
-            state.ask_for_acks(run, *wanted_acks(run.buffer, found))
-        add_rows(run, codes, subjects, envelopes, found, heads, PUBLISH if published else DELIVER, out)
-    return True
-
-
-def liftbridge_session(conversation: NatsConversation) -> Session:
-    return cast("Session", conversation.memory.carried.session("liftbridge"))
-
-
-def distinct(buffer: bytes, starts: Int64s, stops: Int64s) -> tuple[Int64s, list[str]]:
-    """Number different texts in the order in which they come first: the number of each, and the texts."""
-    if not COMPILED:
-        known: dict[bytes, int] = {}
-        spans = zip(starts.tolist(), stops.tolist(), strict=True)
-        numbers = [known.setdefault(buffer[start:stop], len(known)) for start, stop in spans]
-        return np.array(numbers, np.int64), [text.decode("ascii") for text in known]
-    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
-    codes, firsts = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
-    table = np.full(1 << (2 * len(starts)).bit_length(), -1, np.int64)
-    count = kernels.distinct(view(buffer), starts, stops, table, codes, firsts)
-    spans = zip(starts[firsts[:count]].tolist(), stops[firsts[:count]].tolist(), strict=True)
-    return codes, [buffer[start:stop].decode("ascii") for start, stop in spans]
-
-
-def are_plain(
-    conversation: NatsConversation, state: Session, codes: Int64s, subjects: list[str], envelopes: UInt8s
-) -> bool:
-    """Whether messages on these subjects answer no request, and their envelopes are what the subjects ask for."""
-    requests, dials = conversation.memory.requests, state.raft.dials
-    acks = np.bincount(codes[envelopes == ACK], minlength=len(subjects)).tolist()
-    messages = np.bincount(codes[(envelopes > 0) & (envelopes != ACK)], minlength=len(subjects)).tolist()
-    for subject, ack, message in zip(subjects, acks, messages, strict=True):
-        if subject in requests or subject in dials or RAFT_MARK in subject or subject.startswith("$GR."):
-            return False
-        if ack or message:
-            meaning = state.meaning(subject)
-            if meaning.facts or (message and (meaning.message_type or meaning.tail)):
-                return False
-            if ack and meaning.message_type not in (None, 1):
-                return False
-    return True
-
-
-def deliveries(conversation: NatsConversation, run: Run) -> list[tuple[Subscription, int]] | None:
-    """The subscriptions that messages were delivered to, and how many; None if that is worth telling."""
-    at = run.parts[AT]
-    codes, sids = distinct(run.buffer, at[:, SID], at[:, SID + 1])
-    told = []
+def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
+    """Count them for their subscriptions; False: something about that is worth telling, and nothing was counted."""
+    codes, sids = distinct(run, SID)
+    told: list[tuple[Subscription, int]] = []
     for sid, count in zip(sids, np.bincount(codes).tolist(), strict=True):
         subscription = conversation.subscriptions.get(sid)
         if subscription is None:
             if conversation.whole and conversation.sides[1 - run.side].whole:
-                return None
+                return False
         elif subscription.delivered < subscription.most <= subscription.delivered + count:
-            return None
+            return False
         else:
             told.append((subscription, count))
-    return told
+    for subscription, count in told:
+        subscription.delivered += count
+    return True
 
 
-def remember(state: Session, run: Run, codes: Int64s, subjects: list[str], wrapped: npt.NDArray[np.bool_]) -> None:
-    """What a client published: servers hand on copies of it."""
-    starts, stops = run.parts[AT][wrapped, BODY], run.stops[wrapped] - 2
-    told = np.empty(len(starts), np.int64)
-    checksums(view(run.buffer), starts, stops, told)
-    state.publications.add_run(subjects, codes[wrapped], stops - starts, told, run.ids[wrapped])
-
-
-# Columns.
-
-
-def run_layers(conversation: NatsConversation, run: Run) -> list[RunLayer]:
-    """See :meth:`Bulk.layers`."""
-    told = []
-    for kind, layer in ((PUB, Pub), (MSG, Msg)):
-        rows = np.flatnonzero(run.kinds == kind)
-        codes, generated = np.zeros(len(rows), np.int64), [NOTHING]
-        if kind == MSG and len(rows):
-            at = run.parts[AT][rows]
-            codes, sids = distinct(run.buffer, at[:, SID], at[:, SID + 1])
-            known = [conversation.subscriptions.get(sid) for sid in sids]
-            generated = [NOTHING if each is None else each.generated for each in known]
-        if len(rows):
-            told.append(RunLayer(layer, rows, codes, generated))
-    return told
-
-
-# Rows.
-
-
-def parts_of_messages(run: Run, envelopes: UInt8s) -> tuple[Int64Rows, Int64Rows]:
-    """Parts of published messages, a row per frame (none if there are no such messages), and a row per header."""
-    at, buffer = run.parts[AT], view(run.buffer)
-    counts = at[:, HEADERS]
-    heads = np.empty((int(counts.sum()), 4), np.int64)
-    found = np.empty((0, PARTS), np.int64)
-    firsts = np.cumsum(counts) - counts
-    wrapped = (envelopes > 0) & (envelopes < ACK)
-    if wrapped.any():
-        found, spans = np.empty((len(run), PARTS), np.int64), heads if len(heads) else np.empty((1, 4), np.int64)
-        locate(buffer, run.stops, wrapped, np.ascontiguousarray(at[:, BODY]), firsts, found, spans)
-    if not wrapped.all() and len(heads):
-        kernels.locate_headers(buffer, run.kinds, at, firsts, heads)
-    return found, heads
-
-
-def wanted_acks(buffer: bytes, found: Int64Rows) -> tuple[Int64s, list[bytes]]:
-    """The messages that ask for acks: their rows, and subject and correlation id, which follow one another."""
-    rows = np.flatnonzero(found[:, INBOX] >= 0)
-    starts, stops = found[rows, INBOX], np.maximum(found[rows, INBOX + 1], found[rows, CORRELATION + 1])
-    spans = zip(starts.tolist(), stops.tolist(), strict=True)
-    return rows, [buffer[start:stop] for start, stop in spans]
-
-
-def add_rows(
-    run: Run,
-    codes: Int64s,
-    subjects: list[str],
-    envelopes: UInt8s,
-    found: Int64Rows,
-    heads: Int64Rows,
-    operation: str,
-    out: Messages,
-) -> None:
-    """One row per message."""
-    at, buffer = run.parts[AT], run.buffer
+def add_rows(run: Run, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages) -> None:
+    """One row per message that is one of NATS."""
+    at, kinds = run.parts[AT][rows], run.kinds[rows]
     columns: dict[str, Column] = {"index": 0, "operation": operation}
-    bodies, ends = at[:, BODY].copy(), run.stops - 2
-    if len(heads) or (run.kinds % 2 == 0).any():
-        columns["headers"] = header_lists(run, envelopes, heads)
-    if len(found):
-        codes, subjects = distinct(buffer, *topics(at, found))
-        columns |= of_envelopes(buffer, found)
-        wrapped = (envelopes > 0) & (envelopes < ACK)
-        bodies = np.where(wrapped, np.maximum(found[:, VALUE], 0), bodies)
-        ends = np.where(wrapped, np.maximum(found[:, VALUE + 1], 0), ends)
-    columns["topic"] = Coded(codes.astype(np.int32), subjects)
-    columns["body"] = Slices(buffer, bodies, ends)
-    out.add_run(run, np.arange(len(run)), **columns)
+    if (kinds % 2 == 0).any():
+        columns["headers"] = header_lists(run.buffer, at, kinds)
+    columns["topic"] = Coded(codes[rows].astype(np.int32), subjects)
+    columns["body"] = Slices(run.buffer, at[:, BODY].copy(), run.stops[rows] - 2)
+    out.add_run(run, rows, **columns)
 
 
-def topics(at: Int64Rows, found: Int64Rows) -> tuple[Int64s, Int64s]:
-    """Where the stream that a published message names stands, or else the subject."""
-    named = found[:, STREAM] >= 0
-    starts = np.where(named, found[:, STREAM], at[:, SUBJECT])
-    return starts, np.where(named, found[:, STREAM + 1], at[:, SUBJECT + 1])
-
-
-def of_envelopes(buffer: bytes, found: Int64Rows) -> dict[str, Column]:
-    """What only published messages of Liftbridge have; their offset is what the publisher expects, so no column."""
-    return {
-        "key": Slices(buffer, found[:, KEY].copy(), found[:, KEY + 1].copy()),
-        "partition": Valid(found[:, PARTITION].copy(), found[:, PARTITION] >= 0),
-        "timestamp": Valid(found[:, TIMESTAMP].copy(), found[:, TIMESTAMP] >= 0),
-    }
-
-
-def header_lists(run: Run, envelopes: UInt8s, heads: Int64Rows) -> HeaderLists:
-    """Headers of the NATS message, or of the Liftbridge message in it."""
-    counts = run.parts[AT][:, HEADERS]
-    stops = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=stops[1:])
-    keys, values = (Slices(run.buffer, heads[:, low].copy(), heads[:, low + 1].copy()) for low in (0, 2))
-    plain = (envelopes == 0) | (envelopes == ACK)
-    return HeaderLists(stops, keys, values, (counts > 0) | (plain & (run.kinds % 2 == 0)))
+def header_lists(buffer: bytes, at: Int64s, kinds: UInt8s) -> HeaderLists:
+    """Headers of each message; null where it can have none."""
+    some = at[kinds % 2 == 0]
+    spans = header_spans(buffer, some[:, BLOCK], some[:, BODY])
+    stops = np.concatenate(([0], np.cumsum(at[:, HEADERS])))
+    keys, values = (Slices(buffer, spans[:, low].copy(), spans[:, low + 1].copy()) for low in (0, 2))
+    return HeaderLists(stops, keys, values, kinds % 2 == 0)

@@ -8,192 +8,243 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.nats import names
-from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Report, Rule
+from wiredecode.protocols.nats import codes, names
+from wiredecode.protocols.shared.checking import Checks, Code, Place, Report, Rule, place_of
 
-SLOW_CONSUMER = Code(
-    "nats.slow-consumer",
-    "error",
-    "a slow consumer was cut off",
-    "The client did not read what the server sent: its window closed, the server's buffer for it filled up, and the "
-    "server ended the connection. Messages to it are lost (at most once), or are sent again by JetStream.",
-    (
-        "the callback of a subscription does slow work, or blocks",
-        "a subscription gets more than one process can take",
-        "the process was stopped, or its machine is overloaded",
-    ),
-    "Do slow work outside the callback; share the load by a queue group; subscribe to less; raise the pending limits "
-    "only for bursts.",
-    "stories/slow-consumer.pcap",
-    CAUSE,
-)
-STALE = Code(
-    "nats.stale",
-    "error",
-    "a connection was closed as stale",
-    "The server sent PINGs that the client did not answer.",
-    ("the process is stopped or blocked", "the network path is gone", "a client library without PONG"),
-    "Look at what the client did at that time; a client that reads its socket answers PING by itself.",
-    "stories/slow-consumer.pcap",
-    CAUSE,
-)
-AUTHENTICATION = Code(
-    "nats.authentication",
-    "error",
-    "a client was not let in",
-    "The server refused the credentials of CONNECT.",
-    ("wrong user, password, token or key", "credentials that expired or were revoked", "CONNECT came too late"),
-    "Check the credentials of the client against the server's configuration.",
-    "nats/02-auth.pcap",
-    CAUSE,
-)
-PERMISSIONS = Code(
-    "nats.permissions",
-    "warning",
-    "a client may not use a subject",
-    "The server refused a publish or a subscription; the connection goes on, the message is dropped.",
-    ("the permissions of the user lack the subject", "a typing error in the subject"),
-    "Add the subject to the permissions of the user, or correct the client.",
-    "stories/slow-consumer.pcap",
-    DEED,
-)
-SERVER_ERROR = Code(
-    "nats.server-error",
-    "error",
-    "the server reported an error",
-    "The server sent -ERR.",
-    ("a limit was exceeded", "something that is not the protocol was sent"),
-    "Read the text; the client's frames just before show what it is about.",
-    "",
-    DEED,
-)
 KINDS = (
-    (("authorization violation", "authentication", "user authentication", "account authentication"), AUTHENTICATION),
-    (("permissions violation",), PERMISSIONS),
-    (("stale connection",), STALE),
-    (("slow consumer",), SLOW_CONSUMER),
+    (("authorization violation", "authentication", "user authentication", "account authentication"), "AUTHENTICATION"),
+    (("permissions violation",), "PERMISSIONS"),
+    (("stale connection",), "STALE"),
+    (("slow consumer",), "SLOW_CONSUMER"),
+    (("maximum payload",), "MAX_PAYLOAD"),
+    (("maximum ",), "LIMIT"),
 )
 """What -ERR may say, in lower case."""
+CLOSING = frozenset({codes.AUTHENTICATION, codes.STALE, codes.SLOW_CONSUMER, codes.MAX_PAYLOAD, codes.SERVER_ERROR})
+"""After these the server closes the connection: why it ended is known."""
 MOST_SUBSCRIPTIONS = 1024
 """Per connection."""
 LEAST_CLOSED_NS = 200_000_000
-"""A window closed so long makes a slow consumer, where the server ends the connection."""
+"""A window closed so long makes a slow consumer."""
+MANY_REQUESTS = 3
+"""So many requests to one subject without responder are worth a warning."""
+SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
+"""A server answers PING at once; a client may be busy with a message."""
+MANY_PINGS = 2
 
 
 def kind_of(text: str) -> Code:
     """The code of an -ERR."""
     lower = text.lower()
-    return next((code for beginnings, code in KINDS if lower.startswith(beginnings)), SERVER_ERROR)
+    name = next((name for beginnings, name in KINDS if lower.startswith(beginnings)), "SERVER_ERROR")
+    code: Code = getattr(codes, name)
+    return code
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What a subscription got."""
+
+    messages: int = 0
+    size: int = 0
 
 
 @dataclass(slots=True)
 class Reader:
-    """A client as a consumer."""
+    """A client as a consumer, and the PINGs of its connection."""
 
+    client: int | None = None
+    """Its side."""
     subjects: dict[str, str] = field(default_factory=dict)
     """By sid."""
-    delivered: dict[str, int] = field(default_factory=dict)
-    """Messages by sid."""
-    last: tuple[int, int | None] = (0, None)
+    delivered: dict[str, Delivered] = field(default_factory=dict)
+    """By sid."""
+    last: tuple[int, int | None] | None = None
     """Frame and packet of the last message."""
-    pings: list[tuple[int, int | None]] = field(default_factory=list)
-    """PINGs of the server since the client's last PONG."""
-    errors: set[str] = field(default_factory=set)
+    pings: tuple[list[Place], list[Place]] = field(default_factory=lambda: ([], []))
+    """By sender: PINGs since the last PONG of the other side."""
+    errors: set[Code] = field(default_factory=set)
+    carries: bool = False
+    """It is a client by a protocol that NATS carries: rules of that one tell what becomes of its requests."""
 
 
 class Clients(Rule):
     """Slow and silent clients, and what servers report of them."""
 
-    types = frozenset({"SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT"})
+    types = frozenset({"PUB", "HPUB", "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self._readers: dict[int, Reader] = {}
 
     def frame(self, frame: Frame) -> None:
+        if frame.type in ("PUB", "HPUB"):
+            if frame.findings:
+                self._too_large(frame)
+            return
         reader = self._readers.get(frame.connection.number)
         if reader is None:
             reader = self._readers[frame.connection.number] = Reader()
-        take_message(reader, frame)
-        kind = frame.type
-        if kind == "SUB" and len(reader.subjects) < MOST_SUBSCRIPTIONS and "sid" in frame.values:
-            reader.subjects[frame.values["sid"]] = printable(frame.values.get("subject", ""))
-        elif kind == "PING" and frame.sender == "server":
-            reader.pings = [*reader.pings[-7:], place(frame)]
-        elif kind == "PONG" and frame.sender == "client":
-            reader.pings.clear()
+        kind, values = frame.type, frame.values
+        if kind in ("MSG", "HMSG"):
+            take_message(reader, frame)
+            if values.get("status") == names.NO_RESPONDERS and "description" not in values:
+                self._no_responders(frame, reader)
+        elif kind == "SUB":
+            if len(reader.subjects) < MOST_SUBSCRIPTIONS and "sid" in values:
+                reader.subjects[values["sid"]] = printable(values.get("subject", ""))
+        elif kind == "PING":
+            pings = reader.pings[frame.side]
+            pings.append(place_of(frame))
+            del pings[:-8]
+        elif kind == "PONG":
+            reader.pings[1 - frame.side].clear()
+        elif kind == "CONNECT":
+            reader.carries = bool(frame.generated)
         elif kind == "-ERR":
             self._error(frame, reader)
+        if frame.sender is not None and reader.client is None:
+            reader.client = frame.side if frame.sender == "client" else 1 - frame.side
 
     def _error(self, frame: Frame, reader: Reader) -> None:
         text = printable(frame.values.get("error", ""))
         code = kind_of(text)
-        reader.errors.add(code.code)
+        reader.errors.add(code)
         who = self.report.names.short(frame.connection)
         user = self.report.names.get(frame.connection).get("user")
         key: Any = frame.connection.number
-        if code is SLOW_CONSUMER:
+        if code is codes.SLOW_CONSUMER:
             self._slow(frame.connection, reader, "the server says Slow Consumer", frame=frame)
             return
         severity = None
-        if code is STALE:
-            what = f"{who} did not answer {len(reader.pings)} PINGs: the server closed it as stale"
-        elif code is AUTHENTICATION:
+        if code is codes.STALE:
+            silent = reader.pings[frame.side]
+            what = f"{who} did not answer {len(silent)} PINGs: the server closed it as stale"
+        elif code is codes.AUTHENTICATION:
             what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
-        elif code is PERMISSIONS:
+        elif code is codes.PERMISSIONS:
             what = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
+        elif code is codes.MAX_PAYLOAD:
+            what = f"the server says to {who}: {text}"
         else:
             what, key = f"the server says to {who}: {text}", text
             harmless = text.lower().startswith(tuple(each.lower() for each in names.HARMLESS_ERRORS))
             severity = "warning" if harmless else None
         problem = self.report.add(code, what, key, frame=frame, severity=severity)
-        if problem is not None and code is STALE:
-            for number, packet in reader.pings:
-                self.report.cite_numbers(problem, number, packet)
+        if problem is not None and code is codes.STALE:
+            for place in reader.pings[frame.side]:
+                self.report.cite(problem, place)
+
+    def _too_large(self, frame: Frame) -> None:
+        for finding in frame.findings:
+            if finding.code == "max-payload":
+                who, subject = self.report.names.short(frame.connection), printable(frame.values.get("subject", ""))
+                what = f"{who} published to {subject}: {finding.message}"
+                self.report.add(codes.MAX_PAYLOAD, what, frame.connection.number, frame=frame)
+
+    def _no_responders(self, frame: Frame, reader: Reader) -> None:
+        subject = frame.generated.get("request_subject", "(before the capture)")
+        who = self.report.names.short(frame.connection)
+        key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
+        if reader.carries:
+            key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
+        problem = self.report.add(codes.NO_RESPONDERS, what, key, frame=frame)
+        if problem is not None:
+            problem.detail(detail)
+            if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
+                problem.severity = "warning"
+
+    # Ends.
 
     def ended(self, connection: Connection) -> None:
-        reader, health = self._readers.pop(connection.number, None), connection.health
-        if reader is None or health is None or health.end is None or connection.initiator is None or reader.errors:
+        reader = self._readers.pop(connection.number, None)
+        if reader is None:
             return
-        client = health.directions[connection.initiator]
-        if health.end.side != connection.initiator and client.zero_window_ns >= LEAST_CLOSED_NS:
-            how = f"the server cut it off by {health.end.how} at {self.report.seconds(health.end.time_ns)}"
-            self._slow(connection, reader, how, packet=health.end.packet, time_ns=health.end.time_ns)
+        for side in (0, 1):
+            self._silent(connection, reader, side)
+        client = connection.initiator if connection.initiator is not None else reader.client
+        health = connection.health
+        if health is None or client is None or reader.errors & CLOSING or not reader.delivered:
+            return
+        if health.directions[client].zero_window_ns < LEAST_CLOSED_NS:
+            return
+        end = health.end
+        if end is not None and end.side != client:
+            how = f"the server ended the connection by {end.how} at {self.report.seconds(end.time_ns)}"
+            self._slow(connection, reader, how, packet=end.packet, time_ns=end.time_ns)
+        else:
+            begin = health.directions[client].zero_intervals[0][0]
+            how = "it does not read as fast as the server sends"
+            self._slow(connection, reader, how, time_ns=begin, severity="warning")
 
     def _slow(self, connection: Connection, reader: Reader, how: str, **where: Any) -> None:
         who, health = self.report.names.short(connection), connection.health
-        client = None if health is None or connection.initiator is None else health.directions[connection.initiator]
-        sid = max(reader.delivered, key=reader.delivered.__getitem__, default=None)
+        client = connection.initiator if connection.initiator is not None else reader.client
+        sid = max(reader.delivered, key=lambda each: reader.delivered[each].size, default=None)
         on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
         where.setdefault("connection", connection)
-        problem = self.report.add(SLOW_CONSUMER, f"{who} is a slow consumer{on}: {how}", connection.number, **where)
+        what = f"{who} is a slow consumer{on}: {how}"
+        problem = self.report.add(codes.SLOW_CONSUMER, what, connection.number, **where)
         if problem is None:
             return
-        self.report.cite_numbers(problem, *reader.last)
-        problem.weight = sum(reader.delivered.values())
-        if client is not None and client.zero_windows:
-            begin = client.zero_intervals[0][0]
-            closed = f"{client.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
+        if reader.last is not None:
+            self.report.cite_numbers(problem, *reader.last)
+        problem.weight = sum(each.messages for each in reader.delivered.values())
+        if health is not None and client is not None and health.directions[client].zero_windows:
+            window = health.directions[client]
+            begin = window.zero_intervals[0][0]
+            closed = f"{window.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
             problem.detail(f"before, its window was closed for {closed}")
-        for each, count in sorted(reader.delivered.items(), key=lambda item: -item[1])[:4]:
-            problem.detail(f"{count:,} messages sent to sid {each}, {reader.subjects.get(each, 'subject not seen')}")
+        for each, told in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
+            subject = reader.subjects.get(each, "subject not seen")
+            several = "s" * (told.messages != 1)
+            problem.detail(f"{told.messages:,} message{several}, {told.size:,} bytes sent to sid {each}, {subject}")
+
+    def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
+        """PINGs of one side that the other did not answer."""
+        pings, answers = reader.pings[side], connection.directions[1 - side]
+        if not pings or reader.errors & CLOSING or answers.missing or not answers.captured:
+            return
+        end_ns = connection.health.last_ns if connection.health is not None else 0
+        end = connection.health.end if connection.health is not None else None
+        waited = (end.time_ns if end is not None else max(end_ns, self.report.last_ns)) - pings[0].time_ns
+        by_client = side == (connection.initiator if connection.initiator is not None else reader.client)
+        patience = SERVER_PATIENCE_NS if by_client else CLIENT_PATIENCE_NS
+        if waited < SERVER_PATIENCE_NS and len(pings) < MANY_PINGS:
+            return
+        severity = None if waited >= patience or len(pings) >= MANY_PINGS else "note"
+        who, silent = self.report.names.short(connection), "server" if by_client else "client"
+        several = f"{len(pings)} PINGs" if len(pings) > 1 else "a PING"
+        what = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
+        problem = self.report.add(
+            codes.MISSED_PING, what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
+        )
+        if problem is not None:
+            for place in pings[1:]:
+                self.report.cite(problem, place)
 
 
 def take_message(reader: Reader, frame: Frame) -> None:
-    if frame.type in ("MSG", "HMSG"):
-        sid = frame.values.get("sid", "")
-        if sid in reader.delivered or len(reader.delivered) < MOST_SUBSCRIPTIONS:
-            reader.delivered[sid] = reader.delivered.get(sid, 0) + 1
-        reader.last = place(frame)
-
-
-def place(frame: Frame) -> tuple[int, int | None]:
-    return frame.number, frame.packets[0] if frame.packets else None
+    """Count a delivery."""
+    values = frame.values
+    sid = values.get("sid", "")
+    told = reader.delivered.get(sid)
+    if told is None:
+        if len(reader.delivered) >= MOST_SUBSCRIPTIONS:
+            return
+        told = reader.delivered[sid] = Delivered()
+    told.messages += 1
+    told.size += values.get("size", 0)
+    reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
 CHECKS = Checks(
-    codes=(SLOW_CONSUMER, STALE, AUTHENTICATION, PERMISSIONS, SERVER_ERROR),
+    codes=(
+        *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
+        *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR),
+    ),
     rules=(Clients,),
-    told=frozenset({"server-error"}),
+    answered=frozenset({"PING"}),
+    told=frozenset({"server-error", "max-payload", "no-responders"}),
 )

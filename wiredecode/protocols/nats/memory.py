@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats import names
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 
@@ -88,6 +90,8 @@ class Memory:
         hop = best_hop(known, frame)
         if not recent(hop, frame):
             return
+        if values.get("status") == names.NO_RESPONDERS:
+            frame.generate("request_subject", printable(known.subject))
         digest = hash(values.get("data"))
         if first or known.answer is None or known.answer[1] != digest:
             known.answer = frame.id, digest

@@ -50,6 +50,7 @@ class Nats(Protocol):
     generated = {
         "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
         "nats.subscription": Generated("string", "subject that the sid stands for"),
+        "nats.request_subject": Generated("string", "of 503 (no responders): subject of the request"),
         "nats.copy_of": Generated("int64", "frame of the first passage of the same message"),
         "nats.gateway_command": Generated("string", "what gateway_cmd means"),
         "nats_s2.crc_status": Generated("string", "good or bad: whether the CRC-32C fits the plain bytes"),

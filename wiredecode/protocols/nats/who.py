@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def connect(frame: Frame) -> Mapping[str, Any]:
     """What a client says about itself, no secrets; of clients of a carried protocol also what their name means."""
     options = frame.values.get("options") or {}
-    told = {"name": options.get("name"), "user": options.get("user")}
+    told = {"name": options.get("name"), "user": options.get("user") or options.get("nkey")}
     told |= {"product": options.get("lang"), "version": options.get("version")}
     role = ", ".join(f"{key} {frame.generated[key]}" for key in ("server", "purpose") if key in frame.generated)
     return {**{key: printable(value) for key, value in told.items() if isinstance(value, str)}, "role": role}

@@ -1,0 +1,177 @@
+"""Where the fields of many protobuf messages stand: the k-th occurrence of all of them in one step of numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.fields.columns.rows import Bools, Int64s, Source
+from wiredecode.fields.protobuf.kinds import Bool, Int32, Int64, Repeated, Scalar, String, UInt32, UInt64
+from wiredecode.fields.protobuf.messages import Message
+
+MAX_OCCURRENCES = 256
+"""Messages with more are left to the row decoder."""
+MAX_LENGTH = (1 << 31) - 1
+MOST: dict[type[Scalar], int] = {Bool: 1, Int32: (1 << 31) - 1, UInt32: (1 << 32) - 1, UInt64: (1 << 63) - 1}
+"""Largest value that is the same whether it is taken for signed or not; of :class:`Int64` any will do."""
+
+
+class Spans(NamedTuple):
+    """Bytes of a field: of message i from ``starts[i]`` to ``stops[i]``, both -1 where it is absent."""
+
+    starts: Int64s
+    stops: Int64s
+
+    @property
+    def there(self) -> Bools:
+        return self.starts >= 0
+
+
+class Numbers(NamedTuple):
+    """A number of each message; 0 where it is absent."""
+
+    values: Int64s
+    there: Bools
+
+
+class Elements(NamedTuple):
+    """The occurrences of a repeated field, message after message; ``rows`` says of which."""
+
+    rows: Int64s
+    starts: Int64s
+    stops: Int64s
+
+
+@dataclass(slots=True)
+class Members:
+    """The fields of n messages, by name.
+
+    ``good``: the message has only known fields, in ascending order, each once
+    but for repeated ones, and its texts are ASCII; nothing is said about messages inside it.
+    """
+
+    good: Bools
+    spans: dict[str, Spans] = field(default_factory=dict)
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+    elements: dict[str, Elements] = field(default_factory=dict)
+
+
+@cache
+def tags(layer: type[Message]) -> tuple[list[Any], npt.NDArray[np.int8], Bools, Bools]:
+    """Kinds with a tag of one byte; and the kind of each tag (-1: none), whether it is a number, and repeated."""
+    kinds = [
+        kind
+        for kind in layer.by_number.values()
+        if not (isinstance(kind, Repeated) and kind.packed) and len(element_of(kind).tag) == 1
+    ]
+    by_tag = np.full(256, -1, np.int8)
+    for place, kind in enumerate(kinds):
+        by_tag[element_of(kind).tag[0]] = place
+    scalar = np.array([isinstance(kind, Scalar) for kind in kinds])
+    return kinds, by_tag, scalar, np.array([isinstance(kind, Repeated) for kind in kinds])
+
+
+def element_of(kind: Any) -> Any:
+    return kind.tagged_element if isinstance(kind, Repeated) else kind
+
+
+def members(source: Source, starts: Int64s, stops: Int64s, layer: type[Message]) -> Members:
+    """Find the tagged fields of messages of one type; message i is ``buffer[starts[i] : stops[i]]``."""
+    kinds, by_tag, scalar, repeated = tags(layer)
+    count = len(starts)
+    found = Members(np.ones(count, np.bool_))
+    pieces: dict[int, list[Elements]] = {place: [] for place in np.flatnonzero(repeated).tolist()}
+    for place, kind in enumerate(kinds):
+        if scalar[place]:
+            found.numbers[kind.name] = Numbers(np.zeros(count, np.int64), np.zeros(count, np.bool_))
+        elif not repeated[place]:
+            found.spans[kind.name] = Spans(np.full(count, -1), np.full(count, -1))
+    p, last = starts.copy(), np.full(count, -1, np.int8)
+    rows = np.flatnonzero(p < stops)
+    for _ in range(MAX_OCCURRENCES):
+        if not len(rows):
+            break
+        at, which, before = p[rows], by_tag[source.octets[p[rows]]], last[rows]
+        fits = (which > before) | ((which == before) & (which >= 0) & repeated[which])
+        values, behind, whole = varints(source.octets, at + 1, stops[rows])
+        sized = ~scalar[which]
+        fits &= whole & (~sized | ((values >= 0) & (values <= MAX_LENGTH)))
+        after = np.where(sized & fits, behind + values, behind)
+        fits &= after <= stops[rows]
+        if not fits.all():
+            found.good[rows[~fits]] = False
+            rows, which, values, behind, after = (each[fits] for each in (rows, which, values, behind, after))
+        for place in np.unique(which).tolist():
+            mine = which == place
+            store(found, pieces, kinds, place, (rows[mine], values[mine], behind[mine], after[mine]))
+        last[rows], p[rows] = which, after
+        rows = rows[after < stops[rows]]
+    found.good[rows] = False
+    for place, each in pieces.items():
+        found.elements[kinds[place].name] = in_rows(each)
+    require_ascii(source, found, kinds)
+    return found
+
+
+def store(
+    found: Members,
+    pieces: dict[int, list[Elements]],
+    kinds: list[Any],
+    place: int,
+    occurrences: tuple[Int64s, Int64s, Int64s, Int64s],
+) -> None:
+    """Take over the occurrences of one field: their rows, numbers, and where their bytes start and stop."""
+    rows, values, starts, stops = occurrences
+    kind = kinds[place]
+    if place in pieces:
+        pieces[place].append(Elements(rows, starts, stops))
+    elif isinstance(kind, Scalar):
+        numbers = found.numbers[kind.name]
+        numbers.values[rows], numbers.there[rows] = values, True
+        if not isinstance(kind, Int64):
+            most = next(most for base, most in MOST.items() if isinstance(kind, base))
+            found.good[rows[(values < 0) | (values > most)]] = False
+    else:
+        spans = found.spans[kind.name]
+        spans.starts[rows], spans.stops[rows] = starts, stops
+
+
+def in_rows(pieces: list[Elements]) -> Elements:
+    """Occurrences in the order of their messages, within these as they stand."""
+    if not pieces:
+        return Elements(*(np.empty(0, np.int64) for _ in range(3)))
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return Elements(*(column[order] for column in columns))
+
+
+def require_ascii(source: Source, found: Members, kinds: list[Any]) -> None:
+    """Messages with other texts are not good: their bytes need not be UTF-8."""
+    for kind in kinds:
+        if isinstance(kind, String):
+            spans = found.spans[kind.name]
+            rows = np.flatnonzero(spans.there & found.good)
+            found.good[rows[~source.is_ascii(spans.starts[rows], spans.stops[rows])]] = False
+
+
+def varints(octets: npt.NDArray[np.uint8], p: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, Bools]:
+    """The number at each place, as signed 64 bits, the place behind it, and whether it is whole."""
+    whole = p < stops
+    first = octets[np.minimum(p, len(octets) - 1)]
+    values, behind = (first & 0x7F).astype(np.int64), p + 1
+    rows, shift = np.flatnonzero(whole & (first > 0x7F)), 7
+    while len(rows) and shift < 70:
+        at = behind[rows]
+        inside = at < stops[rows]
+        whole[rows[~inside]] = False
+        rows, at = rows[inside], at[inside]
+        octet = octets[at]
+        values[rows] |= (octet & 0x7F).astype(np.int64) << shift
+        behind[rows] = at + 1
+        rows, shift = rows[octet > 0x7F], shift + 7
+    whole[rows] = False
+    return values, behind, whole

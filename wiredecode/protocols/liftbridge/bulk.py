@@ -1,0 +1,168 @@
+"""Published messages and their acks, many at a time."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import crc32c
+import numpy as np
+
+from wiredecode.fields.columns.rows import Bools, Int64s, Source
+from wiredecode.fields.protobuf import Message
+from wiredecode.fields.protobuf.columns import Elements, Members, Spans, members
+from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
+from wiredecode.frames.run import UInt8s
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
+from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Header, Publish
+from wiredecode.protocols.liftbridge.session import Session
+from wiredecode.protocols.shared.carried_bulk import CarriedBulk, Payloads
+
+PLAIN, ASKING, ACK = 1, 2, 3
+"""A published message, one that wants an ack, and an ack."""
+MAX_ID = 500
+"""Longest subject for acks and longest correlation id that are plain."""
+
+
+class LiftbridgeBulk(CarriedBulk):
+    """What servers say to each other is left to the row decoder."""
+
+    types = ("Publish", "Publish", "Ack")
+    linked = frozenset({ASKING, ACK})
+
+    def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> UInt8s:
+        kinds = np.zeros(len(starts), np.uint8)
+        for layer in (Publish, Ack):
+            bodies = contents(source, starts, stops, layer)
+            rows = np.flatnonzero(bodies >= 0)
+            if len(rows):
+                found = members(source, bodies[rows], stops[rows], layer)
+                kinds[rows] = published(source, found) if layer is Publish else acked(found)
+        return kinds
+
+    def accepts(self, session: Session, payloads: Payloads) -> bool:
+        acks, count = payloads.kinds == ACK, len(payloads.subjects)
+        if not session.has_room(int((payloads.kinds == ASKING).sum())):
+            return False
+        each = (np.bincount(payloads.codes[chosen], minlength=count).tolist() for chosen in (acks, ~acks))
+        for subject, ack, message in zip(payloads.subjects, *each, strict=True):
+            if ack or message:
+                meaning = session.meaning(subject)
+                if meaning.facts or (message and (meaning.message_type or meaning.tail)):
+                    return False
+                if ack and meaning.message_type not in (None, names.ACK):
+                    return False
+        return True
+
+    def take(self, session: Session, payloads: Payloads, *, original: bool, links: bool) -> None:
+        run = payloads.run
+        if original:
+            spans = zip(payloads.starts.tolist(), payloads.stops.tolist(), strict=True)
+            told = checksums(run.buffer, spans, len(payloads.rows))
+            sizes = payloads.stops - payloads.starts
+            session.publications.add_run(payloads.subjects, payloads.codes, sizes, told, run.ids[payloads.rows])
+        if links and (asking := payloads.kinds == ASKING).any():
+            some = payloads.at(asking)
+            found = read(some)
+            inboxes, ids = found.spans["ack_inbox"], found.spans["correlation_id"]
+            ends = np.maximum(inboxes.stops, ids.stops)  # one follows the other: see ack_key
+            keys = [run.buffer[start:stop] for start, stop in zip(inboxes.starts.tolist(), ends.tolist(), strict=True)]
+            session.ask_for_acks(run, some.rows, keys)
+
+    def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
+        some = payloads.at(payloads.kinds != ACK)
+        found, buffer = read(some), some.run.buffer
+        values = found.spans["value"]
+        columns: dict[str, Column] = {
+            "topic": topics(some, found.spans["stream"]),
+            "key": Slices(buffer, *found.spans["key"]),
+            "body": Slices(buffer, np.maximum(values.starts, 0), np.maximum(values.stops, 0)),
+            "partition": Valid(*found.numbers["partition"]),
+            "timestamp": Valid(*found.numbers["timestamp"]),
+        }
+        if len(found.elements["headers"].rows):
+            columns["headers"] = header_lists(Source(buffer), found.elements["headers"], len(some.rows))
+        return some.rows, columns
+
+
+@cache
+def usual_header(layer: type[Envelope], *, checked: bool) -> int:
+    """The first eight bytes of an envelope, as servers and clients write them without and with CRC."""
+    envelope = layer(flags=CRC_FLAG, header_length=LONG_HEADER, crc=0) if checked else layer()
+    return int.from_bytes(bytes(envelope)[:SHORT_HEADER], "big")
+
+
+def contents(source: Source, starts: Int64s, stops: Int64s, layer: type[Envelope]) -> Int64s:
+    """Where the messages of plain envelopes of this type start; -1: it is another one, or its CRC is bad."""
+    whole = stops - starts >= SHORT_HEADER
+    heads = source.gather(">u8", np.where(whole, starts, 0))
+    bodies = np.where(whole & (heads == usual_header(layer, checked=False)), starts + SHORT_HEADER, -1)
+    sealed = whole & (heads == usual_header(layer, checked=True)) & (stops - starts >= LONG_HEADER)
+    if len(rows := np.flatnonzero(sealed)):
+        inside = starts[rows] + LONG_HEADER
+        spans = zip(inside.tolist(), stops[rows].tolist(), strict=True)
+        good = checksums(source.buffer, spans, len(rows)) == source.gather(">u4", starts[rows] + SHORT_HEADER)
+        bodies[rows] = np.where(good, inside, -1)
+    return bodies
+
+
+def checksums(buffer: bytes, spans: zip[tuple[int, int]], count: int) -> Int64s:
+    """CRC-32C of each stretch."""
+    crc = crc32c.crc32c
+    return np.fromiter((crc(buffer[start:stop]) for start, stop in spans), np.int64, count)
+
+
+def published(source: Source, found: Members) -> UInt8s:
+    """The kinds of published messages."""
+    good = found.good & good_headers(source, found)
+    for name in ("ack_inbox", "correlation_id"):
+        spans = found.spans[name]
+        short = (spans.stops - spans.starts <= MAX_ID) & (spans.stops > spans.starts)
+        good &= ~spans.there | (short & (source.octets[spans.starts - 1] != 0))  # nor a length of needless bytes
+    asking = found.spans["ack_inbox"].there & (found.numbers["ack_policy"].values != names.NO_ACK)
+    return np.where(good, np.where(asking, ASKING, PLAIN), 0).astype(np.uint8)
+
+
+def good_headers(source: Source, found: Members) -> Bools:
+    """Whether the headers of each message are plain, too."""
+    good = np.ones(len(found.good), np.bool_)
+    rows, starts, stops = found.elements["headers"]
+    good[rows[~members(source, starts, stops, Header).good]] = False
+    return good
+
+
+def acked(found: Members) -> UInt8s:
+    """The kinds of acks: those that refuse a message are not plain."""
+    return np.where(found.good & (found.numbers["ack_error"].values == 0), ACK, 0).astype(np.uint8)
+
+
+def read(payloads: Payloads) -> Members:
+    """The fields of published messages that are plain."""
+    source = Source(payloads.run.buffer)
+    heads = source.gather(">u8", payloads.starts)
+    sealed = heads == usual_header(Publish, checked=True)
+    bodies = payloads.starts + np.where(sealed, LONG_HEADER, SHORT_HEADER)
+    layer: type[Message] = Publish
+    return members(source, bodies, payloads.stops, layer)
+
+
+def topics(payloads: Payloads, streams: Spans) -> Coded:
+    """The stream that a message names, or else its subject."""
+    buffer, known = payloads.run.buffer, {subject.encode(): code for code, subject in enumerate(payloads.subjects)}
+    codes = payloads.codes.astype(np.int32)
+    rows = np.flatnonzero(streams.stops > streams.starts)
+    spans = zip(streams.starts[rows].tolist(), streams.stops[rows].tolist(), strict=True)
+    codes[rows] = [known.setdefault(buffer[start:stop], len(known)) for start, stop in spans]
+    return Coded(codes, [name.decode("ascii") for name in known])
+
+
+def header_lists(source: Source, headers: Elements, count: int) -> HeaderLists:
+    """The headers of each message; null where it has none."""
+    found = members(source, headers.starts, headers.stops, Header)
+    counts = np.bincount(headers.rows, minlength=count)
+    stops = np.concatenate(([0], np.cumsum(counts)))
+    keys, values = (
+        Slices(source.buffer, np.maximum(spans.starts, 0), np.maximum(spans.stops, 0))
+        for spans in (found.spans["key"], found.spans["value"])
+    )
+    return HeaderLists(stops, keys, values, counts > 0)

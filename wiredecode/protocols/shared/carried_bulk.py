@@ -1,0 +1,63 @@
+"""How a carried protocol reads many messages at a time, where the one that carries it does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wiredecode.fields.columns.rows import Bools, Int64s, Source
+
+if TYPE_CHECKING:
+    from wiredecode.frames.message import Column
+    from wiredecode.frames.run import Run, UInt8s
+
+
+@dataclass(slots=True, eq=False)
+class Payloads:
+    """The payloads of one protocol in a run, where they are plain."""
+
+    run: Run
+    rows: Int64s
+    """Which frames: their index in the run."""
+    kinds: UInt8s
+    """What :meth:`CarriedBulk.kinds` called them."""
+    starts: Int64s
+    """Where they start in the buffer of the run ..."""
+    stops: Int64s
+    codes: Int64s
+    """``subjects[codes[i]]``: what message i was published on."""
+    subjects: list[str]
+
+    def at(self, chosen: Bools) -> Payloads:
+        """Some of them."""
+        where = self.starts[chosen], self.stops[chosen], self.codes[chosen]
+        return Payloads(self.run, self.rows[chosen], self.kinds[chosen], *where, self.subjects)
+
+
+class CarriedBulk(ABC):
+    """Stateless. Kinds of messages count from 1; whatever is not plain is left to the row decoder, by a kind of 0."""
+
+    types: ClassVar[tuple[str, ...]]
+    """Type of each kind, from 1 on."""
+    linked: ClassVar[frozenset[int]] = frozenset()
+    """Kinds of requests and responses."""
+
+    @abstractmethod
+    def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> UInt8s:
+        """The kinds of payloads that begin with the prefix of the protocol."""
+
+    @abstractmethod
+    def accepts(self, session: Any, payloads: Payloads) -> bool:
+        """Whether nothing about these messages is worth telling. Nothing is remembered yet."""
+
+    @abstractmethod
+    def take(self, session: Any, payloads: Payloads, *, original: bool, links: bool) -> None:
+        """Remember what the row decoder would. ``original``: a client published them; ``links``: requests, too."""
+
+    @abstractmethod
+    def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
+        """The rows that count as messages of this protocol, and their columns; the others are messages of the carrier.
+
+        Columns are as those of :meth:`Messages.add_run`, but for ``index`` and ``operation``.
+        """
