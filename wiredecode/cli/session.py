@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
+    from wiredecode.tables.connections import ConnectionTable
 
 
 Shown = TypeVar("Shown")
@@ -36,6 +37,8 @@ class Counting(Protocol):
 
 GC_THRESHOLDS = (200_000, 5, 5)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
+MOST_LISTED = 10_000
+"""Connections of ``--summary-json``; of more only the number is told."""
 PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120
 """Most columns of the totals."""
@@ -91,6 +94,8 @@ class Session:
         """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
         """What is written goes to the terminal, where progress would be in its way."""
+        self.connections: ConnectionTable | None = None
+        """Those that are over, where they are to be told."""
         self._progress: Progress | None = None
         self._began = time.monotonic()
 
@@ -105,6 +110,8 @@ class Session:
         gc.enable()
         failure: CaptureError | None = None
         interrupted = False
+        if summary_json is not None:
+            self._list_connections()
         try:
             work()
         except CaptureError as error:
@@ -261,10 +268,23 @@ class Session:
 
         return totals_record(self.totals)
 
+    def _list_connections(self) -> None:
+        """``--summary-json`` tells every connection."""
+        dissector = self.dissector or getattr(self.counting, "dissector", None)
+        if dissector is None:
+            return
+        from wiredecode.tables.connections import ConnectionTable
+
+        self.connections = ConnectionTable(most=MOST_LISTED)
+        dissector.watch_connections(self.connections.end)
+
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson
 
         row = self.totals_record()
+        if self.connections is not None:
+            row["connection_list"] = self.connections.records()
+            row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
         path.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
 

@@ -17,6 +17,7 @@ from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
 from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, new_budget, number_offsets, report_sub_batches
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
+from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
 
 NAME = "rabbitmq_stream"
+PUBLISH, CONFIRM = 0x0002, 0x0003
 INITIAL_FRAME_MAX = 8192
 """What newer brokers accept before Open; told as a note, since older ones accept more."""
 
@@ -53,6 +55,7 @@ class RabbitMQConversation(Conversation):
         self.offered: ValuesRequest | None = None
         """The server's Tune."""
         self.publishers, self.subscriptions = Bindings(), Bindings()
+        self.publishing = Publishing()
         self.frame_max = 0
         self.opened = False
         self.challenged = False
@@ -246,14 +249,17 @@ class RabbitMQConversation(Conversation):
     def _with_publisher(self, frame: Frame) -> None:
         self._resolve(frame, self.publishers, frame.values.get("publisher_id"), "publisher")
 
+    def _publish(self, frame: Frame) -> None:
+        self._with_publisher(frame)
+        self.publishing.publish(frame)
+
+    def _publish_confirm(self, frame: Frame) -> None:
+        self._with_publisher(frame)
+        self.publishing.confirm(frame)
+
     def _publish_error(self, frame: Frame) -> None:
         self._with_publisher(frame)
-        errors = frame.values.get("errors") or []
-        if not errors:
-            return
-        codes = sorted({names.RESPONSE_CODES.get(error["response_code"], "?") for error in errors if len(error) == 2})
-        message = f"{len(errors)} messages were not published: {', '.join(codes)}"
-        frame.find("warning", "response", "publish-error", message, "errors")
+        self.publishing.refuse(frame)
 
     def _delete_publisher(self, frame: Frame) -> None:
         self._ask(frame)
@@ -262,7 +268,9 @@ class RabbitMQConversation(Conversation):
     def _deleted_publisher(self, frame: Frame) -> None:
         request = self._answer(frame)
         if request is not None and frame.values.get("response_code") == names.OK:
-            self.publishers.end(request.values.get("publisher_id", -1))
+            number = request.values.get("publisher_id", -1)
+            self.publishers.end(number)
+            self.publishing.end(number)
 
     def _subscribe(self, frame: Frame) -> None:
         self._ask(frame)
@@ -387,8 +395,8 @@ class RabbitMQConversation(Conversation):
         **dict.fromkeys(names.RESPONSES, _answer),
         0x0001: _declare_publisher,
         0x8001: _declared_publisher,
-        0x0002: _with_publisher,
-        0x0003: _with_publisher,
+        PUBLISH: _publish,
+        CONFIRM: _publish_confirm,
         0x0004: _publish_error,
         0x0006: _delete_publisher,
         0x8006: _deleted_publisher,
@@ -411,8 +419,8 @@ class RabbitMQConversation(Conversation):
     }
 
 
-PASSING = frozenset({0x0002, 0x0003, 0x0004, 0x0008, 0x0009, 0x0017})
-"""Commands that later frames do not depend on: Publish, PublishConfirm, PublishError, Deliver, Credit, Heartbeat."""
+PASSING = frozenset({0x0008, 0x0009, 0x0017})
+"""Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
 UNMARKED = (24, 25)
 """Responses of RabbitMQ 3.10 have these codes of their requests."""
 RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
@@ -429,7 +437,8 @@ def make_plan(code: int, version: int) -> Plan:
     layer = LAYERS.get((code, version), unknown)
     repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
-    return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
+    numbered = code in (PUBLISH, CONFIRM)
+    return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats, numbered=numbered)
 
 
 def report_unknown(frame: Frame, code: int, version: int) -> None:
