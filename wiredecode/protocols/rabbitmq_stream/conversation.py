@@ -16,6 +16,7 @@ from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
 from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, new_budget, number_offsets, report_sub_batches
+from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
@@ -173,6 +174,8 @@ class RabbitMQConversation(Conversation):
             self.client = frame.side
         elif code in names.SERVER_KEYS:
             self.client = 1 - frame.side
+        elif code in UNMARKED and (asks := is_request(frame.buffer, frame.start, frame.stop)) is not None:
+            self.client = frame.side if asks else 1 - frame.side
 
     # Requests and responses.
 
@@ -317,9 +320,9 @@ class RabbitMQConversation(Conversation):
 
     def _consumer_updated(self, frame: Frame) -> None:
         request = self._answer(frame)
-        if request is not None:
-            frame.generate("subscription_id", request.values.get("subscription_id"))
-            self._name_only(frame, self.subscriptions, request.values.get("subscription_id"))
+        if request is not None and "subscription_id" in request.values:
+            frame.generate("subscription_id", request.values["subscription_id"])
+            self._name_only(frame, self.subscriptions, request.values["subscription_id"])
 
     def _metadata_update(self, frame: Frame) -> None:
         name = frame.values.get("stream")
@@ -421,8 +424,6 @@ class RabbitMQConversation(Conversation):
 
 PASSING = frozenset({0x0008, 0x0009, 0x0017})
 """Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
-UNMARKED = (24, 25)
-"""Responses of RabbitMQ 3.10 have these codes of their requests."""
 RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
 """How the records of frames are made later."""
 CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}
