@@ -90,6 +90,8 @@ class Session:
         """Read to the end all the same: more than the frames is wanted."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.look: Callable[[PacketBatch], None] | None = None
+        """Is shown the packets before they are decoded."""
         self.shown: int | None = None
         """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
@@ -212,6 +214,8 @@ class Session:
             if self._is_past_end(batch):
                 self.stopped = True  # never back to False: an interrupt sets it, too
             if not self.stopped:
+                if self.look is not None:
+                    self.look(batch)
                 yield batch
             if self.stopped:
                 return

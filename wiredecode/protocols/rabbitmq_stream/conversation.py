@@ -334,7 +334,8 @@ class RabbitMQConversation(Conversation):
     def _deliver(self, frame: Frame) -> None:
         self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
         chunk = frame.values.get("chunk")
-        if chunk is not None and not frame.missing and "trailer_length" in chunk:
+        whole = frame.stop - frame.start == frame.values.get("size", 0) + 4
+        if chunk is not None and whole and "trailer_length" in chunk:
             check_chunk(frame, chunk)
 
     # The handshake.
