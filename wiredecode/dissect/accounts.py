@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.frames.failure import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
@@ -56,33 +57,46 @@ class Accounts:
             self._attach_notes(frame)
         self.skipped(frame, frame.status)
         if frame.findings:
-            self.limits(frame.findings)
+            self.findings(frame.findings)
 
     def skipped(self, frame: Frame, status: str = OK) -> None:
         """A frame need not be decoded: it is only counted."""
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", status)
         counts[key] = counts.get(key, 0) + 1
+        connection = frame.connection
+        connection.directions[frame.side].frames += 1
+        if frame.protocol not in connection.protocols and frame.protocol:
+            connection.protocols[frame.protocol] = None
 
     def run(self, run: Run) -> None:
         """A run was decoded."""
         counts = self.totals.frames
         for key, count in run.counted():
             counts[key] = counts.get(key, 0) + count
+            run.connection.protocols[key[0]] = None
+            run.connection.directions[run.side].frames += count
 
-    def tally(self, conversation: Conversation, protocol: str, side: int, data: bytes, starts: list[int]) -> bool:
+    def tally(
+        self, owner: tuple[Connection, Conversation], protocol: str, side: int, data: bytes, starts: list[int]
+    ) -> bool:
         """Count frames of a connection that nobody will see; False: they have to be decoded."""
+        connection, conversation = owner
         found = conversation.tally(side, data, starts)
         counts = self.totals.frames
         for type_, count in (found or {}).items():
             key = protocol, type_, OK
             counts[key] = counts.get(key, 0) + count
+            connection.protocols[protocol] = None
+            connection.directions[side].frames += count
         return found is not None
 
-    def limits(self, findings: Sequence[Finding]) -> None:
-        """Count the limits that were reached."""
+    def findings(self, findings: Sequence[Finding]) -> None:
+        """Count the limits that were reached, and mistakes of our own."""
         for finding in findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
+            elif finding.group == INTERNAL:
+                self.totals.failures[finding.message] += 1
 
     def close(self, connection: Connection, tracker: Tracker | None) -> None:
         """A connection is over: add up its bytes. ``tracker``: None where it had no payload."""
@@ -95,6 +109,9 @@ class Accounts:
             totals.missing += direction.missing
         if tracker is None:
             return
+        totals.failures.update(tracker.failures)
+        if tracker.conversation is not None:
+            connection.client = tracker.conversation.client
         server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
         if tracker.protocol is not None and tracker.protocol.has_session:
             self.sessions.add((tracker.protocol.name, server))
