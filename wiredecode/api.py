@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
+    from wiredecode.tables.connections import ConnectionTable
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
 
-FRAMES, MESSAGES, PACKETS = "frames", "messages", "packets"
-LEVELS = (FRAMES, MESSAGES, PACKETS)
+FRAMES, MESSAGES, PACKETS, CONNECTIONS = "frames", "messages", "packets", "connections"
+LEVELS = (FRAMES, MESSAGES, PACKETS, CONNECTIONS)
 RAW = "raw"
 CAPTURE, STABLE = "capture", "stable"
 SHOWN = 10
@@ -56,8 +57,8 @@ def read(
 
     paths: a file name, several (one capture in time order), ``-`` for standard input, or binary file objects. A name
     that is no file may be a pattern: ``ring/*.pcap``.
-    level: what iterating and tables give, ``frames``, ``messages`` or ``packets``. columns: of tables, such as
-    ``["time", "type", "layers.nats.subject"]``. filter: only what a display filter chooses, such as
+    level: what iterating and tables give: ``frames``, ``messages``, ``packets`` or ``connections``. columns: of tables,
+    such as ``["time", "type", "layers.nats.subject"]``. filter: only what a display filter chooses, such as
     ``"latency > 5ms"`` (docs/filters.md). decode_as: what is spoken on a port, ``{15552: "rabbitmq_stream"}`` or
     ``"nats/3"`` with a dialect. bytes: how tables hold bytes: ``raw``, or text as ``hex``, ``base64``, ``text``,
     ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
@@ -111,7 +112,7 @@ def _found(path: Path_) -> list[str | BinaryIO]:
 class Dissection:
     """Captures, dissected as often as asked: made by :func:`read`.
 
-    Iterating gives Frame objects one by one, in order, or dictionaries at the levels ``messages`` and ``packets``. It
+    Iterating gives Frame objects one by one, in order, or dictionaries at the other levels. It
     is an Arrow stream too (``__arrow_c_stream__``): polars, DuckDB and pyarrow take it as it is.
     """
 
@@ -126,6 +127,8 @@ class Dissection:
     strict: bool
     ids: str
     utc: bool = False
+    over: ConnectionTable | None = None
+    """Is told every connection when it is over, if tables are read."""
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _counted: Any = None
@@ -161,6 +164,10 @@ class Dissection:
     def packets(self) -> Dissection:
         """The same captures at the level of packets."""
         return self._at(PACKETS)
+
+    def connections(self) -> Dissection:
+        """The same captures at the level of connections: who, how they began and ended, and their TCP health."""
+        return self._at(CONNECTIONS)
 
     def _at(self, level: str) -> Dissection:
         if level == self.level:
@@ -290,6 +297,7 @@ class Dissection:
             bytes_choice=self.bytes,
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
+            connections=self.over,
         )
 
     # Accounts.

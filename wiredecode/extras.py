@@ -10,6 +10,9 @@ EXTRAS = {
     "lz4": "lz4",
     "cramjam": "snappy",
     "duckdb": "sql",
+    "jinja2": "report",
+    "markupsafe": "report",
+    "matplotlib": "report",
     "pyspark": "spark",
 }
 """By the module that is imported: the extra in pyproject.toml."""

@@ -188,6 +188,16 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": Case("{basic} -v", "-q"),
         "-v": Case("{basic}", "-v"),
     },
+    "report": {
+        **READING,
+        **TIMES,
+        "--utc": Case("{basic} {quick} --to 2026-11-20T20:00:00", "--utc"),
+        "-o": See("tests/report/test_report.py::test_all_sections_and_plots_are_there"),
+        "-n": Case("{basic} {quick} -n 2", "-n 3"),
+        "--title": Case("{basic} {quick}", "--title Ticket"),
+        "-q": Case("{basic} {quick}", "-q"),
+        "-v": Case("{basic} {quick}", "-v"),
+    },
     "trace": {
         **READING,
         **TIMES,
@@ -232,6 +242,7 @@ QUICK = {
     "stats": "-q --table frames",
     "check": "--severity note",
     "trace": "--id 1",
+    "report": "-o r.html",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }
 

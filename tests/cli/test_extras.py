@@ -18,7 +18,7 @@ RUN = """
 import contextlib, io, json, sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == sys.argv[1]:
+        if name.partition(".")[0] in sys.argv[1].split(","):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 from wiredecode.cli import main
@@ -52,8 +52,21 @@ NEEDS = {"duckdb": r"sql|stats", "zstandard": r".*\.zst ", "pyspark": "spark"}
 """The commands that cannot do without a package begin with this."""
 
 
-@pytest.mark.parametrize("module", [*EXTRAS, "pandas", "polars"])
+USED_IF_THERE = [module for module in (*EXTRAS, "pandas", "polars") if module not in NEEDS]
+
+
+@pytest.mark.parametrize(
+    "module", [*NEEDS, *(pytest.param(module, marks=pytest.mark.slow) for module in USED_IF_THERE)]
+)
 def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_install(module: str, tmp_path: Path) -> None:
+    check_without(module, tmp_path)
+
+
+def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_there(tmp_path: Path) -> None:
+    check_without(",".join(USED_IF_THERE), tmp_path)
+
+
+def check_without(module: str, tmp_path: Path) -> None:
     words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
     done = subprocess.run(
         [sys.executable, "-c", RUN, module, json.dumps(words)],

@@ -62,7 +62,9 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("words", [("pcap", "-", "--summary"), ("follow", "-", "-n", "1")], ids=["pcap", "follow"])
-@pytest.mark.parametrize("seconds", [0.0, 0.004, 0.02])
+@pytest.mark.parametrize(
+    "seconds", [0.0, *(pytest.param(seconds, marks=pytest.mark.slow) for seconds in (0.004, 0.02))]
+)
 def test_an_interrupt_soon_after_the_first_line(captures: Path, words: tuple[str, ...], seconds: float) -> None:
     data = (captures / "rabbitmq-stream" / "c43_basic.pcap").read_bytes()
     with subprocess.Popen([*COMMAND, *words], **PIPES) as process:  # type: ignore[call-overload]

@@ -7,9 +7,11 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from rich.cells import cell_len
 from tests.cli.conftest import Run
 from tests.net.craft import START_NS
 from tests.view.frames import CLIENT, SERVER, dissected
+from wiredecode.cli import main
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view.screen import ScreenLines, cut, cut_middle
 
@@ -30,26 +33,48 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def on_terminal(width: int, *words: object, no_color: bool = False) -> str:
-    """What the command prints on a terminal of ``width``, standard error included."""
+    """What the command prints on a terminal of ``width``, standard error included; it runs in this process."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    names = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    names |= {"TERM": "xterm-256color"} | ({"NO_COLOR": "1"} if no_color else {})
-    command = [sys.executable, "-m", "wiredecode", *map(str, words)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=names) as process:
-        os.close(theirs)
-        parts = []
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            parts.append(part)
-        process.wait()
+    parts: list[bytes] = []
+    reader = threading.Thread(target=lambda: parts.extend(read_to_end(ours)))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            patch.delenv(name, raising=False)
+        patch.setenv("TERM", "xterm-256color")
+        if no_color:
+            patch.setenv("NO_COLOR", "1")
+        reader.start()
+        with standard_streams(theirs, patch):
+            main([str(word) for word in words])
+    reader.join()
     os.close(ours)
     return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+@contextmanager
+def standard_streams(terminal: int, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Input, output and errors of this process are those of a terminal, which is closed at the end."""
+    saved = [os.dup(number) for number in range(3)]
+    for number in range(3):
+        os.dup2(terminal, number)
+    os.close(terminal)
+    try:
+        with open(0, closefd=False) as given, open(1, "w", closefd=False) as out, open(2, "w", closefd=False) as err:
+            for name, stream in (("stdin", given), ("stdout", out), ("stderr", err)):
+                patch.setattr(sys, name, stream)
+                patch.setattr(sys, f"__{name}__", stream)
+            yield
+    finally:
+        for number, before in enumerate(saved):
+            os.dup2(before, number)
+            os.close(before)
+
+
+def read_to_end(terminal: int) -> Iterator[bytes]:
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(terminal, 65536):
+            yield part
 
 
 def shown(*messages: object, width: int, color: bool = False) -> list[str]:
@@ -164,3 +189,30 @@ def test_what_identifies_and_explains_stays_in_statistics() -> None:
     assert heads[1][:3] == ["connection", "client", "server"]
     assert "no room for src, dst, group, first" in lines
     assert "74,706" in text
+
+
+def test_lines_tell_operations_of_liftbridge_and_what_they_are_done_to(run: Run) -> None:
+    capture = CAPTURES / "liftbridge/31-lb-all-types.pcap"
+    told = run(
+        "pcap",
+        "-q",
+        "--summary",
+        capture,
+        "-Y",
+        '!nats.copy_of && frame.type in {"PropagatedRequest", "PartitionStatusResponse"}',
+    ).out
+    for words in (
+        "op=CREATE_STREAM stream_name=foo-stream",  # proto3 leaves 0 out
+        "op=SHRINK_ISR stream=foo-stream partition=1 replica_to_remove=",
+        "op=REPORT_LEADER stream=foo-stream replica=server-b",
+        "op=DELETE_STREAM stream=",
+        "op=JOIN_CONSUMER_GROUP group_id=",
+        "exists=true is_leader=true stream=foo-stream partition=1",
+    ):
+        assert words in told, words
+    assert (
+        "entries)=18"
+        in run(
+            "pcap", "-q", "--summary", CAPTURES / "stories/leader-killed.pcap.gz", "-Y", 'frame.type == "AppendEntries"'
+        ).out
+    )

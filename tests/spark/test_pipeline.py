@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
 NATS = CAPTURES / "nats" / "08-pipelined-small.drop1pct.pcap"
+SLOW = pytest.mark.slow
 Packets = list[tuple[int, bytes]]
 
 
@@ -51,7 +52,7 @@ def cut(folder: Path, every: Packets, count: int, *, seam: int = 0) -> list[Path
     return paths
 
 
-@pytest.mark.parametrize("level", ["frames", "messages", "packets"])
+@pytest.mark.parametrize("level", [pytest.param("frames", marks=SLOW), "messages", pytest.param("packets", marks=SLOW)])
 def test_every_capture_has_the_rows_of_one_machine(spark: SparkSession, level: str) -> None:
     plan = Plan(level, decode_as=NATS_PORTS)
     found, _ = run(spark, [CAPTURES], plan, source="captures/(.+)", buckets=3, partitions=5)
@@ -62,7 +63,7 @@ def test_every_capture_has_the_rows_of_one_machine(spark: SparkSession, level: s
         same_rows(found.filter(pc.equal(found["source"], source)), expected([path], plan, source))
 
 
-@pytest.mark.parametrize("path", [BASIC, NATS], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [pytest.param(BASIC, marks=SLOW), NATS], ids=lambda path: path.name)
 def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     every, plan = packets(path), Plan("frames", decode_as=NATS_PORTS)
     files = cut(tmp_path, every, 50)

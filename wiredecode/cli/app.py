@@ -52,15 +52,19 @@ app = typer.Typer(
 )
 
 
+def version_number() -> str:
+    """``0.1.0``."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("wiredecode")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            number = version("wiredecode")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        typer.echo(f"wiredecode {number}")
+        typer.echo(f"wiredecode {version_number()}")
         raise typer.Exit
 
 
@@ -82,6 +86,7 @@ def _register() -> None:
         interfaces,
         pcap,
         protocols,
+        report,
         sniff,
         spark,
         spark_stats,
@@ -120,6 +125,9 @@ def _register() -> None:
         check.check
     )
     command("trace", short_help="What became of one message.", no_args_is_help=True, epilog=trace.EXAMPLES)(trace.trace)
+    command(
+        "report", short_help="One HTML page for a ticket or a colleague.", no_args_is_help=True, epilog=report.EXAMPLES
+    )(report.report)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",

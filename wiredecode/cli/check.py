@@ -93,6 +93,7 @@ def read(session: Session, checker: Checker) -> None:
     """Tell the checker all frames."""
     report, dissector = checker.report, session.dissector
     assert dissector is not None
+    session.look = checker.look
     try:
         for frame in session.decoded(dissector):
             if not report.first_ns:

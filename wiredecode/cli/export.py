@@ -40,6 +40,7 @@ class LevelChoice(StrEnum):
     frames = "frames"
     messages = "messages"
     packets = "packets"
+    connections = "connections"
 
 
 @with_groups

@@ -152,7 +152,7 @@ def follow(settings: FollowOptions) -> int:
     with ExitStack() as opened:
         source: list[str | BinaryIO] = [*settings.files]
         if "-" in settings.files and sys.stdin is not None and not sys.stdin.isatty():
-            source = [opened.enter_context(_spooled()) if name == "-" else name for name in settings.files]
+            source = [opened.enter_context(spooled()) if name == "-" else name for name in settings.files]
         return _choose(settings, source)
 
 
@@ -168,7 +168,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> int:
     return Following(settings, choice.chosen.connection.number, source, choice.chosen).run()
 
 
-def _spooled() -> BinaryIO:
+def spooled() -> BinaryIO:
     """Standard input, in a file: it is read twice, first to find the connection."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
     shutil.copyfileobj(sys.stdin.buffer, file)

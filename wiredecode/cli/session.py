@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
+    from wiredecode.tables.connections import ConnectionTable
 
 
 class Counting(Protocol):
@@ -33,6 +34,8 @@ class Counting(Protocol):
 
 GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
+MOST_LISTED = 10_000
+"""Connections of ``--summary-json``; of more only the number is told."""
 PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120
 """Most columns of the totals."""
@@ -84,10 +87,14 @@ class Session:
         """Read to the end all the same: more than the frames is wanted."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.look: Callable[[PacketBatch], None] | None = None
+        """Is shown the packets before they are decoded."""
         self.shown: int | None = None
         """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
         """What is written goes to the terminal, where progress would be in its way."""
+        self.connections: ConnectionTable | None = None
+        """Those that are over, where they are to be told."""
         self._progress: Progress | None = None
         self._began = time.monotonic()
 
@@ -102,6 +109,8 @@ class Session:
         gc.enable()
         failure: CaptureError | None = None
         interrupted = False
+        if summary_json is not None:
+            self._list_connections()
         try:
             work()
         except CaptureError as error:
@@ -180,6 +189,8 @@ class Session:
             if self._is_past_end(batch):
                 self.stopped = True  # never back to False: an interrupt sets it, too
             if not self.stopped:
+                if self.look is not None:
+                    self.look(batch)
                 yield batch
             if self.stopped:
                 return
@@ -236,10 +247,23 @@ class Session:
 
         return totals_record(self.totals)
 
+    def _list_connections(self) -> None:
+        """``--summary-json`` tells every connection."""
+        dissector = self.dissector or getattr(self.counting, "dissector", None)
+        if dissector is None:
+            return
+        from wiredecode.tables.connections import ConnectionTable
+
+        self.connections = ConnectionTable(most=MOST_LISTED)
+        dissector.watch_connections(self.connections.end)
+
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson
 
         row = self.totals_record()
+        if self.connections is not None:
+            row["connection_list"] = self.connections.records()
+            row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
         path.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
 

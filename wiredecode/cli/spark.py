@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiredecode.cli import options
-from wiredecode.cli.export import LevelChoice, names
+from wiredecode.cli.export import names
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.help import Command
 
@@ -24,6 +25,12 @@ Examples:
   wiredecode spark s3a://bucket/ring -o s3a://bucket/lake --hadoop --master spark://host:7077
   wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
 """
+
+
+class SparkLevel(StrEnum):
+    frames = "frames"
+    messages = "messages"
+    packets = "packets"
 
 
 @group
@@ -80,7 +87,7 @@ class SparkOptions:
             "-o", "--output", metavar="OUT", help="Folder of the tables; those of an earlier run are replaced."
         ),
     ]
-    level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames
+    level: Annotated[SparkLevel, typer.Option("--level", help="What a row is.")] = SparkLevel.frames
     columns: Annotated[
         str | None,
         typer.Option(

@@ -72,7 +72,7 @@ def sql(
     color: options.Color = options.ColorChoice.auto,
     verbose: options.Verbose = False,
 ) -> int:
-    """Ask captures in SQL: tables frames, messages and packets, as wiredecode export writes them.
+    """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
 
     Only the tables and columns that the query names are decoded. time is in microseconds, time_ns beside it exact.
     """

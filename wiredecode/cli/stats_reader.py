@@ -81,9 +81,16 @@ class StatsReader:
         )
         bulk = prefer_bulk(session.capture)
         timed = self._start is not None or self._end is not None
+        store.whole = not timed and display is None
         read = list(dict.fromkeys([*columns, *(["time"] if timed else [])]))
         session.counting = reader = TableReader(
-            session.batches(), level, columns=read, bulk=bulk, display=display, **self._decoding
+            session.batches(),
+            level,
+            columns=read,
+            bulk=bulk,
+            display=display,
+            connections=store.connections if level == "frames" else None,
+            **self._decoding,
         )
 
         def work() -> None:

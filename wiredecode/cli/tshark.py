@@ -11,7 +11,7 @@ from typing import Any
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain
 
-READERS = ("follow", "export", "stats", "sql", "check")
+READERS = ("follow", "export", "stats", "sql", "check", "report")
 """Other commands that take ``-r FILE``."""
 ROWS = {
     "-Y": """the query chooses rows, as in "... from frames where type = 'Publish'\"""",

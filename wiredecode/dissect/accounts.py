@@ -62,20 +62,31 @@ class Accounts:
         """A frame need not be decoded: it is only counted."""
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", status)
         counts[key] = counts.get(key, 0) + 1
+        connection = frame.connection
+        connection.directions[frame.side].frames += 1
+        if frame.protocol not in connection.protocols and frame.protocol:
+            connection.protocols[frame.protocol] = None
 
     def run(self, run: Run) -> None:
         """A run was decoded."""
         counts = self.totals.frames
         for key, count in run.counted():
             counts[key] = counts.get(key, 0) + count
+            run.connection.protocols[key[0]] = None
+            run.connection.directions[run.side].frames += count
 
-    def tally(self, conversation: Conversation, protocol: str, side: int, data: bytes, starts: list[int]) -> bool:
+    def tally(
+        self, owner: tuple[Connection, Conversation], protocol: str, side: int, data: bytes, starts: list[int]
+    ) -> bool:
         """Count frames of a connection that nobody will see; False: they have to be decoded."""
+        connection, conversation = owner
         found = conversation.tally(side, data, starts)
         counts = self.totals.frames
         for type_, count in (found or {}).items():
             key = protocol, type_, OK
             counts[key] = counts.get(key, 0) + count
+            connection.protocols[protocol] = None
+            connection.directions[side].frames += count
         return found is not None
 
     def limits(self, findings: Sequence[Finding]) -> None:
@@ -95,6 +106,8 @@ class Accounts:
             totals.missing += direction.missing
         if tracker is None:
             return
+        if tracker.conversation is not None:
+            connection.client = tracker.conversation.client
         server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
         if tracker.protocol is not None and tracker.protocol.has_session:
             self.sessions.add((tracker.protocol.name, server))

@@ -41,6 +41,7 @@ class Dissector:
     Without runs take :meth:`frames`, or :meth:`feed`, :meth:`tick` and :meth:`finish`; with runs :meth:`mixed`.
 
     ``on_end`` is told each connection when it is over, and what it looks like if it is nothing that is decoded;
+    ``on_over`` the same once all of its frames have been decoded, so that everything is known of it;
     ``on_events`` what reassembly hands on. A dissector can be pickled, without its demand: see :meth:`resume`.
     """
 
@@ -50,18 +51,19 @@ class Dissector:
         network: Network | None = None,
         *,
         on_end: Callable[[Connection, str | None], None] | None = None,
+        on_over: Callable[[Connection, str | None], None] | None = None,
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
         self.demand, self.network = demand, network or Network()
         if demand.select is not None and demand.select.needs_analysis:
             self.network.analyse()
         self.accounts = Accounts()
-        self._on_end, self._on_events = on_end, on_events
+        self._on_end, self._on_over, self._on_events = on_end, on_over, on_events
         protocols = demand.protocols
         self._candidates = Candidates(registry.known() if protocols is None else map(registry.as_known, protocols))
         self._decode_as = self._candidates.of_capture(demand.decode_as)
         self._trackers: dict[Connection, Tracker] = {}
-        self._ended: list[Connection] = []
+        self._ended: list[tuple[Connection, str | None]] = []
         """Connections that are over; what is known of them stays while frames of theirs may wait."""
         self._pending: list[Any] = []
         """Frames, runs and skipped frames that others may still precede."""
@@ -69,6 +71,18 @@ class Dissector:
         self._waiting: deque[Frame] = deque()
         """Frames from the oldest request on that waits for its response."""
         self._number = 0
+
+    def watch_connections(self, over: Callable[[Connection, str | None], None]) -> None:
+        """Before the first packet: ``over`` is to be told as ``on_over`` is, with TCP analysis."""
+        self.network.analyse()
+        before = self._on_over
+
+        def both(connection: Connection, other: str | None) -> None:
+            over(connection, other)
+            if before is not None:
+                before(connection, other)
+
+        self._on_over = both
 
     @property
     def totals(self) -> Totals:
@@ -196,20 +210,23 @@ class Dissector:
             tracker = self._trackers.get(connection)
             if tracker is not None:
                 tracker.end(reason, connection.ended)
-                self._ended.append(connection)
             self.accounts.close(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
+            other = None if tracker is None else tracker.other
+            self._ended.append((connection, other))
             if self._on_end is not None:
-                self._on_end(connection, None if tracker is None else tracker.other)
+                self._on_end(connection, other)
 
     def _forget_ended(self) -> None:
         """Forget the connections that are over, once no frame of theirs waits."""
         if self._pending:
             return
-        for connection in self._ended:
+        for connection, other in self._ended:
             self._trackers.pop(connection, None)
             self.accounts.forget(connection)
+            if self._on_over is not None:
+                self._on_over(connection, other)
         self._ended.clear()
 
     # From what has its turn to what comes out.

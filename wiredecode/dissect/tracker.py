@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
-Tally = Callable[[Conversation, str, int, bytes, "list[int]"], bool]
+Tally = Callable[[tuple[Connection, Conversation], str, int, bytes, "list[int]"], bool]
 """Counts frames that need not be made: see :meth:`Accounts.tally`."""
 
 
@@ -98,7 +98,7 @@ class Tracker:
         self.conversation = protocol.conversation(self.connection, known.dialect)
         self.conversation.hand_on = []
         self.conversation.tellers = protocol.tellers()
-        skip = None if self.tally is None else partial(self.tally, self.conversation, protocol.name)
+        skip = None if self.tally is None else partial(self.tally, (self.connection, self.conversation), protocol.name)
         first, second = (
             Framer(each, protocol, self.out, each.started, skip and partial(skip, each.side))
             for each in self.connection.directions

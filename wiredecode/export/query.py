@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Open = Callable[[str, list[str] | None], TableReader]
     """Opens the captures anew: takes level and columns."""
 
-LEVELS = ("frames", "messages", "packets")
+LEVELS = ("frames", "messages", "packets", "connections")
 MEMORY = "256MiB"
 """Of DuckDB; sorts and groups that need more go to temporary files."""
 BATCH_ROWS = 8_192
@@ -102,7 +102,7 @@ def _fields(schema: pa.Schema) -> list[pa.Field]:
 
 
 class Database:
-    """The tables ``frames``, ``messages`` and ``packets``; a context manager.
+    """The tables ``frames``, ``messages``, ``packets`` and ``connections``; a context manager.
 
     ``once``: the captures can be read once. Raises MissingDuckdb.
     """

@@ -20,6 +20,14 @@ def _character(character: str) -> str:
     return ascii(character)[1:-1]
 
 
+def shorten_middle(text: str, limit: int) -> str:
+    """At most ``limit`` characters, an ellipsis in the middle where something is left out: ends tell names apart."""
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) // 2
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 def shorten(text: str, limit: int) -> str:
     """At most ``limit`` characters, the last one an ellipsis where something is left out."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

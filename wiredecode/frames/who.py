@@ -81,9 +81,11 @@ def describe(connection: Connection) -> str:
 
 
 def client_side(connection: Connection) -> int:
-    """Which endpoint is the client, as far as TCP tells: it opened the connection, or has the higher port."""
+    """Which endpoint is the client: it opened the connection, or its protocol says so, or it has the higher port."""
     if connection.initiator is not None:
         return connection.initiator
+    if connection.client is not None:
+        return connection.client
     return 0 if connection.ports[0] >= connection.ports[1] else 1
 
 

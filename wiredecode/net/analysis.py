@@ -7,9 +7,10 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from wiredecode.net.flows import FlowKey, reverse
+from wiredecode.net.flows import FlowKey, Flows, reverse
 from wiredecode.net.health import (
     ACK_LOST,
     DUPLICATE_ACK,
@@ -33,14 +34,13 @@ from wiredecode.net.health import (
 from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
 from wiredecode.net.serial import MASK, distance
 from wiredecode.net.types import Connection
+from wiredecode.net.undisturbed import COLUMNS_PAY_FROM, UNACKED_SEGMENTS, Undisturbed
 
 CONTROL = SYN | FIN | RST
 FAST_NS = 20_000_000
 """A retransmission so soon after the second duplicate ACK is a fast one (as Wireshark)."""
 REORDERED_NS = 3_000_000
 """A segment so soon after a later one is out of order, where the handshake does not tell the round trip."""
-UNACKED_SEGMENTS = 4096
-"""Segments remembered per direction to measure round trips."""
 
 
 class Segment(NamedTuple):
@@ -59,23 +59,29 @@ class Segment(NamedTuple):
     """... maximum segment size, of a SYN that has these options."""
 
 
-MSS, WINDOW_SCALE = 2, 3
-"""TCP options (RFC 9293 section 3.2, RFC 7323 section 2)."""
+MSS, WINDOW_SCALE, TIMESTAMPS = 2, 3, 8
+"""TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3)."""
 
 
-def options(header: bytes) -> tuple[int | None, int | None]:
-    """Window scale and maximum segment size out of the options of a TCP header, as far as it was captured."""
-    scale = mss = None
+def each_option(header: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and value of the options of a TCP header, as far as it was captured."""
     at, end = 20, min((header[12] >> 4) * 4, len(header))
     while at + 1 < end and header[at]:
         size = 1 if header[at] == 1 else header[at + 1]
         if size < 1 or at + size > end:
             break
-        if header[at] == MSS and size == 4:
-            mss = int.from_bytes(header[at + 2 : at + 4])
-        elif header[at] == WINDOW_SCALE and size == 3:
-            scale = header[at + 2]
+        yield header[at], header[at + 2 : at + size]
         at += size
+
+
+def options(header: bytes) -> tuple[int | None, int | None]:
+    """Window scale and maximum segment size, where a header has these options."""
+    scale = mss = None
+    for kind, value in each_option(header):
+        if kind == MSS and len(value) == 2:
+            mss = int.from_bytes(value)
+        elif kind == WINDOW_SCALE and len(value) == 1:
+            scale = value[0]
     return scale, mss
 
 
@@ -124,12 +130,17 @@ class Side:
 class Conversation:
     """The state of one connection. ``take`` says which kinds (bits of `health.KINDS`) a segment is of."""
 
-    __slots__ = ("_syn_ns", "health", "sides")
+    __slots__ = ("_syn_ns", "health", "number", "sides")
 
-    def __init__(self, health: ConnectionHealth) -> None:
-        self.health = health
+    def __init__(self, health: ConnectionHealth, number: int = 0) -> None:
+        self.health, self.number = health, number
         self.sides = Side(health.directions[0]), Side(health.directions[1])
         self._syn_ns: int | None = None
+
+    @property
+    def in_handshake(self) -> bool:
+        """Whether the ACK that ends the handshake is still to come."""
+        return self._syn_ns is not None and self.health.handshake_ns is None
 
     def take(self, side: int, segment: Segment) -> int:
         """Analyse the next segment, sent by ``side``."""
@@ -209,7 +220,8 @@ class Conversation:
 
     def finish(self) -> None:
         """Nothing more comes: a window that is still closed stays so up to the last packet."""
-        for side in self.sides:
+        for side, other in (self.sides, self.sides[::-1]):
+            side.health.unacknowledged = _unacknowledged(side, other)
             if side.zero_since is not None:
                 side.health.closed_window(side.zero_since, self.health.last_ns)
                 side.zero_since = None
@@ -303,11 +315,21 @@ class Analyser:
         self._opened: dict[int, tuple[Conversation, FlowKey]] = {}
         """By number of their first packet: connections whose packets come with the next `take`."""
         self._closed: list[tuple[Conversation, FlowKey]] = []
+        self.kinds: dict[int, int] = {}
+        """Packet number to kinds, of the packets since `begin` that are of any."""
+        self.connections: dict[int, int] | None = None
+        """Packet number to number of its connection, of those packets; None: nobody wants to know."""
+
+    def begin(self) -> None:
+        """The next packets come."""
+        self.kinds = {}
+        if self.connections is not None:
+            self.connections = {}
 
     def open(self, connection: Connection, key: FlowKey) -> None:
         """A connection begins; its first packet was sent on flow ``key``."""
         connection.health = ConnectionHealth()
-        self._opened[connection.first] = Conversation(connection.health), key
+        self._opened[connection.first] = Conversation(connection.health, connection.number), key
 
     def close(self, connection: Connection, key: FlowKey) -> None:
         """Nothing more of it comes after the next `take`."""
@@ -315,10 +337,17 @@ class Analyser:
         if found is not None and found[0].health is connection.health:
             self._closed.append((found[0], key))
 
-    def take(self, segments: Segments) -> None:
-        """Analyse the segments of the next packets, in packet order."""
+    def take(self, segments: Segments, by_flow: Flows | None = None) -> None:
+        """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped."""
         flows, opened, buffer = self._flows, self._opened, segments.buffer
-        columns = (getattr(segments, name).tolist() for name in NEEDED)
+        left: Any = slice(None)
+        if by_flow is not None and len(segments) >= COLUMNS_PAY_FROM:
+            undisturbed = Undisturbed(segments, by_flow, flows)
+            left = undisturbed.take({key for _, key in opened.values()})
+            self.kinds.update(undisturbed.kinds)
+            if self.connections is not None:
+                self.connections.update(undisturbed.owners(~left))
+        columns = (getattr(segments, name)[left].tolist() for name in NEEDED)
         for high, low, other_high, other_low, ports, *row, ready, header in zip(*columns, strict=True):
             key = high, low, other_high, other_low, ports
             if ready in opened and opened[ready][1] == key:
@@ -328,7 +357,11 @@ class Analyser:
             conversation, side = flows[key]
             flags = row[4]
             offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
-            conversation.take(side, Segment(*row, *offered))
+            if self.connections is not None:
+                self.connections[row[0]] = conversation.number
+            kinds = conversation.take(side, Segment(*row, *offered))
+            if kinds:
+                self.kinds[row[0]] = kinds
         self.finish()
 
     def finish(self) -> None:

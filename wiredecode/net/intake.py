@@ -85,7 +85,7 @@ class ColumnIntake:
         self._clock = clock
         self._connections = connections
         self._out = out
-        flows = self._flows = group_by_flow(segments)
+        flows = self.flows = group_by_flow(segments)
         self._flow_of_key = {key: flow for flow, key in enumerate(flows.keys)}
         self._cursor = flows.begin[:-1]
         rows = self._rows = flows.rows
@@ -119,7 +119,7 @@ class ColumnIntake:
             return
         shared = self._connections.shared
         shared.tell_acks, end = self._tell_acks, shared.until
-        flows, syn = self._flows, s.flags & (SYN | RST) == SYN
+        flows, syn = self.flows, s.flags & (SYN | RST) == SYN
         events = {row: flow for flow, row in enumerate(flows.first)}
         if syn.any():
             for row in np.flatnonzero(syn).tolist():
@@ -142,7 +142,7 @@ class ColumnIntake:
 
     def _outlives(self) -> bool:
         """Whether a connection goes on for so long after its end, in these packets, that it may be another one."""
-        s, flows, longest = self._segments, self._flows, self._connections.closed_ns
+        s, flows, longest = self._segments, self.flows, self._connections.closed_ns
         if int(self._clock[-1] - self._clock[0]) <= longest:
             return False
         ends = np.flatnonzero(self._flags & (FIN | RST))[::-1]
@@ -160,7 +160,7 @@ class ColumnIntake:
 
     def _take_all(self) -> None:
         """Take what is left of all flows: those in which the order of both sides matters in packet order."""
-        flows, connections = self._flows, self._connections
+        flows, connections = self.flows, self._connections
         owners: list[Owner] = []
         seats: dict[Tracked, int] = {}
         opposite = [-1] * len(flows.keys)
@@ -188,7 +188,7 @@ class ColumnIntake:
 
     def _ordered(self, owners: list[Owner], opposite: list[int]) -> set[int]:
         """Flows that must be taken in packet order together with their opposite."""
-        begin = np.array(self._flows.begin)
+        begin = np.array(self.flows.begin)
         ordered: set[int] = set(np.flatnonzero(np.array(self._cursor) != begin[:-1]).tolist())
         expected, others = [], []
         for flow, (tracked, side) in enumerate(owners):
@@ -207,7 +207,7 @@ class ColumnIntake:
                     ordered.add(flow)
         ordered.update(self._may_give_up(owners, opposite, holed, np.array(expected)))
         columns = self._seq_column, self._segments.ack[self._rows], self._length, self._flags
-        ordered.update(flows_with_unseen(self._flows, *columns, expected, others, opposite, holed))
+        ordered.update(flows_with_unseen(self.flows, *columns, expected, others, opposite, holed))
         ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
         return ordered
 
@@ -218,7 +218,7 @@ class ColumnIntake:
         now, wait = int(self._clock[-1]), self._connections.hole_ns
         if now - int(self._clock[0]) > wait:
             yield from holed
-            yield from np.unique(self._flows.flow_of[self._broken(expected)]).tolist()
+            yield from np.unique(self.flows.flow_of[self._broken(expected)]).tolist()
             return
         for flow in {*holed, *(opposite[flow] for flow in holed if opposite[flow] >= 0)}:
             for stream in owners[flow][0].streams:
@@ -228,7 +228,7 @@ class ColumnIntake:
 
     def _broken(self, expected: Int64s) -> npt.NDArray[np.bool_]:
         """The places where a segment does not go on where its flow was, given the next sequence number of each."""
-        flows, seq, ends = self._flows, self._seq_column, self._seq_column + self._length & MASK
+        flows, seq, ends = self.flows, self._seq_column, self._seq_column + self._length & MASK
         broken = np.zeros(len(seq), bool)
         broken[1:] = (seq[1:] != ends[:-1]) & (flows.flow_of[1:] == flows.flow_of[:-1])
         begin = np.array(flows.begin[:-1])
@@ -241,7 +241,7 @@ class ColumnIntake:
         flow, s = self._flow_of_key.get(stream.acked_by), self._segments
         if flow is None:
             return
-        rows = self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
+        rows = self.flows.every[self.flows.starts[flow] : self.flows.starts[flow + 1]]
         if stream.answered is None:
             self._answer(stream, flow)
         kinds = s.flags[rows]
@@ -258,7 +258,7 @@ class ColumnIntake:
 
     def _answer(self, stream: Reassembler, flow: int) -> None:
         """Tell a stream when the other side, ``flow``, was heard first; its connection began in these packets."""
-        s, rows = self._segments, self._flows.every[self._flows.starts[flow] : self._flows.starts[flow + 1]]
+        s, rows = self._segments, self.flows.every[self.flows.starts[flow] : self.flows.starts[flow + 1]]
         rows = rows[s.ready[rows] >= stream.connection.first]
         if len(rows):
             stream.answered = int(self._clock[s.row[rows[0]]])
@@ -273,14 +273,14 @@ class ColumnIntake:
         if not places:
             return
         segments, row_list = self._segments, self._row_list
-        found = self._connections.find(self._flows.keys[flow])
+        found = self._connections.find(self.flows.keys[flow])
         assert found is not None
         tracked, side = found
         for place in sorted(places, key=row_list.__getitem__):
             row = row_list[place]
             data, length = segments.payload(row), int(self._length[place])
             segment = Segment(self._seq[place], int(segments.ack[row]), int(segments.flags[row]), data, length)
-            at = side if self._flows.begin[flow] <= place < end else 1 - side
+            at = side if self.flows.begin[flow] <= place < end else 1 - side
             arrive(tracked, at, segment, self._origin(place), self._out)
         for stream in tracked.streams:
             stream.flush(self._out)
@@ -293,7 +293,7 @@ class ColumnIntake:
 
     def _syn(self, row: int, flow: int, tracked: Tracked, side: int) -> None:
         """A SYN: what came before belongs to the connection as it is, what follows perhaps to a new one."""
-        key = self._flows.keys[flow]
+        key = self.flows.keys[flow]
         other = self._flow_of_key.get(reverse(key), -1)
         other = -1 if other == flow else other
         end, other_end = self._place_of(row, flow), self._place_of(row, other)
@@ -308,14 +308,14 @@ class ColumnIntake:
         """The first place of ``flow`` that is left and not before ``row``."""
         if flow < 0:
             return 0
-        place, end = self._cursor[flow], self._flows.begin[flow + 1]
+        place, end = self._cursor[flow], self.flows.begin[flow + 1]
         if place == end or self._row_list[place] >= row:
             return place
         return bisect_left(self._row_list, row, place, end)
 
     def _take(self, flow: int, owner: Owner) -> None:
         """Put the segments of ``flow`` into its stream."""
-        place, end = self._cursor[flow], self._flows.begin[flow + 1]
+        place, end = self._cursor[flow], self.flows.begin[flow + 1]
         if place == end:
             return
         self._cursor[flow] = end

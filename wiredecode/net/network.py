@@ -69,6 +69,18 @@ class Network:
         if self._analyser is None:
             self._analyser = self._connections.analyser = Analyser()
 
+    def tell_packets(self) -> None:
+        """Before the first packet: `told` is wanted."""
+        self.analyse()
+        assert self._analyser is not None
+        self._analyser.connections = {}
+
+    @property
+    def told(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Of the packets of the last `feed`: number to connection, and to kinds where TCP analysis found any."""
+        assert self._analyser is not None
+        return self._analyser.connections or {}, self._analyser.kinds
+
     @property
     def tcp_packets(self) -> int:
         """Packets that carried TCP. After `finish`, this plus all of ``not_decoded`` is ``packets``."""
@@ -95,6 +107,8 @@ class Network:
     def feed(self, batch: PacketBatch) -> list[Event]:
         """Take the next packets."""
         out: list[Event] = []
+        if self._analyser is not None:
+            self._analyser.begin()
         times = batch.time_ns if batch.clock is None else batch.clock
         whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):
@@ -117,10 +131,13 @@ class Network:
     def _take(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
+        by_flow = None
         if len(segments):
-            ColumnIntake(segments, clock, self._connections, out).process()
+            intake = ColumnIntake(segments, clock, self._connections, out)
+            by_flow = intake.flows
+            intake.process()
         if self._analyser is not None:
-            self._analyser.take(segments)
+            self._analyser.take(segments, by_flow)
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.

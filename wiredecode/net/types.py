@@ -38,6 +38,10 @@ class Connection:
     """Its stable id, where such are wanted."""
     health: ConnectionHealth | None = None
     """What TCP analysis found, where it is wanted."""
+    client: int | None = None
+    """Which endpoint is the client, as its protocol tells when it is over."""
+    protocols: dict[str, None] = field(default_factory=dict)
+    """Of its frames so far, in the order in which they were met."""
     who: dict[str, str] = field(default_factory=dict)
     """Who stands behind it, as frames told so far: see :mod:`wiredecode.frames.who`."""
     directions: tuple[Direction, Direction] = field(init=False)
@@ -58,6 +62,8 @@ class Direction:
 
     connection: Connection
     side: int
+    frames: int = 0
+    """Frames of it so far."""
     started: bool = False
     """Whether stream offset 0 is the first byte of the connection, as a SYN told."""
     captured: int = 0

@@ -22,7 +22,7 @@ from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
 from wiredecode.spark.packets import REPORT, packed, packets_of, report_text
 from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
-from wiredecode.tables.reader import LEVELS, TableReader, table_schema
+from wiredecode.tables.reader import FRAMES, MESSAGES, PACKETS, TableReader, table_schema
 from wiredecode.tables.schema import named
 
 REPORTED = pa.field("report", pa.string())
@@ -48,8 +48,8 @@ class Plan:
     fail_fast: bool = False
 
     def __post_init__(self) -> None:
-        if self.level not in LEVELS:
-            raise ValueError(f"no level is called {self.level!r}; there is {', '.join(LEVELS)}")
+        if self.level not in (levels := (FRAMES, MESSAGES, PACKETS)):
+            raise ValueError(f"no level is called {self.level!r} here; there is {', '.join(levels)}")
         if self.columns is not None:
             whole = spark_schema(table_schema(self.level))
             object.__setattr__(self, "columns", named(whole, self.columns))

@@ -31,6 +31,8 @@ def statistics(
     with Store(wanted, seconds(interval)) as store:
         for level, columns in store.levels.items():
             dissection = read(paths, level=level, columns=columns, **reading)
+            if level == "frames":
+                dissection.over, store.whole = store.connections, dissection.filter is None
             for batch in dissection.nested():
                 store.add(level, batch)
         return {statistic.name: store.table(statistic) for statistic in wanted}

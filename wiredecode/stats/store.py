@@ -11,6 +11,8 @@ from wiredecode.extras import install, installed
 from wiredecode.stats.dialects import DUCKDB
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, needed
+from wiredecode.stats.told import joined
+from wiredecode.tables.connections import ConnectionTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 MEMORY = "192MiB"
 """Of DuckDB; what needs more goes to temporary files."""
+CONNECTIONS = "connections"
 HERE = ""
 """The one source there is."""
 
@@ -46,6 +49,10 @@ class Store:
         self.statistics, self._interval = statistics, interval
         self._error: type[Exception] = duckdb.Error
         self._schemas: dict[str, pa.Schema] = {}
+        self.connections = ConnectionTable() if any(each.name == CONNECTIONS for each in statistics) else None
+        """Collects what frames do not tell about connections, from whoever reads them."""
+        self.whole = True
+        """Whether all frames were chosen."""
         self._open = ExitStack()
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="wiredecode-stats-")))
         self._database: Any = self._open.enter_context(duckdb.connect(str(folder / "stats.duckdb")))
@@ -80,7 +87,10 @@ class Store:
         with self._told():
             answer = self._database.sql(query(statistic, DUCKDB, self._interval))
             found: pa.Table = answer.to_arrow_table()
-        return found.select(list(statistic.columns))
+        found = found.select(list(statistic.columns))
+        if self.connections is None or statistic.name != CONNECTIONS:
+            return found
+        return joined(found, self.connections.rows, whole=self.whole)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -79,9 +79,22 @@ STATISTICS = (
             *("connection", "client", "server", "protocol", "start", "seconds"),
             *("client_frames", "client_bytes", "server_frames", "server_bytes"),
         ),
-        ("connection", "client", "server", "client_bytes", "server_bytes"),
+        ("connection", "client", "server", "client_bytes", "server_bytes", "name", "ended_by", "ended", "reason"),
     ),
 )
+TOLD = (
+    *("name", "user", "virtual_host", "product", "version", "role", "group", "server_name"),
+    *("began", "ended_by", "ended", "reason", "idle_us"),
+    *(
+        f"{side}_{name}"
+        for side in ("client", "server")
+        for name in (
+            *("retransmissions", "out_of_order", "duplicate_acks", "missing", "zero_windows", "zero_window_us"),
+            *("window_full", "rtt_min_us", "rtt_p50_us", "rtt_p99_us", "mss", "unacknowledged"),
+        )
+    ),
+)
+"""Columns of connections that are known on one machine only, behind the others."""
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s, PacketBatch
 from wiredecode.frames.totals import Totals
-from wiredecode.net import link
+from wiredecode.net import Network, link
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import endpoint
 from wiredecode.net.headers import HeaderReader
+from wiredecode.net.health import KINDS
 from wiredecode.net.ip import TCP, IpReader, Packet
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
@@ -114,8 +115,12 @@ def _address(high: int, low: int, port: int, version: int) -> str | None:
 class PacketTable:
     """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end."""
 
-    def __init__(self, limits: Limits | None = None, *, stable_ids: bool = False) -> None:
+    def __init__(self, limits: Limits | None = None, *, stable_ids: bool = False, analyse: bool = True) -> None:
         self.schema = packets_schema()
+        self._network = Network(limits or Limits()) if analyse else None
+        """Tells connections apart, and analyses them."""
+        if self._network is not None:
+            self._network.tell_packets()
         self._stable_ids = stable_ids
         self.totals = Totals()
         self._limits = limits or Limits()
@@ -133,6 +138,9 @@ class PacketTable:
         facts = Facts(len(packets))
         facts.take_segments(self._reader.read(packets, clock))
         reasons = self._reasons(packets, facts, clock)
+        if self._network is not None:
+            self._network.feed(packets)
+            self._network.take_forgotten()
         self.totals.packets += len(packets)
         self.totals.tcp_packets = self._reader.tcp_packets
         return self._batch(packets, facts, reasons)
@@ -193,9 +201,25 @@ class PacketTable:
             "payload": _masked(facts.length, no_tcp),
             "payload_captured": _masked(facts.captured, no_tcp),
             "not_decoded": reasons,
+            **self._analysis(packets),
         }
         arrays = [_as(columns[field.name], field.type) for field in self.schema]
         return pa.record_batch(arrays, schema=self.schema)
+
+    def _analysis(self, packets: PacketBatch) -> dict[str, Any]:
+        """Connections and what TCP analysis found, of packets with TCP."""
+        if self._network is None:
+            return dict.fromkeys(("connection", "tcp_analysis"), [None] * len(packets))
+        connections, kinds = self._network.told
+        numbers = packets.number.tolist()
+        analysed = [kind_names(kinds[number]) if number in kinds else None for number in numbers]
+        return {"connection": [connections.get(number) for number in numbers], "tcp_analysis": analysed}
+
+
+@cache
+def kind_names(kinds: int) -> list[str]:
+    """The kinds of a segment, as Wireshark calls them."""
+    return [name for bit, name in enumerate(KINDS) if kinds >> bit & 1]
 
 
 def _masked(values: Int64s, mask: Mask) -> pa.Array:

@@ -18,12 +18,15 @@ from wiredecode.frames.message import Messages, RunMessages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
+from wiredecode.net.types import Connection
+from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
 from wiredecode.tables.messages import MessageTable, encoded_schema
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
     RAW,
     STABLE_IDS,
+    connections_schema,
     frames_schema,
     messages_schema,
     packets_schema,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
-FRAMES, MESSAGES, PACKETS = LEVELS = ("frames", "messages", "packets")
+FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 
 BATCH_ROWS = 16_384
 """Most rows of a batch."""
@@ -61,6 +64,8 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
         return messages_schema(bytes_choice)
     if level == FRAMES:
         return frames_schema(bytes_choice)
+    if level == CONNECTIONS:
+        return connections_schema()
     raise ValueError(f"there is no level {level}; there are {', '.join(LEVELS)}")
 
 
@@ -79,6 +84,8 @@ class TableReader:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
     :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end. Raises
     ``ValueError`` for a level or column that is not there.
+
+    ``connections`` is told every connection when it is over, with TCP analysis.
 
     ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
     """
@@ -99,6 +106,7 @@ class TableReader:
         display: Filter | None = None,
         stable_ids: bool = False,
         network: Network | None = None,
+        connections: ConnectionTable | None = None,
     ) -> None:
         self.capture, self.level = capture, level
         self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
@@ -120,11 +128,12 @@ class TableReader:
         """Messages of frames that match, or may, and wait for their response."""
         self.messages = Messages(elements=True) if level == MESSAGES else None
         """What the dissector collects, until it makes a batch."""
-        self._packets = PacketTable(limits, stable_ids=stable_ids) if level == PACKETS else None
+        analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schema.names) and not stable_ids
+        self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
         responses = level == FRAMES and not {"response", "outcome"}.isdisjoint(self.schema.names)
-        one_by_one = not self._bulk or self._select is not None
+        one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
         demand = Demand(
             style=style if self._select is None else self._select.style(style),
             link_responses=responses or (self._select is not None and self._select.needs_responses),
@@ -134,7 +143,14 @@ class TableReader:
             stable_ids=stable_ids,
             decode_as=decode_as or {},
         )
-        self.dissector = Dissector(demand, network or Network(limits or Limits()))
+        self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else connections
+        self._matched: set[Connection] = set()
+        """Connections of which a frame matches, where that is asked for."""
+        self.dissector = Dissector(
+            demand,
+            network or Network(limits or Limits(), analyse=self._ended is not None),
+            on_over=None if self._ended is None else self._over,
+        )
         """At level ``packets`` it has nothing to do."""
 
     @property
@@ -179,6 +195,9 @@ class TableReader:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._packets is not None:
             yield from self._packet_batches(self._packets)
+            return
+        if self._ended is not None and self.level == CONNECTIONS:
+            yield from self._connection_batches(self._ended)
             return
         collect = self._collect()
         if self.dissector.demand.runs is not None:
@@ -227,6 +246,28 @@ class TableReader:
         if error is not None:
             raise error
 
+    def _over(self, connection: Connection, other: str | None) -> None:
+        assert self._ended is not None
+        if self.level != CONNECTIONS or self._select is None or connection in self._matched:
+            self._ended.end(connection, other)
+        self._matched.discard(connection)
+
+    def _connection_batches(self, table: ConnectionTable) -> Iterator[pa.RecordBatch]:
+        """Connections as they end: those that are open at the end of the capture come last."""
+        error: CaptureError | None = None
+        select, matched = self._select, self._matched
+        try:
+            for frame in self.dissector.frames(self.capture):
+                if select is not None and frame.connection not in matched and select.matches(frame):
+                    matched.add(frame.connection)
+                if len(table.rows) >= BATCH_ROWS:
+                    yield from table.batches(BATCH_ROWS)
+        except CaptureError as raised:
+            error = raised
+        yield from table.batches(BATCH_ROWS)
+        if error is not None:
+            raise error
+
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:
             for packets in self.capture:
@@ -238,7 +279,7 @@ class TableReader:
 
 def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | None:
     """How a filter chooses rows of batches; None: frames have to be chosen one by one. Raises ``ValueError``."""
-    if display is None or (level != PACKETS and not bulk):
+    if display is None or level == CONNECTIONS or (level != PACKETS and not bulk):
         return None
     from wiredecode.filter.tables import NAMES, TableFilter
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.fields.jsonfields import Others
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.who import FACTS
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import column_name
 from wiredecode.protocols.registry import protocols
@@ -99,6 +100,37 @@ def packets_schema() -> pa.Schema:
             ("payload", pa.int64()),
             ("payload_captured", pa.int64()),
             ("not_decoded", pa.string()),
+            ("connection", pa.int64()),
+            ("tcp_analysis", pa.list_(pa.string())),
+        ],
+    )
+
+
+DIRECTION = (
+    *("frames", "bytes", "missing", "packets", "retransmissions", "fast_retransmissions", "spurious_retransmissions"),
+    *("out_of_order", "lost_segments", "duplicate_acks", "keep_alives", "window_full", "zero_windows"),
+    *("zero_window_ns", "rtt_min_ns", "rtt_p50_ns", "rtt_p99_ns", "mss", "window_scale", "unacknowledged"),
+)
+"""Columns of what each side of a connection sent, behind ``client_`` and ``server_``."""
+
+
+def connections_schema() -> pa.Schema:
+    """TCP connections: who, how they began and ended, and what TCP analysis found in each direction."""
+    return _schema(
+        "connections",
+        [
+            ("connection", pa.int64()),
+            ("time", TIME),
+            ("seconds", pa.float64()),
+            *((name, pa.string()) for name in ("client", "server", "protocol", *FACTS, "began")),
+            ("handshake_ns", pa.int64()),
+            ("syns", pa.int64()),
+            ("ended_by", pa.string()),
+            ("ended", pa.string()),
+            ("end_time", TIME),
+            ("end_packet", pa.int64()),
+            ("idle_ns", pa.int64()),
+            *((f"{side}_{name}", pa.int64()) for side in ("client", "server") for name in DIRECTION),
         ],
     )
 

@@ -57,3 +57,16 @@ def messages_one_by_one(source: Iterable[PacketBatch]) -> pa.Table:
     for part in messages.take():
         made.add(part)
     return pa.Table.from_batches([made.batch()]).combine_chunks()
+
+
+def difference(found: pa.Table, expected: pa.Table) -> str:
+    """The first column and row in which two tables differ."""
+    if len(found) != len(expected):
+        return f"{len(found)} rows, not {len(expected)}"
+    for name in expected.column_names:
+        if not found.column(name).equals(expected.column(name)):
+            pairs = zip(found.column(name).to_pylist(), expected.column(name).to_pylist(), strict=True)
+            return next(
+                f"{name} of row {row}: {one!r}, not {two!r}" for row, (one, two) in enumerate(pairs) if one != two
+            )
+    return "nothing but types"

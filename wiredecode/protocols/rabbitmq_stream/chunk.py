@@ -218,6 +218,8 @@ def number_offsets(chunk: dict[str, Any]) -> int:
     first = offset = chunk.get("chunk_id", 0)
     for entry in chunk.get("entries", ()):
         sub_batch = entry.get("sub_batch")
+        if not entry:
+            break  # nothing of it was captured: it may be a sub-batch, whose messages have the offsets
         if sub_batch is None:
             entry["offset"] = offset
             offset += 1

@@ -67,9 +67,14 @@ class Entries:
     bodies: list[bytes] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     compressions: list[str | None] = field(default_factory=list)
+    shares: list[int] = field(default_factory=list)
+    """Which entry of the frame each is in."""
+    count: int = 0
+    """Entries."""
 
     def entry(self, data: bytes, position: int, number: int) -> tuple[int, int]:
         """Read a message or sub-batch; return the position behind it and how many messages it announces."""
+        self.count += 1
         if data[position] >= 0x80:
             return self._sub_batch(data, position, number)
         start = position + SIZE.size
@@ -79,6 +84,7 @@ class Entries:
         self.bodies.append(data[start:stop])
         self.numbers.append(number)
         self.compressions.append(None)
+        self.shares.append(self.count - 1)
         return stop, 1
 
     def _sub_batch(self, data: bytes, position: int, number: int) -> tuple[int, int]:
@@ -94,6 +100,7 @@ class Entries:
             self.bodies += bodies
             self.numbers += [number] * len(bodies)
             self.compressions += [codec] * len(bodies)
+            self.shares += [self.count - 1] * len(bodies)
         return stop, count
 
     def add(self, frame: Frame, out: Messages, operation: str, time_ns: int | None = None) -> None:
@@ -113,6 +120,7 @@ class Entries:
                 offsets=numbers[low:high] if operation == DELIVER else None,
                 times_ns=None if time_ns is None else [time_ns] * (high - low),
                 compression=self.compressions[low],
+                shares=self.shares[low:high] if operation == PUBLISH else None,
             )
             low = high
 

@@ -1,0 +1,224 @@
+"""A report tells what other commands tell, loads nothing, and is safe whatever the capture says."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wiredecode
+from tests.cli.conftest import Run, run
+from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, report
+from tests.view.frames import CLIENT, SERVER, packets, write
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream.base import Property
+from wiredecode.protocols.rabbitmq_stream.responses import plain_response
+
+__all__ = ["run"]
+
+STARVED = CAPTURES / "stories/credit-starvation.pcap"
+SECTIONS = ("summary", "findings", "timeline", "plots", "sequence", "connections", "commands", "streams")
+PLOTS = ("throughput", "messages", "latency", "heat", "credit", "connections-open")
+EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"&{{7*7}}$\\frac{1}{2}$"
+browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian package chromium)")
+
+
+@pytest.fixture(scope="module")
+def starved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    out = tmp_path_factory.mktemp("report") / "report.html"
+    return out, report(out, STARVED)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    """Markup in every text that a client or broker can choose."""
+    folder = tmp_path_factory.mktemp("hostile")
+    pair = Property(key=EVIL, value=EVIL)
+    message = layers.PublishedMessage(publishing_id=0x0102, data=EVIL.encode())
+    talk = packets(
+        [
+            (
+                CLIENT,
+                layers.PeerProperties(correlation_id=2, properties=[pair, Property(key="product", value=EVIL)]),
+            ),
+            (SERVER, layers.PeerPropertiesResponse(correlation_id=2, response_code=1, properties=[pair])),
+            (CLIENT, layers.Open(correlation_id=3, virtual_host=EVIL)),
+            (CLIENT, layers.Create(correlation_id=4, stream=EVIL)),
+            (CLIENT, layers.DeclarePublisher(correlation_id=5, publisher_id=1, publisher_reference=EVIL, stream=EVIL)),
+            (SERVER, plain_response(13)(correlation_id=4, response_code=5)),
+            (SERVER, plain_response(1)(correlation_id=5, response_code=1)),
+            (CLIENT, layers.Publish(publisher_id=1, messages=[message])),
+            (CLIENT, layers.Subscribe(correlation_id=6, subscription_id=2, stream=EVIL, offset_type=1, credit=3)),
+            (SERVER, layers.Close(correlation_id=7, closing_code=13, closing_reason=EVIL)),
+        ]
+    )
+    capture = write(folder / "hostile.pcap", talk)
+    named = folder / "<b onclick=x>.pcap"
+    named.write_bytes(capture.read_bytes())
+    return folder / "report.html", report(folder / "report.html", named, "--title", EVIL)
+
+
+def test_all_sections_and_plots_are_there(starved: tuple[Path, Page]) -> None:
+    _, page = starved
+    assert set(SECTIONS) <= set(page.ids)
+    assert [each for each in page.ids if each.startswith("plot-")] == [f"plot-{name}" for name in PLOTS]
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(PLOTS)
+    assert "consumes orders too slowly" in page.text["findings"]
+    assert "evidence" in page.text["sequence"]
+
+
+def test_numbers_are_those_of_other_commands(starved: tuple[Path, Page]) -> None:
+    _, page = starved
+    frames = [*wiredecode.read(STARVED)]
+    told = {row[1]: int(row[3].replace(",", "")) for row in page.rows["commands"][1:] if row[2] == "client"}
+    for kind in ("Publish", "Credit", "Subscribe", "Open"):
+        assert told[kind] == sum(frame.type == kind and frame.sender == "client" for frame in frames)
+    messages = [*wiredecode.read(STARVED, level="messages")]
+    (row,) = [row for row in page.rows["streams"][1:] if row[1] == "orders"]
+    sums = [sum(each["operation"] == kind for each in messages) for kind in ("publish", "deliver")]
+    assert [int(row[place].replace(",", "")) for place in (2, 4)] == sums
+    assert len(page.rows["connections"]) - 1 == len({frame.connection.number for frame in frames})
+    latencies = sorted(
+        frame.latency_ns for frame in frames if frame.type == "PeerPropertiesResponse" and frame.latency_ns is not None
+    )
+    (row,) = [row for row in page.rows["commands"] if row[1] == "PeerProperties"]
+    assert row[5] == str(len(latencies))
+    assert float(row[9].split()[0]) == pytest.approx(latencies[-1] / 1e6, rel=0.01)
+
+
+def test_the_sequence_is_that_of_the_connection_of_the_worst_finding_or_the_one_asked_for(
+    starved: tuple[Path, Page], tmp_path: Path
+) -> None:
+    _, page = starved
+    assert "Connection #5: " in page.text["sequence"]
+    assert "frames more in" in page.text["sequence"]
+    other = report(tmp_path / "other.html", STARVED, "-n", 7)
+    assert "Connection #7: " in other.text["sequence"]
+    assert "Publish" in other.text["sequence"]
+
+
+def test_nothing_is_loaded_and_nothing_runs(starved: tuple[Path, Page], hostile: tuple[Path, Page]) -> None:
+    for _, page in (starved, hostile):
+        for link in page.links():
+            assert link.startswith(("#", "data:image/png;base64,")), link
+        assert not [
+            tag for tag, _ in page.tags if tag in ("script", "link", "iframe", "object", "embed", "base", "form")
+        ]
+        assert not [name for _, given in page.tags for name in given if name.startswith("on")]
+        (policy,) = [str(given["content"]) for tag, given in page.tags if given.get("http-equiv")]
+        assert policy.startswith("default-src 'none'")
+        assert len(page.ids) == len(set(page.ids))
+
+
+def test_markup_of_the_wire_is_text(hostile: tuple[Path, Page]) -> None:
+    _, page = hostile
+    assert {tag for tag, _ in page.tags} & {"img", "frac"} == set()
+    assert "<script>document.title" in page.text["streams"]
+    assert "<script>document.title" in page.text["sequence"]
+    assert "<script>document.title" in page.text["findings"]
+    assert "<script>document.title" in page.text["plots"]  # the legend
+    assert "{{7*7}}" in page.text["streams"]
+    assert "<b onclick=x>.pcap" in page.text[""]
+
+
+@browser
+@pytest.mark.parametrize("which", ["starved", "hostile"])
+def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.FixtureRequest) -> None:
+    out, page = request.getfixturevalue(which)
+    done = browse(out, "--dump-dom")
+    assert done.returncode == 0, done.stderr
+    assert logged(done) == []
+    shown = Page(done.stdout)
+    assert shown.ids == page.ids
+    assert "<title>owned" not in done.stdout
+
+
+@browser
+def test_a_browser_would_complain(tmp_path: Path, starved: tuple[Path, Page]) -> None:
+    """What the test above rests on: errors come out, and a script that got in would be refused."""
+    broken = tmp_path / "broken.html"
+    broken.write_text("<script>console.error('seen')</script>")
+    assert "seen" in logged(browse(broken, "--dump-dom"))[0]
+    broken.write_text(starved[1].html.replace("<main>", "<main><script>document.title='owned'</script>"))
+    done = browse(broken, "--dump-dom")
+    assert logged(done)
+    assert "<title>owned" not in done.stdout
+
+
+def test_no_secret_is_on_the_page(tmp_path: Path) -> None:
+    page = report(tmp_path / "r.html", CAPTURES / "rabbitmq-stream/c43_basic.pcap", "-n", 2)
+    assert "SaslAuthenticate" in page.text["sequence"]
+    assert "Z3Vlc3Q" not in page.html
+    assert "\\x00guest" not in page.html
+
+
+def test_only_the_time_asked_for_counts(tmp_path: Path) -> None:
+    page = report(tmp_path / "r.html", STARVED, "--to", "0.3")
+    told = {row[1]: row[3] for row in page.rows["commands"][1:]}
+    frames = [*wiredecode.read(STARVED)]
+    begin = frames[0].connection.first_ns
+    expected = sum(frame.type == "Open" and frame.time_ns - begin <= 300_000_000 for frame in frames)
+    assert told["Open"] == str(expected)
+    assert "Unsubscribe" not in told
+
+
+def test_standard_input_is_read_once_and_used_twice(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starved: tuple[Path, Page]
+) -> None:
+    class Pipe(io.BytesIO):
+        def fileno(self) -> int:
+            raise OSError
+
+    stdin: Any = io.TextIOWrapper(Pipe(STARVED.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert run("report", "-q", "-", "-o", tmp_path / "r.html").code == 0
+    page = Page((tmp_path / "r.html").read_text())
+    assert page.text["sequence"] == starved[1].text["sequence"]
+
+
+def test_an_empty_capture_has_a_report_and_damage_shows_what_there_is(run: Run, tmp_path: Path) -> None:
+    empty = write(tmp_path / "empty.pcap", [])
+    page = report(tmp_path / "empty.html", empty)
+    assert "Nothing is wrong" in page.text["findings"]
+    assert "There is nothing to draw." in page.text["plots"]
+    result = run("report", "-q", CAPTURES / "rabbitmq-stream/d_cutfile.pcap", "-o", tmp_path / "cut.html")
+    assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert "PeerProperties" in Page((tmp_path / "cut.html").read_text()).text["commands"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{starved}", "-n", "99", "-o", "r.html"], "there is no connection #99"),
+        (["{starved}"], "Missing option '-o'"),
+        (["missing.pcap", "-o", "r.html"], "missing.pcap"),
+        (["{starved}", "-o", "no/such/folder/r.html"], "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_leaves_no_file(
+    words: list[str], said: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("report", "-q", *(word.format(starved=STARVED) for word in words))
+    assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert said in result.err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_same_capture_gives_the_same_page(starved: tuple[Path, Page], tmp_path: Path) -> None:
+    assert report(tmp_path / "again.html", STARVED).html == starved[1].html
+
+
+def test_every_capture_has_a_report_below_three_megabytes(tmp_path: Path) -> None:
+    for name in (
+        "nats/14-cluster-routes.pcap",
+        "liftbridge/34-lb-replication.pcap",
+        "tank/tank_08_consume_positions.pcap",
+    ):
+        out = tmp_path / "r.html"
+        page = report(out, CAPTURES / name)
+        assert set(SECTIONS) <= set(page.ids)
+        assert out.stat().st_size < 3_000_000

@@ -1,0 +1,180 @@
+"""``wiredecode report``: one page for a ticket or a colleague."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.output import Output, complain
+
+if TYPE_CHECKING:
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.filter import Filter
+    from wiredecode.report.gather import Gathering
+    from wiredecode.report.sequence import Sequence
+
+EXAMPLES = """\b
+Examples:
+  wiredecode report a.pcap -o report.html              one page, for any browser
+  wiredecode report a.pcap -o r.html --connection 3    the sequence of connection 3
+  wiredecode report a.pcap* -o r.html --from 60 --to 90 --title 'Ticket 4711'
+"""
+STANDARD_INPUT = "-"
+
+
+@group
+class ReportOptions:
+    """What the page is made of."""
+
+    files: options.Files
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.html", dir_okay=False, help="Write this file.")]
+    connection: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--connection",
+            min=1,
+            metavar="N",
+            help="The connection whose sequence is drawn. [default: that of the worst finding, or the busiest]",
+        ),
+    ] = None
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = None
+    decoding: options.Decoding
+    span: options.Span
+    verbosity: options.Verbosity
+
+
+@with_groups
+def report(settings: ReportOptions) -> int:
+    """Make one self-contained HTML page: summary, findings, timeline, plots, a sequence diagram, tables.
+
+    The page loads nothing from elsewhere and runs no scripts; it is for light and dark screens and for paper. Needs
+    matplotlib and Jinja (extra report).
+    """
+    from wiredecode.extras import install, installed
+
+    for module in ("matplotlib", "jinja2"):
+        if not installed(module):
+            raise options.UsageError(f"reports need {module}, which is not installed: {install('report')}")
+    with ExitStack() as opened:
+        source: list[str | BinaryIO] = [*settings.files]
+        if STANDARD_INPUT in source and sys.stdin is not None and not sys.stdin.isatty():
+            from wiredecode.cli.follow import spooled
+
+            source = [opened.enter_context(spooled()) if name == STANDARD_INPUT else name for name in settings.files]
+        return Reporting(settings, source).run()
+
+
+class Reporting:
+    """Both passes over the captures, then the page."""
+
+    def __init__(self, settings: ReportOptions, source: list[str | BinaryIO]) -> None:
+        self.settings, self._source = settings, source
+
+    def run(self) -> int:
+        from wiredecode.report.gather import Gathering, chosen
+
+        gathering = Gathering()
+        session = self._session(
+            self._demand(gathering), end=gathering.end, quiet=self.settings.verbosity.quiet, analyse=True
+        )
+        code = session.work(lambda: self._gather(session, gathering))
+        totals = session.totals
+        if code == INTERRUPTED or (code and not totals.packets):
+            return code
+        number = self.settings.connection
+        if number is not None and number not in gathering.talks:
+            complain(f"there is no connection #{number}; wiredecode follow FILE lists them")
+            return 2
+        number = chosen(gathering) if number is None else number
+        sequence = None if number is None else self._sequence(number, gathering)
+        self._write(gathering, session, number, sequence)
+        return code
+
+    def _demand(self, gathering: Gathering) -> Demand:
+        from wiredecode.dissect.demand import Demand
+
+        return Demand(link_responses=False, messages=gathering.messages, decode_as=self.settings.decoding.ports)
+
+    def _session(
+        self, demand: Demand, *, quiet: bool, end: object = None, analyse: bool = False, display: Filter | None = None
+    ) -> Session:
+        from wiredecode.capture import open_capture
+        from wiredecode.cli.session import Session
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
+
+        for each in self._source:
+            if not isinstance(each, str):
+                each.seek(0)
+        dissector = Dissector(demand, Network(self.settings.decoding.limits, analyse=analyse), on_end=end)  # type: ignore[arg-type]
+        span, verbose = self.settings.span, self.settings.verbosity.verbose
+        return Session(
+            open_capture(self._source),
+            dissector,
+            Output(sys.stdout),
+            start=span.start,
+            end=span.end,
+            display=display,
+            quiet=quiet,
+            verbose=verbose,
+        )
+
+    @staticmethod
+    def _gather(session: Session, gathering: Gathering) -> None:
+        """Tell all frames; from the first one on it is known when the capture began."""
+        assert session.dissector is not None
+        report = gathering.checker.report
+        try:
+            for frame in session.decoded(session.dissector):
+                if not report.first_ns:
+                    report.first_ns, report.span = session.first_ns, session.span()
+                gathering.checker.frame(frame)
+                gathering.frame(frame)
+        finally:
+            report.first_ns, report.span = session.first_ns, session.span()
+            gathering.first_ns = session.first_ns
+            gathering.finish()
+
+    def _sequence(self, number: int, gathering: Gathering) -> Sequence:
+        """The second pass, over one connection."""
+        from wiredecode.capture import CaptureError
+        from wiredecode.dissect.demand import Demand
+        from wiredecode.filter import compile_filter
+        from wiredecode.report.sequence import Sequence
+
+        evidence = {
+            frame for problem in gathering.problems if number in problem.connections for frame in problem.frames
+        }
+        sequence, display = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
+        demand = Demand(link_responses=False, select=display, decode_as=self.settings.decoding.ports)
+        session = self._session(demand, display=display, quiet=True)
+
+        def take() -> None:
+            with suppress(CaptureError):  # told in the first pass
+                sequence.take(session.frames())
+
+        session.work(take)
+        return sequence
+
+    def _write(self, gathering: Gathering, session: Session, number: int | None, sequence: Sequence | None) -> None:
+        from wiredecode.cli.app import version_number
+        from wiredecode.export.atomic import NewFile
+        from wiredecode.report.page import Source, page
+
+        settings = self.settings
+        source = Source(settings.files, settings.title, session.totals, version_number())
+        text = page(gathering, source, number, sequence)
+        place = NewFile(settings.out)
+        try:
+            place.stream.write(text.encode("utf-8", "backslashreplace"))
+            place.commit()
+        finally:
+            place.discard()

@@ -1,0 +1,224 @@
+"""TCP analysis as columns, of connections in whose packets of a batch nothing happens.
+
+Most segments continue exactly what their side sent, and acknowledge what the other side sent: of these only round
+trips, window updates and full windows are worth telling. `take` does that for many connections at once, and says which
+rows are left for :mod:`wiredecode.net.analysis`, which looks at each segment; both give the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiredecode.capture.batch import Int64s
+from wiredecode.net.flows import FlowKey, Flows, reverse
+from wiredecode.net.health import KEEP_ALIVE, WINDOW_FULL, WINDOW_UPDATE, ZERO_WINDOW_PROBE
+from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
+from wiredecode.net.serial import HALF, MASK
+
+if TYPE_CHECKING:
+    from wiredecode.net.analysis import Conversation, Side
+
+Mask = npt.NDArray[np.bool_]
+UNACKED_SEGMENTS = 4096
+"""Segments remembered per direction to measure round trips."""
+COLUMNS_PAY_FROM = 256
+"""Segments of a batch from which on columns are faster (measured)."""
+APART = 1 << 34
+"""Between the offsets of two flows, when those of all flows are searched at once."""
+
+
+class Undisturbed:
+    """The segments of one batch, sorted by connection and in packet order within each."""
+
+    def __init__(self, segments: Segments, flows: Flows, known: dict[FlowKey, tuple[Conversation, int]]) -> None:
+        self._segments, self._flows = segments, flows
+        self.kinds: dict[int, int] = {}
+        """Packet number to kinds, where there are any."""
+        places = {key: flow for flow, key in enumerate(flows.keys)}
+        self._sides: list[Side | None] = []
+        """By flow, and behind these of the flows that send nothing in this batch."""
+        self._conversations: list[Conversation | None] = []
+        self._other: list[int] = []
+        for key in flows.keys:
+            found = known.get(key)
+            self._conversations.append(None if found is None else found[0])
+            self._sides.append(None if found is None else found[0].sides[found[1]])
+            self._other.append(places.get(reverse(key), -1))
+        for flow in range(len(flows.keys)):
+            if self._other[flow] < 0:
+                self._other[flow] = len(self._other)
+                self._other.append(flow)
+                found = known.get(flows.keys[flow])
+                self._sides.append(None if found is None else found[0].sides[1 - found[1]])
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Sort; ``flow`` and ``conn`` are those of each place, ``own`` and ``across`` places of segments before it."""
+        s, flows = self._segments, self._flows
+        sizes = np.diff(flows.starts)
+        flow = np.repeat(np.arange(len(sizes)), sizes)
+        other = np.array(self._other)
+        conn = np.minimum(flow, other[flow])
+        order = np.lexsort((flows.every, conn))
+        self.row = row = flows.every[order]
+        self.flow, self.conn = flow[order], conn[order]
+        self.first = np.flatnonzero(np.append(True, self.conn[1:] != self.conn[:-1]))
+        self.seq, self.ack, self.length = s.seq[row], s.ack[row], s.length[row]
+        self.flags, self.window, self.time = s.flags[row], s.window[row], s.time_ns[row]
+        self.lower = self.flow == self.conn
+        place = np.arange(len(row))
+        begin = np.repeat(self.first, np.diff(np.append(self.first, len(row))))
+        last = [np.maximum.accumulate(np.where(which, place, -1)) for which in (self.lower, ~self.lower)]
+        last = [np.where(each < begin, -1, each) for each in last]
+        before = [np.append(-1, each[:-1]) for each in last]
+        before = [np.where(each < begin, -1, each) for each in before]
+        self.own = np.where(self.lower, before[0], before[1])
+        self.across = np.where(self.lower, before[1], before[0])
+        sent = [np.cumsum(np.where(which, self.length, 0)) for which in (self.lower, ~self.lower)]
+        sent[0] -= np.where(self.lower, self.length, 0)
+        sent[1] -= np.where(self.lower, 0, self.length)
+        sent = [each - each[begin] for each in sent]
+        self.sent = np.where(self.lower, sent[0], sent[1])
+        """Bytes that its side sent in this batch before it, and ..."""
+        self.sent_across = np.where(self.lower, sent[1], sent[0])
+        """... the other side."""
+
+    def take(self, opened: set[FlowKey]) -> Mask:
+        """Analyse what is undisturbed; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
+        flows = self._flows
+        state = np.array([_state(side) for side in self._sides], np.int64)
+        usable = state[:, 0] >= 0
+        for flow, (key, conversation) in enumerate(zip(flows.keys, self._conversations, strict=True)):
+            if key in opened or reverse(key) in opened or conversation is None or conversation.in_handshake:
+                usable[flow] = False
+        other = np.array(self._other)
+        self._next = state[:, 0]
+        usable &= _distance(self._next[other], state[:, 1]) <= 0  # else what it acknowledged is still to come
+        usable &= usable[other]
+        mine, theirs = self.flow, other[self.flow]
+        self._acked = _distance(self._next[theirs], self.ack)
+        previous = np.where(self.own < 0, state[mine, 1], self.ack[self.own])
+        before = np.where(self.own < 0, state[mine, 2], self.window[self.own])
+        same = previous == self.ack
+        pure = self.length == 0
+        bad = ~usable[mine] | (self.flags & (SYN | FIN | RST | ACK) != ACK) | (self.window == 0)
+        bad |= _distance(self._next[mine], self.seq) != self.sent
+        bad |= (_distance(previous, self.ack) < 0) | (self._acked > self.sent_across)
+        bad |= pure & same & (before == self.window)
+        edges = np.where(self.across < 0, state[theirs, 1], self.ack[self.across])
+        room = np.where(self.across < 0, state[theirs, 2], self.window[self.across])
+        scale = state[theirs, 3]
+        full = ~pure & (scale >= 0)
+        full &= (self.seq + self.length & MASK) == (edges + (room << np.maximum(scale, 0)) & MASK)
+        kinds: Int64s = WINDOW_UPDATE * (pure & same).astype(np.int64) + WINDOW_FULL * full.astype(np.int64)
+        trips = self._round_trips(usable)
+        bad |= trips[2]
+        plain: Mask = np.logical_not(np.logical_or.reduceat(bad, self.first))
+        good: Mask = np.repeat(plain, np.diff(np.append(self.first, len(bad))))
+        self._finish(plain, good, kinds, trips)
+        left = np.zeros(len(bad), np.bool_)
+        left[self.row[~good]] = True
+        return left
+
+    def owners(self, rows: Mask) -> Iterator[tuple[int, int]]:
+        """Packet number and connection of some ``rows`` of ``segments``."""
+        chosen = np.flatnonzero(rows[self.row])
+        numbers = self._segments.number[self.row[chosen]]
+        for number, flow in zip(numbers.tolist(), self.conn[chosen].tolist(), strict=True):
+            conversation = self._conversations[flow]
+            if conversation is not None:
+                yield number, conversation.number
+
+    def _round_trips(self, usable: Mask) -> tuple[Int64s, Int64s, Mask, Any]:
+        """Per segment: how many of those it may acknowledge are so, the time since the last of them was sent (-1: none
+        is news), and whether more wait than are remembered; then those that wait, by flow."""
+        other = np.array(self._other)
+        data = np.flatnonzero(self.length > 0)
+        sides = [(flow, side) for flow, side in enumerate(self._sides) if side is not None and usable[flow]]
+        old = np.array([(flow, *each) for flow, side in sides for each in side.unacked], np.int64).reshape(-1, 3)
+        ends = np.concatenate([_distance(self._next[old[:, 0]], old[:, 1]), self.sent[data] + self.length[data]])
+        owner = np.concatenate([old[:, 0], self.flow[data]])
+        when = np.concatenate([old[:, 2], self.time[data]])
+        keys = owner * APART + ends + HALF
+        order = np.argsort(keys, kind="stable")
+        keys, owner, when, ends = keys[order], owner[order], when[order], ends[order]
+        begin = np.searchsorted(owner, np.arange(len(self._other) + 1))
+        theirs = other[self.flow]
+        acked = np.searchsorted(keys, theirs * APART + self._acked + HALF, "right") - begin[theirs]
+        counted = np.where(self.own < 0, 0, acked[self.own])
+        news = acked > counted
+        sent = np.zeros(len(acked), np.int64)
+        sent[news] = when[(begin[theirs] + acked - 1)[news]]
+        trip = np.where(news & (sent != 0), np.maximum(self.time - sent, 0), -1)
+        index = np.zeros(len(acked), np.int64)
+        where = np.empty(len(order), np.int64)
+        where[order] = np.arange(len(order))
+        index[data] = where[len(old) :] - begin[self.flow[data]] + 1
+        waiting = index - np.where(self.across < 0, 0, acked[self.across])
+        return acked, trip, waiting > UNACKED_SEGMENTS, (begin, when, ends)
+
+    def _finish(self, plain: Mask, good: Mask, kinds: Int64s, trips: Any) -> None:
+        """Tell the connections of ``plain`` what happened."""
+        number = self._segments.number[self.row]
+        for place in np.flatnonzero(good & (kinds > 0)).tolist():
+            side = self._sides[self.flow[place]]
+            assert side is not None
+            side.health.count(int(kinds[place]), int(number[place]))
+            self.kinds[int(number[place])] = int(kinds[place])
+        ends = np.append(self.first, len(self.row)).tolist()
+        for which in np.flatnonzero(plain).tolist():
+            first, stop = ends[which], ends[which + 1]
+            flow = int(self.conn[first])
+            conversation = self._conversations[flow]
+            assert conversation is not None
+            lower = self.lower[first:stop]
+            ours, theirs = first + np.flatnonzero(lower), first + np.flatnonzero(~lower)
+            self._advance(flow, ours, theirs, kinds, trips)
+            self._advance(self._other[flow], theirs, ours, kinds, trips)
+            health = conversation.health
+            health.last_ns = max(health.last_ns, int(self.time[first:stop].max()))
+            data = first + np.flatnonzero(self.length[first:stop] > 0)
+            if len(data):
+                health.active_all(self.time[data], number[data])
+
+    def _advance(self, flow: int, places: Int64s, across: Int64s, kinds: Int64s, trips: Any) -> None:
+        """One direction: ``places`` are its segments, ``across`` those of the other one."""
+        acked, trip, _, (begin, when, ends) = trips
+        side, health = self._sides[flow], self._sides[flow].health  # type: ignore[union-attr]
+        assert side is not None
+        waiting = slice(int(begin[flow]) + (int(acked[across[-1]]) if len(across) else 0), int(begin[flow + 1]))
+        found = trip[across]
+        health.rtt.add_all(found[found >= 0])
+        if len(places):
+            last, sent = int(places[-1]), self.length[places]
+            health.packets += len(places)
+            health.payload += int(sent.sum())
+            if self.ack[places[0]] != side.ack or self.ack[last] != side.ack:  # they never go back
+                side.duplicate_acks = 0
+            side.next = side.to_be_acked = int(self._next[flow] + self.sent[last] + self.length[last]) & MASK
+            with_data = np.flatnonzero(sent)
+            if len(with_data):
+                side.next_ns = int(self.time[places[with_data[-1]]])
+            side.window, side.last_kinds = int(self.window[last]), int(kinds[last])
+            side.ack, side.ack_ns = int(self.ack[last]), int(self.time[last])
+        at = (ends[waiting] + int(self._next[flow]) & MASK).tolist()
+        side.unacked = deque(zip(at, when[waiting].tolist(), strict=True), maxlen=UNACKED_SEGMENTS)
+
+
+def _state(side: Side | None) -> tuple[int, int, int, int]:
+    """Next sequence number, ACK, window and scale; the first is -1 where something has to be looked at."""
+    if side is None or side.next is None or side.ack is None or side.to_be_acked != side.next or side.window <= 0:
+        return -1, 0, 0, -1
+    if side.zero_since is not None or side.last_kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
+        return -1, 0, 0, -1
+    return side.next, side.ack, side.window, -1 if side.scale is None else side.scale
+
+
+def _distance(start: Any, seq: Any) -> Any:
+    """`serial.distance` of columns."""
+    return (seq - start + HALF & MASK) - HALF

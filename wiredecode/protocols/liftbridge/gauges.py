@@ -1,0 +1,43 @@
+"""How far replicas lag behind their leader."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from wiredecode.fields import compiler
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.gauges import LAG, Gauge, Reading
+
+MOST_WAITING = 4096
+"""Requests of followers that are remembered until they are answered."""
+
+
+class ReplicaLag(Gauge):
+    """Committed messages that a follower did not have when it asked, as the leader's answer tells."""
+
+    types = frozenset({"ReplicationRequest", "ReplicationResponse"})
+
+    def __init__(self) -> None:
+        self._asked: OrderedDict[int, int] = OrderedDict()
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if "copy_of" in frame.generated or not frame.inner:
+            return
+        inner = frame.inner[0]
+        try:
+            values = compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
+        except compiler.FAILED:
+            return
+        if frame.type == "ReplicationRequest":
+            self._asked[frame.id] = values.get("offset", 0)
+            if len(self._asked) > MOST_WAITING:
+                self._asked.popitem(last=False)
+            return
+        offset, told = self._asked.pop(frame.request or 0, None), frame.generated
+        if offset is not None and "high_watermark" in values:
+            name = f"{told.get('stream')}, partition {told.get('partition')} at {told.get('replica_id')}"
+            yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
+
+
+GAUGES = (ReplicaLag,)

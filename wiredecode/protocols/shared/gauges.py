@@ -1,0 +1,39 @@
+"""What a protocol's traffic tells of values that go up and down, such as credit and lag.
+
+A protocol offers :class:`Gauge` classes (``Checks.gauges``); a report makes one of each for a capture. What a gauge
+keeps has to be bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+
+CREDIT, LAG = "credit", "lag"
+"""What is measured: what a consumer may still be sent; messages that it, or a replica, is behind."""
+MOST_KNOWN = 65_536
+"""Subscriptions, partitions and the like that a gauge keeps at most; of more nothing is told."""
+
+
+class Reading(NamedTuple):
+    """A value at the time of a frame."""
+
+    what: str
+    """:data:`CREDIT` or :data:`LAG`."""
+    of: str
+    """Of what: a subscription, a partition ...; text from the wire may be in it."""
+    value: int
+
+
+class Gauge:
+    """Reads values off frames."""
+
+    types: ClassVar[frozenset[str]] = frozenset()
+    """Message types that it reads, of its protocol."""
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        """The values after a frame of :attr:`types`; frames come in order."""
+        raise NotImplementedError

@@ -1,0 +1,254 @@
+"""The first pass: what a report counts, while ``wiredecode check`` looks for problems in the same frames."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wiredecode.check import Checker, Problem
+from wiredecode.check.codes import offers
+from wiredecode.frames import who
+from wiredecode.frames.frame import REFUSED, Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
+from wiredecode.net.health import Times
+from wiredecode.report.bins import LATENCIES, Bins, Series, bucket_of
+
+if TYPE_CHECKING:
+    from wiredecode.net.types import Connection
+    from wiredecode.protocols.shared.gauges import Gauge
+
+FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, PUBLISHED, DELIVERED, OPENED, CLOSED = COLUMNS = range(7)
+"""Columns of what is counted by time: bytes of frames by sender, messages, connections."""
+SENDERS = {"client": FROM_CLIENT, "server": FROM_SERVER, None: FROM_UNKNOWN}
+MOST_WAITING = 65_536
+"""Requests whose type is remembered until the answer comes."""
+MOST_CONNECTIONS = 20_000
+"""Connections of which anything is kept; of more, those that said the least are left out."""
+MOST_STREAMS = 4_096
+"""The same of streams, topics and subjects."""
+MOST_SERIES = 256
+"""The same of subscriptions, partitions and the like whose credit or lag is known."""
+
+
+@dataclass(slots=True, eq=False)
+class Talk:
+    """What one connection said."""
+
+    connection: Connection
+    client: int | None = None
+    """The endpoint that is the client, as the protocol told."""
+    protocols: dict[str, None] = field(default_factory=dict)
+    frames: list[int] = field(default_factory=lambda: [0, 0])
+    """By side."""
+    length: list[int] = field(default_factory=lambda: [0, 0])
+    """Bytes of these."""
+    findings: int = 0
+    last_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Command:
+    """All frames of one type from one kind of sender."""
+
+    frames: int = 0
+    length: int = 0
+    latency: Times = field(default_factory=Times)
+    """From it to its answer, ns."""
+    asked: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """Messages to or from one stream, topic or subject."""
+
+    messages: dict[str, int] = field(default_factory=lambda: {PUBLISH: 0, DELIVER: 0})
+    length: dict[str, int] = field(default_factory=lambda: {PUBLISH: 0, DELIVER: 0})
+    """Bytes of the frames that carried them."""
+
+    @property
+    def size(self) -> int:
+        return sum(self.length.values())
+
+
+class Gathering:
+    """Is told every frame with :meth:`frame`, every connection that is over with :meth:`end`; then :meth:`finish`.
+
+    ``messages`` is what the dissector has to collect messages in. ``first_ns`` is to be set when it is known.
+    """
+
+    def __init__(self) -> None:
+        self.checker = Checker()
+        self.messages = Messages(elements=True)
+        self.problems: list[Problem] = []
+        self.first_ns = 0
+        self.last_ns = 0
+        self.by_time = Bins(len(COLUMNS))
+        self.latency = Bins(LATENCIES)
+        self.talks: dict[int, Talk] = {}
+        self.commands: dict[tuple[str, str, str | None], Command] = {}
+        self.streams: dict[tuple[str, str], Stream] = {}
+        self.series: dict[tuple[str, str], Series] = {}
+        """By what is measured and of what: ``("credit", "orders, subscription 1 of #3")``."""
+        self.left_out = 0
+        """Connections that are not in ``talks`` any more."""
+        self._waiting: OrderedDict[int, Command] = OrderedDict()
+        self._gauges: dict[tuple[str, str | None], list[Gauge]] = {}
+        for name, checks in offers():
+            for gauge in (kind() for kind in checks.gauges):
+                for each in gauge.types:
+                    self._gauges.setdefault((name, each), []).append(gauge)
+
+    def end(self, connection: Connection, other: str | None = None) -> None:
+        """A connection is over; frames of it may still come."""
+        self.checker.end(connection, other)
+        talk = self._talk(connection)
+        if other:
+            talk.protocols[f"({other})"] = None
+        health = connection.health
+        if health is not None:
+            talk.last_ns = max(talk.last_ns, health.last_ns)
+            self.by_time.add(health.last_ns, CLOSED)
+
+    def frames(self, frames: Iterable[Frame]) -> None:
+        """All of a capture, in order."""
+        for frame in frames:
+            self.checker.frame(frame)
+            self.frame(frame)
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame, which the checker was told already."""
+        if not self.checker.report.covers(frame.time_ns):
+            self.messages.take()
+            return
+        time_ns, length, sender = frame.time_ns, frame.length, frame.sender
+        self.by_time.add(time_ns, SENDERS[sender], length)
+        talk = self.talks.get(frame.connection.number) or self._talk(frame.connection)
+        talk.frames[frame.side] += 1
+        talk.length[frame.side] += length
+        if time_ns > talk.last_ns:
+            talk.last_ns = time_ns
+        if time_ns > self.last_ns:
+            self.last_ns = time_ns
+        if frame.protocol not in talk.protocols:
+            talk.protocols[frame.protocol] = None
+        if talk.client is None and sender is not None:
+            talk.client = frame.side if sender == "client" else 1 - frame.side
+        if frame.findings:
+            talk.findings += len(frame.findings)
+        key = frame.protocol, frame.type or frame.status, sender
+        command = self.commands.get(key)
+        if command is None:
+            command = self.commands[key] = Command()
+        command.frames += 1
+        command.length += length
+        if frame.expects_response:
+            self._ask(frame, command)
+        if frame.request is not None:
+            self._answer(frame)
+        for gauge in self._gauges.get((frame.protocol, frame.type), ()):
+            self._read(gauge, frame)
+        if self.messages.parts:
+            self._count_messages()
+
+    def finish(self) -> None:
+        """The capture is over."""
+        self.problems = self.checker.finish()
+        self.last_ns = max(self.last_ns, *(talk.last_ns for talk in self.talks.values()), self.first_ns)
+
+    def sums(self) -> list[int]:
+        """Per column of ``by_time``: of all times."""
+        return [int(each) for each in self.by_time.counts(2, self.last_ns)[0].sum(axis=0)]
+
+    def by_kind(self) -> dict[str, int]:
+        """Messages by operation."""
+        sums = self.sums()
+        return {PUBLISH: sums[PUBLISHED], DELIVER: sums[DELIVERED]}
+
+    @staticmethod
+    def client_side(talk: Talk) -> int:
+        """Which endpoint is the client: as the protocol, else as TCP tells."""
+        return who.client_side(talk.connection) if talk.client is None else talk.client
+
+    def _talk(self, connection: Connection) -> Talk:
+        talk = self.talks.get(connection.number)
+        if talk is None:
+            if len(self.talks) >= MOST_CONNECTIONS:
+                least = sorted(self.talks.values(), key=lambda each: (each.findings > 0, sum(each.length)))
+                for each in least[: MOST_CONNECTIONS // 4]:
+                    del self.talks[each.connection.number]
+                    self.left_out += 1
+            talk = self.talks[connection.number] = Talk(connection)
+            self.by_time.add(connection.first_ns, OPENED)
+        return talk
+
+    def _ask(self, frame: Frame, command: Command) -> None:
+        command.asked += 1
+        self._waiting[frame.id] = command
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+
+    def _answer(self, frame: Frame) -> None:
+        assert frame.request is not None
+        command = self._waiting.pop(frame.request, None)
+        if frame.latency_ns is not None:
+            self.latency.add(frame.time_ns, bucket_of(frame.latency_ns))
+            if command is not None:
+                command.latency.add(frame.latency_ns)
+        if command is not None and (frame.outcome == REFUSED or any(f.group == "response" for f in frame.findings)):
+            command.refused += 1
+
+    def _read(self, gauge: Gauge, frame: Frame) -> None:
+        try:
+            readings = [*gauge.read(frame)]
+        except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is cut, or has odd values
+            return
+        for reading in readings:
+            key = reading.what, reading.of
+            series = self.series.get(key)
+            if series is None:
+                if len(self.series) >= MOST_SERIES:
+                    continue
+                series = self.series[key] = Series(lowest=reading.what == "credit")
+            series.add(frame.time_ns, reading.value)
+
+    def _count_messages(self) -> None:
+        """Copies of a message on its further way are not counted."""
+        carrier = None
+        for part in self.messages.take():
+            assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
+            frame = part.frame
+            if "copy_of" in frame.generated:
+                continue
+            count = len(part.starts) if isinstance(part, FrameElements) else len(part.bodies)
+            self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, count)
+            stream = self._stream(frame.protocol, part.topic or "")
+            stream.messages[part.operation] += count
+            if frame is not carrier:
+                stream.length[part.operation] += frame.length
+            carrier = frame
+
+    def _stream(self, protocol: str, topic: str) -> Stream:
+        stream = self.streams.get((protocol, topic))
+        if stream is None:
+            if len(self.streams) >= MOST_STREAMS:
+                least = sorted(self.streams.items(), key=lambda item: item[1].size)
+                for key, _ in least[: MOST_STREAMS // 4]:
+                    del self.streams[key]
+            stream = self.streams[protocol, topic] = Stream()
+        return stream
+
+
+def chosen(gathering: Gathering) -> int | None:
+    """The connection that is worth a look: of the worst problem, else the one that said most; None: nobody did."""
+    talks = gathering.talks
+    for problem in gathering.problems:
+        if problem.severity == "note":
+            break
+        concerned = [number for number in problem.connections if number in talks and any(talks[number].frames)]
+        if concerned:
+            return max(concerned, key=lambda number: (talks[number].findings, sum(talks[number].frames), -number))
+    spoke = [(sum(talk.frames), -number) for number, talk in talks.items() if any(talk.frames)]
+    return -max(spoke)[1] if spoke else None

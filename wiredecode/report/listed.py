@@ -1,0 +1,175 @@
+"""The tables of a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wiredecode.frames import who
+from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.message import DELIVER, PUBLISH
+from wiredecode.net.health import FAST_RETRANSMISSION, Times
+from wiredecode.report.plots import seconds_text
+
+if TYPE_CHECKING:
+    from wiredecode.net.health import ConnectionHealth
+    from wiredecode.report.gather import Gathering, Talk
+
+MOST_ROWS = 100
+MOST_CHARACTERS = 160
+"""Of a cell."""
+
+
+@dataclass(frozen=True)
+class Row:
+    cells: tuple[str, ...]
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """``columns``: name, and whether it is a number."""
+
+    name: str
+    title: str
+    columns: tuple[tuple[str, bool], ...]
+    rows: list[Row]
+    note: str = ""
+
+
+def words(*names: str) -> tuple[tuple[str, bool], ...]:
+    return tuple((name, False) for name in names)
+
+
+def numbers(*names: str) -> tuple[tuple[str, bool], ...]:
+    return tuple((name, True) for name in names)
+
+
+def cell(text: str) -> str:
+    """Text that may come from the wire."""
+    return shorten(escape(text), MOST_CHARACTERS)
+
+
+def connections(gathering: Gathering) -> Table:
+    """Those with findings first, then those that said most; in order of their numbers."""
+    talks = sorted(gathering.talks.values(), key=lambda talk: (-(talk.findings > 0), -sum(talk.length)))
+    concerned = {number for problem in gathering.problems for number in problem.connections}
+    talks.sort(key=lambda talk: talk.connection.number not in concerned)
+    shown = sorted(talks[:MOST_ROWS], key=lambda talk: talk.connection.number)
+    left_out = len(talks) - len(shown) + gathering.left_out
+    return Table(
+        "connections",
+        "Connections",
+        (
+            *numbers("number"),
+            *words("who", "protocol"),
+            *numbers("begins (s)", "lasts", "frames ↑ ↓", "bytes ↑ ↓", "round trip"),
+            *words("health", "end"),
+        ),
+        [Row(_connection(talk, gathering), f"connection-{talk.connection.number}") for talk in shown],
+        f"{left_out:,} more are left out. " * (left_out > 0) + "↑ from the client, ↓ from the server. Round trip: the "
+        "median from a segment to its ACK, of the slower direction. Health: what TCP had to repair.",
+    )
+
+
+def _connection(talk: Talk, gathering: Gathering) -> tuple[str, ...]:
+    connection, client = talk.connection, gathering.client_side(talk)
+    lasts = seconds_text(max(talk.last_ns - connection.first_ns, 0) / 1e9)
+    health = connection.health
+    return (
+        f"#{connection.number}",
+        cell(who.describe(connection)),
+        cell(", ".join(filter(None, talk.protocols)) or "-"),
+        f"{(connection.first_ns - gathering.first_ns) / 1e9:,.3f}",
+        lasts,
+        f"{talk.frames[client]:,} {talk.frames[1 - client]:,}",
+        f"{talk.length[client]:,} {talk.length[1 - client]:,}",
+        "" if health is None else _round_trip(health),
+        "" if health is None else _health(health),
+        cell(who.end_text(connection, talk.client)),
+    )
+
+
+def _round_trip(health: ConnectionHealth) -> str:
+    medians = [direction.rtt.percentile(50) for direction in health.directions]
+    known = [median for median in medians if median is not None]
+    return seconds_text(max(known) / 1e9) if known else "-"
+
+
+def _health(health: ConnectionHealth) -> str:
+    """What is not as it should be."""
+    parts = []
+    repeated = sum(direction.timeouts + direction.number_of(FAST_RETRANSMISSION) for direction in health.directions)
+    packets = sum(direction.packets for direction in health.directions)
+    if repeated:
+        parts.append(f"{repeated:,} of {packets:,} packets sent again")
+    closed = sum(direction.zero_window_ns for direction in health.directions)
+    if closed:
+        parts.append(f"window closed for {seconds_text(closed / 1e9)}")
+    return ", ".join(parts) or "good"
+
+
+def commands(gathering: Gathering) -> Table:
+    """Types of messages, the most frequent first."""
+    ordered = sorted(gathering.commands.items(), key=lambda item: (-item[1].frames, item[0][1]))
+    rows = [
+        Row(
+            (
+                cell(protocol or "-"),
+                cell(kind),
+                sender or "-",
+                f"{command.frames:,}",
+                f"{command.length:,}",
+                *_spread(command.latency),
+                f"{command.asked - command.latency.count:,}" if command.asked > command.latency.count else "",
+                f"{command.refused:,}" if command.refused else "",
+            )
+        )
+        for (protocol, kind, sender), command in ordered[:MOST_ROWS]
+    ]
+    left_out = len(ordered) - len(rows)
+    return Table(
+        "commands",
+        "Commands",
+        (
+            *words("protocol", "type", "from"),
+            *numbers("frames", "bytes", "answers", "p50", "p90", "p99", "max", "no answer", "refused"),
+        ),
+        rows,
+        f"{left_out:,} more are left out. " * (left_out > 0)
+        + "Latencies are from a message to its answer. No answer: asked for one, and none was seen in the capture.",
+    )
+
+
+def _spread(times: Times) -> tuple[str, ...]:
+    if not times.count:
+        return ("",) * 5
+    values = [times.percentile(50), times.percentile(90), times.percentile(99), times.largest]
+    return (f"{times.count:,}", *(seconds_text((value or 0) / 1e9) for value in values))
+
+
+def streams(gathering: Gathering) -> Table:
+    """Streams, topics, subjects and segments, those with most bytes first."""
+    ordered = sorted(gathering.streams.items(), key=lambda item: (-item[1].size, item[0]))
+    rows = [
+        Row(
+            (
+                cell(protocol),
+                cell(topic) or "-",
+                *(f"{each[operation]:,}" for operation in (PUBLISH, DELIVER) for each in (one.messages, one.length)),
+            )
+        )
+        for (protocol, topic), one in ordered[:MOST_ROWS]
+    ]
+    left_out = len(ordered) - len(rows)
+    return Table(
+        "streams",
+        "Streams",
+        (
+            *words("protocol", "stream, topic or subject"),
+            *numbers("published", "bytes", "delivered", "bytes"),
+        ),
+        rows,
+        f"{left_out:,} more are left out. " * (left_out > 0)
+        + "Bytes are of the frames that carried the messages; copies on the way through servers are not counted.",
+    )

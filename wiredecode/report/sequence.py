@@ -1,0 +1,133 @@
+"""The second pass: what two sides said to each other, shortened to what a diagram can show."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wiredecode.frames.escape import escape
+from wiredecode.view.summary import SummaryLines, left_end, remark, status_text
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+
+EACH = 5
+"""Frames of a type that are shown from the beginning on."""
+BEFORE = 2
+"""Frames in front of one that matters."""
+LAST = 12
+"""Frames at the end."""
+MOST_STEPS = 240
+MOST_TROUBLE = 80
+"""Frames that are shown because of a finding or as evidence."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A frame of the diagram."""
+
+    number: int
+    time_ns: int
+    from_client: bool
+    name: str
+    facts: str
+    latency_ns: int | None
+    request: int | None
+    status: str
+    """Empty: it is whole."""
+    findings: list[tuple[str, str]]
+    """Severity and words."""
+    is_evidence: bool
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Frames that are not shown one by one."""
+
+    types: Counter[str] = field(default_factory=Counter)
+    first_ns: int = 0
+    last_ns: int = 0
+
+    @property
+    def count(self) -> int:
+        return self.types.total()
+
+    def add(self, frame: Frame) -> None:
+        self.first_ns = self.first_ns or frame.time_ns
+        self.last_ns = frame.time_ns
+        self.types[frame.type or frame.status] += 1
+
+
+class Sequence:
+    """Is told the frames of one connection; ``items`` are the steps, and what is skipped between them.
+
+    Shown are the first frames of each type, those with findings, the ``evidence`` (numbers of frames) and what stands
+    just before, and the last ones.
+    """
+
+    def __init__(self, evidence: Container[int] = ()) -> None:
+        self.items: list[Step | Skipped] = []
+        self.frames = 0
+        self._evidence = evidence
+        self._lines = SummaryLines()
+        self._seen: Counter[tuple[str | None, int]] = Counter()
+        self._held: deque[Frame] = deque()
+        self._steps = self._trouble = 0
+
+    def take(self, frames: Iterable[Frame]) -> None:
+        """All of them, in order; what was given before an error is shown."""
+        try:
+            for frame in frames:
+                self.frames += 1
+                self._frame(frame)
+        finally:
+            for frame in self._held:
+                self._show(frame)
+            self._held.clear()
+
+    def _frame(self, frame: Frame) -> None:
+        self._seen[frame.type, frame.side] += 1
+        matters = frame.number in self._evidence or any(each.severity != "note" for each in frame.findings)
+        if matters and self._trouble < MOST_TROUBLE:
+            self._trouble += 1
+            self._let_go(BEFORE)
+            while self._held:
+                self._show(self._held.popleft())
+            self._show(frame)
+        elif self._seen[frame.type, frame.side] <= EACH and self._steps < MOST_STEPS:
+            self._let_go(0)
+            self._show(frame)
+        else:
+            self._held.append(frame)
+            if len(self._held) > LAST:
+                self._skip(self._held.popleft())
+
+    def _let_go(self, keep: int) -> None:
+        while len(self._held) > keep:
+            self._skip(self._held.popleft())
+
+    def _skip(self, frame: Frame) -> None:
+        if not self.items or not isinstance(self.items[-1], Skipped):
+            self.items.append(Skipped())
+        skipped = self.items[-1]
+        assert isinstance(skipped, Skipped)
+        skipped.add(frame)
+
+    def _show(self, frame: Frame) -> None:
+        self._steps += 1
+        self.items.append(
+            Step(
+                number=frame.number,
+                time_ns=frame.time_ns,
+                from_client=frame.side == left_end(frame),
+                name=escape(frame.type or frame.status),
+                facts=self._lines.facts(frame).strip(),
+                latency_ns=frame.latency_ns,
+                request=frame.request,
+                status="" if frame.status == "ok" or not frame.type else status_text(frame),
+                findings=[(each.severity, remark(each)) for each in frame.findings[:3]],
+                is_evidence=frame.number in self._evidence,
+            )
+        )

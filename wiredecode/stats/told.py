@@ -1,0 +1,49 @@
+"""Columns of the table of connections that frames do not tell: names, beginnings, ends and TCP health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from wiredecode.stats.tables import TOLD
+from wiredecode.tables.schema import connections_schema
+
+SAME = ("connection", "client", "server", "protocol", "seconds")
+"""Columns of both that say the same."""
+SENT = tuple(f"{side}_{name}" for side in ("client", "server") for name in ("frames", "bytes"))
+
+
+def joined(counted: pa.Table, connections: Iterable[dict[str, Any]], *, whole: bool) -> pa.Table:
+    """``counted`` with the columns :data:`~wiredecode.stats.tables.TOLD` of ``connections``, rows of their table.
+
+    ``whole``: connections without frames come, too.
+    """
+    told = {each["connection"]: each for each in connections}
+    rows = counted.to_pylist()
+    if whole:
+        there = {row["connection"] for row in rows}
+        rows += [_without_frames(row) for number, row in told.items() if number not in there]
+        rows.sort(key=lambda row: (row["start"], row["client"], row["server"], row["connection"]))
+    columns = {field: [row.get(field.name) for row in rows] for field in counted.schema}
+    known = [told.get(row["connection"], {}) for row in rows]
+    columns |= {field(name): [value(name, row) for row in known] for name in TOLD}
+    arrays = [pa.array(values, each.type) for each, values in columns.items()]
+    return pa.table(arrays, schema=pa.schema(list(columns)))
+
+
+def field(name: str) -> pa.Field:
+    return pa.field(name, pa.float64()) if name.endswith("_us") else connections_schema().field(name)
+
+
+def value(name: str, row: dict[str, Any]) -> Any:
+    if not name.endswith("_us"):
+        return row.get(name)
+    ns = row.get(f"{name.removesuffix('_us')}_ns")
+    return None if ns is None else ns / 1e3
+
+
+def _without_frames(row: dict[str, Any]) -> dict[str, Any]:
+    start = pa.scalar(row["time"], pa.timestamp("ns", "UTC")).cast(pa.timestamp("us", "UTC"), safe=False).as_py()
+    return {**{name: row[name] for name in SAME}, **dict.fromkeys(SENT, 0), "start": start}

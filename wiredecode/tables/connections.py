@@ -1,0 +1,126 @@
+"""Connections as rows: who is at both ends, how they began and ended, and what TCP analysis found (docs/tables.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from wiredecode.frames.record import rfc3339
+from wiredecode.frames.who import FACTS, began, client_side, ended
+from wiredecode.net.health import (
+    DUPLICATE_ACK,
+    FAST_RETRANSMISSION,
+    KEEP_ALIVE,
+    LOST,
+    OUT_OF_ORDER,
+    RETRANSMISSION,
+    SPURIOUS_RETRANSMISSION,
+    WINDOW_FULL,
+    DirectionHealth,
+)
+from wiredecode.net.types import Connection, Direction
+from wiredecode.tables.schema import connections_schema
+
+COUNTED = {
+    "retransmissions": RETRANSMISSION,
+    "fast_retransmissions": FAST_RETRANSMISSION,
+    "spurious_retransmissions": SPURIOUS_RETRANSMISSION,
+    "out_of_order": OUT_OF_ORDER,
+    "lost_segments": LOST,
+    "duplicate_acks": DUPLICATE_ACK,
+    "keep_alives": KEEP_ALIVE,
+    "window_full": WINDOW_FULL,
+}
+"""Columns of a direction that count segments of a kind."""
+
+
+def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
+    """What is known of a connection that is over; ``other``: what it looks like, if it is nothing that is decoded.
+
+    Times of analysis are null where there was none.
+    """
+    client, health = client_side(connection), connection.health
+    found: dict[str, Any] = {
+        "connection": connection.id,
+        "time": connection.first_ns,
+        "seconds": None if health is None else (health.last_ns - connection.first_ns) / 1e9,
+        "client": connection.endpoints[client],
+        "server": connection.endpoints[1 - client],
+        "protocol": ", ".join(sorted(connection.protocols)) or other,
+        **{name: connection.who.get(name) for name in FACTS},
+        "began": began(connection),
+        "handshake_ns": None if health is None else health.handshake_ns,
+        "syns": None if health is None else health.syns,
+    }
+    found["ended_by"], found["ended"] = ended(connection, client) or (None, connection.closed)
+    end = None if health is None else health.end
+    found["end_time"], found["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
+    found["idle_ns"] = None if health is None else health.longest_idle_ns
+    for who, side in (("client", client), ("server", 1 - client)):
+        facts = None if health is None else health.directions[side]
+        told = direction(connection.directions[side], facts)
+        found.update({f"{who}_{name}": value for name, value in told.items()})
+    return found
+
+
+def direction(sent: Direction, health: DirectionHealth | None) -> dict[str, Any]:
+    """What one side sent."""
+    found: dict[str, Any] = {"frames": sent.frames, "bytes": sent.captured, "missing": sent.missing}
+    if health is None:
+        return found
+    rtt = health.rtt
+    return {
+        **found,
+        "packets": health.packets,
+        **{name: health.number_of(kind) for name, kind in COUNTED.items()},
+        "zero_windows": health.zero_windows,
+        "zero_window_ns": health.zero_window_ns,
+        "rtt_min_ns": rtt.smallest,
+        "rtt_p50_ns": rtt.percentile(50),
+        "rtt_p99_ns": rtt.percentile(99),
+        "mss": health.mss,
+        "window_scale": health.window_scale,
+        "unacknowledged": health.unacknowledged,
+    }
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in ("time", "end_time") and value is not None:
+            found[name], found[f"{name}_ns"] = rfc3339(value), value
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+class ConnectionTable:
+    """Collects connections as they end; ``on_end`` of a dissector tells them."""
+
+    def __init__(self, schema: pa.Schema | None = None, *, most: int | None = None) -> None:
+        self.schema = connections_schema() if schema is None else schema
+        self._most = most
+        self.untold = 0
+        """Connections beyond ``most``."""
+        self.rows: list[dict[str, Any]] = []
+
+    def end(self, connection: Connection, other: str | None = None) -> None:
+        """A connection is over, and no frame of it comes any more."""
+        if self._most is not None and len(self.rows) >= self._most:
+            self.untold += 1
+            return
+        self.rows.append(row(connection, other))
+
+    def records(self) -> list[dict[str, Any]]:
+        """What was collected, as JSON objects in order of number, without what is not known."""
+        return [_record(each) for each in sorted(self.rows, key=lambda each: each["connection"])]
+
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """What was collected, in order of number within each batch; then it is forgotten."""
+        rows, self.rows = sorted(self.rows, key=lambda each: (each["time"], each["connection"])), []
+        for first in range(0, len(rows), size):
+            part = rows[first : first + size]
+            columns = [pa.array([each.get(field.name) for each in part], field.type) for field in self.schema]
+            yield pa.record_batch(columns, schema=self.schema)
