@@ -108,10 +108,10 @@ def show(session: Session, found: list[Problem], *, json: bool) -> None:
     from wiredecode.check import text
 
     if json:
-        import orjson
+        from wiredecode.frames.record import dumps
 
         for problem in found:
-            session.output.write(orjson.dumps(text.record(problem), option=orjson.OPT_APPEND_NEWLINE))
+            session.output.write(dumps(text.record(problem)))
         return
     if found:
         session.output.text(f"{text.counts(found)}\n\n")

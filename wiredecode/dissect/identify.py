@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from wiredecode.frames.failure import failure
 from wiredecode.net.reassembly import CUT
 from wiredecode.net.types import Chunk, Connection, Event, Gap
-from wiredecode.protocols.base import Protocol, Undecided, Verdict
+from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.registry import Known
 from wiredecode.protocols.shared.tls import server_name
 
@@ -176,6 +177,8 @@ class Identifier:
     """Bytes seen when it was found."""
     given_up: bool = False
     """It is nothing that is decoded."""
+    failures: list[str] = field(default_factory=list)
+    """Mistakes of our own on the way."""
 
     def forced(self) -> Identified | None:
         """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
@@ -293,7 +296,11 @@ class Identifier:
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
             port = one.has_port(self.connection) and not thin
-            verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+            try:
+                verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+            except Exception as error:
+                self.failures.append(failure(error, "recognise").message)
+                verdict = Rejected()
             if isinstance(verdict, Verdict):
                 known = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
                 if not self._must_wait(one):

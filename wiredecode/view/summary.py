@@ -173,7 +173,9 @@ class Facts:
     """
 
     def __init__(self, layer: type[Layer]) -> None:
+        declared = {kind.name for kind in layer.fields_desc}
         paths = [tuple(path.split(".")) for path in getattr(layer, "facts", ())]
+        paths = [path for path in paths if path[0] in declared]  # older layouts lack some
         kinds = [_kind(layer, path) for path in paths]
         self._plan = [
             (f"count({path[-1]})" if isinstance(kind, Array) else path[-1], path, _renderer(kind))
@@ -207,7 +209,7 @@ def told(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What other frames tell, as names and values."""
     for name, value in generated.items():
         if value is not None and value != "good":
-            yield name, fact(value) if value.__class__ is str else words(value)
+            yield name, fact(value) if isinstance(value, str) else words(value)
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:
@@ -238,7 +240,7 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
 
 def _any(value: Any) -> str:
     """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
-    if value.__class__ is str:
+    if isinstance(value, str):
         return fact(value)
     if value.__class__ is int:
         return str(value)

@@ -15,7 +15,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
-from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, number_offsets
+from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, new_budget, number_offsets, report_sub_batches
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
@@ -83,6 +83,8 @@ class RabbitMQConversation(Conversation):
         plan = PLANS.get(code << 16 | version)
         if plan is None:
             plan = PLANS[code << 16 | version] = make_plan(code, version)
+        if style is not None:
+            new_budget()
         plan.read(frame, style, rows=self.rows)
         if frame.length > SMALL_FRAME:
             self._note_size(frame)
@@ -102,6 +104,7 @@ class RabbitMQConversation(Conversation):
         plan = RECORD_PLANS.get((frame.layer, frame.type))
         if plan is None:
             plan = RECORD_PLANS[frame.layer, frame.type] = Plan(frame.layer, frame.type)
+        new_budget()
         plan.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame)
@@ -162,10 +165,7 @@ class RabbitMQConversation(Conversation):
             if frame.status == OK and records != record["chunk"]["num_records"]:
                 message = f"the entries hold {records} messages, the chunk says {record['chunk']['num_records']}"
                 frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
-        for index, entry in enumerate(entries or ()):
-            if "sub_batch" in entry and "problem" in entry["sub_batch"]:
-                message = f"sub-batch {index}: {entry['sub_batch']['problem']}"
-                frame.find("warning", "malformed", "sub-batch", message, "sub_batch")
+        report_sub_batches(frame, entries or ())
 
     # Who is who.
 
