@@ -73,6 +73,8 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
+    told_by_default: ClassVar[frozenset[str]] = frozenset()
+    """Of these, fields that it shows also where a whole message leaves their default out."""
     added: ClassVar[Added] = Added.ANYTHING
     by_record: ClassVar[tuple[str, ...]] = ()
     """Fields of which the record says more or less than the bytes, although nothing is added."""

@@ -41,7 +41,7 @@ class FrameMessages:
     @property
     def size(self) -> int:
         """Bytes of the bodies."""
-        return sum(len(body) for body in self.bodies if body is not None)
+        return sum(map(len, filter(None, self.bodies)))
 
 
 @dataclass(slots=True, eq=False)
