@@ -88,6 +88,11 @@ def outcome_told_by(response: Frame) -> str:
     return REFUSED if any(finding.group == "response" for finding in response.findings) else ANSWERED
 
 
+def refusal_told_by(response: Frame) -> str:
+    """Why a response says no."""
+    return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
+
+
 def link(frame: Frame, request: Request) -> None:
     """Tie a response to its request."""
     frame.request = request.frame
