@@ -22,6 +22,8 @@ def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
     dissector = Dissector(Demand(link_responses=False), Network(analyse=True), on_end=checker.end)
     batches = list(open_capture([str(source)]) if isinstance(source, Path) else source)
     checker.report.first_ns = int(batches[0].time_ns[0])
+    for batch in batches:
+        checker.look(batch)
     return checker.check(dissector.frames(batches))
 
 

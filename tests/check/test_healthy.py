@@ -24,6 +24,7 @@ TANK = (
     *("tank_10_consume_small_fetch", "tank_25_jumbo_loopback"),
 )
 HEALTHY = [
+    "stories/healthy-tail.pcap",
     *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
     *(f"nats/{name}.pcap" for name in NATS),
     *(f"liftbridge/{name}.pcap" for name in ("30-lb-publish-ack", "34-lb-replication")),
@@ -48,6 +49,7 @@ NEAR = {
     "nats/08-pipelined-small.drop1pct.pcap": {"capture.loss"},
     "rabbitmq-stream/d_snap96.pcap": {"capture.loss"},
     "tank/tank_d1_snaplen96.pcap": {"capture.loss"},
+    "rabbitmq-stream/d_shuffled_dups.pcap": {"tcp.loss"},  # an ACK before the FIN that it is about
     "cursus/produce.s2c-only.pcap": set(),  # one direction: no request has an answer missing
     "tank/tank_d4_midconnection.pcap": set(),
     "nats/10-split-writes.midconn.pcap": set(),

@@ -44,7 +44,7 @@ RESERVED = frozenset(dir(Packet)) | {
 class Style:
     """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
 
-    ``text`` lets frames that were said before have the JSON text of their record (``frame.text``) instead of it.
+    ``text`` lets frames that were said before have the JSON text of their record (``frame.layers_text``) instead of it.
     """
 
     show: Callable[[bytes], str] = bytes.hex
@@ -73,6 +73,8 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
+    told_by_default: ClassVar[frozenset[str]] = frozenset()
+    """Of these, fields that it shows also where a whole message leaves their default out."""
     added: ClassVar[Added] = Added.ANYTHING
     by_record: ClassVar[tuple[str, ...]] = ()
     """Fields of which the record says more or less than the bytes, although nothing is added."""

@@ -15,6 +15,7 @@ from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.session import NO_FACTS, ack_key
 from wiredecode.protocols.nats.memory import plain_subject
+from wiredecode.protocols.shared.pairing import link
 
 if TYPE_CHECKING:
     from wiredecode.protocols.liftbridge.session import Meaning, Session
@@ -77,14 +78,18 @@ def _relate(
         hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
     elif code in names.REQUESTS and reply:
         frame.expects_response = True
-        facts = {**facts, "replica_id": fields["replica_id"]} if "replica_id" in fields else dict(facts)
+        facts = dict(facts)
+        if code == names.PARTITION_STATUS_REQUEST and "stream" in fields and frame.status == OK:
+            facts |= {"stream": fields["stream"], "partition": fields.get("partition", 0)}
+        elif "replica_id" in fields:
+            facts["replica_id"] = fields["replica_id"]
         state.ask(("reply", plain_subject(reply)), frame, code, facts)
     elif subject is not None and code in RESPONSES:
         hop = state.answer(("reply", plain_subject(subject)), frame)
         if hop is not None:
             facts, expected = hop.facts, names.REQUESTS.get(hop.message_type)
     if hop is not None and frame.request is None:
-        frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
+        link(frame, hop)
     for name, value in facts.items():
         if not fields.get(name):
             generate(frame, reading, style, name, value)

@@ -13,13 +13,12 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.chunk import (
     CHUNK_MAGIC,
-    MAX_DECOMPRESSED_BYTES,
     Chunk,
     chunk_start,
     split_records,
 )
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
-from wiredecode.protocols.shared.compression import decompress
+from wiredecode.protocols.shared.compression import Budget
 
 SIZE, NUMBER, COUNT = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">I")
 SUB_BATCH = struct.Struct(">BHII")
@@ -68,6 +67,7 @@ class Entries:
     bodies: list[bytes] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     compressions: list[str | None] = field(default_factory=list)
+    budget: Budget = field(default_factory=Budget)
     shares: list[int] = field(default_factory=list)
     """Which entry of the frame each is in."""
     chunk: int | None = None
@@ -97,8 +97,8 @@ class Entries:
             raise struct.error
         codec = CODECS.get(code)
         if codec is not None:
-            inflated = decompress(codec, data[start:stop], min(size, MAX_DECOMPRESSED_BYTES))
-            bodies, _ = split_records(inflated.data, count)
+            bodies, _ = split_records(self.budget.decompress(codec, data[start:stop], size).data, count)
+            self.budget.count(len(bodies))
             self.bodies += bodies
             self.numbers += [number] * len(bodies)
             self.compressions += [codec] * len(bodies)

@@ -210,6 +210,8 @@ class Checks:
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     told: frozenset[str] = frozenset()
     """Codes of findings of frames that rules tell better."""
+    confirms: Mapping[str, str] = field(default_factory=dict)
+    """Message types that confirm publishes, and their field that names the stream or topic."""
     gauges: tuple[type[Gauge], ...] = ()
     """What reads credits, lags and the like off its frames, for plots."""
 
