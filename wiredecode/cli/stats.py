@@ -28,6 +28,7 @@ Examples:
   wiredecode stats a.pcap* --table latency --table confirms
   wiredecode stats a.pcap --table throughput --interval 1m
   wiredecode stats a.pcap -Y 'ip.addr == 10.0.0.7' --from 60
+  wiredecode stats a.pcap --timeline                 what changed when
   wiredecode stats a.pcap --json | jq '.confirms[].p99_us'
   wiredecode stats a.pcap --table latency --csv > latency.csv
 """
@@ -58,6 +59,9 @@ class StatsOptions:
         ),
     ] = None
     interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ...")] = "1h"
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen. Needs no DuckDB.")
+    ] = False
     json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
     csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
     color: options.Color = options.ColorChoice.auto
@@ -76,6 +80,8 @@ def stats(
 
     With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
     """
+    if form.timeline:
+        return _timeline(files, form, decoding, span, verbosity, display_filter)
     from wiredecode.cli.stats_reader import StatsReader
     from wiredecode.tables import bound_memory
 
@@ -99,6 +105,22 @@ def stats(
         return 2
     show(found, json=form.json, csv=form.csv, color=wants_color(form.color.value, sys.stdout))
     return code
+
+
+def _timeline(
+    files: list[str],
+    form: StatsOptions,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
+    display_filter: str | None,
+) -> int:
+    from wiredecode.cli.timeline import run
+
+    if form.csv or form.table:
+        raise options.UsageError("--timeline is no table: it goes without --table and --csv")
+    display = options.display_filter(display_filter, utc=span.utc)
+    return run(files, decoding, span, verbosity, display, json=form.json)
 
 
 def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int]:

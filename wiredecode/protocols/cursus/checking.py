@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wiredecode.protocols.cursus.changes import CHANGES
 from wiredecode.protocols.shared.checking import Checks
 
-CHECKS = Checks(waits=frozenset({"STREAM", "CONSUME"}))
+CHECKS = Checks(changes=CHANGES, waits=frozenset({"STREAM", "CONSUME"}))

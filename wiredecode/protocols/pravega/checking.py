@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.pravega.changes import CHANGES
 from wiredecode.protocols.pravega.names import AUTH_ERRORS
 from wiredecode.protocols.shared.checking import CAUSE, Checks, Code, Rule
 
@@ -38,6 +39,7 @@ class Tokens(Rule):
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     codes=(AUTHENTICATION,),
     rules=(Tokens,),
     waits=frozenset({"ReadSegment"}),

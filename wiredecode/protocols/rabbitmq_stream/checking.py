@@ -11,6 +11,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
+from wiredecode.protocols.rabbitmq_stream.changes import CHANGES
 from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
 from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Place, Report, Rule, place_of
 
@@ -379,6 +380,7 @@ class Offsets(Rule):
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     gauges=GAUGES,
     codes=(UNREACHABLE, STARVED, UNCONFIRMED, AUTHENTICATION, SERVER_CLOSED, NO_CLOSE, HEARTBEAT, OFFSET_GAP),
     rules=(AdvertisedHost, CreditStarvation, Unconfirmed, Admission, Heartbeats, Offsets),

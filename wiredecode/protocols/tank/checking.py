@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from wiredecode.protocols.shared.checking import Checks
+from wiredecode.protocols.tank.changes import CHANGES
 
-CHECKS = Checks(waits=frozenset({"Consume"}))
+CHECKS = Checks(changes=CHANGES, waits=frozenset({"Consume"}))
