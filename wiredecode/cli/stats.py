@@ -58,7 +58,12 @@ class StatsOptions:
             help=f"Only this table: {', '.join(TABLES)}. Repeatable.",
         ),
     ] = None
-    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ...")] = "1h"
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
+    ] = "auto"
+    hops: Annotated[
+        bool, typer.Option("--hops", help="Latency: count requests again where servers pass them on to others.")
+    ] = False
     timeline: Annotated[
         bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen. Needs no DuckDB.")
     ] = False
@@ -95,7 +100,7 @@ def stats(
         raise options.UsageError(str(error)) from None
     reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
     try:
-        with reader, Store(statistics, length) as store:
+        with reader, Store(statistics, length, hops=form.hops) as store:
             code = reader.run(store)
             if code == INTERRUPTED or (code and not reader.packets):
                 return code
@@ -123,7 +128,7 @@ def _timeline(
     return run(files, decoding, span, verbosity, display, json=form.json)
 
 
-def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int]:
+def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int | None]:
     """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
     from wiredecode.stats.tables import chosen, seconds
 
@@ -132,7 +137,7 @@ def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> 
         raise ValueError("--json and --csv are two formats: choose one")
     if csv and len(statistics) > 1:
         raise ValueError("--csv writes one table: name it with --table")
-    return statistics, seconds(interval)
+    return statistics, None if interval == "auto" else seconds(interval)
 
 
 def show(found: Found, *, json: bool, csv: bool, color: bool) -> None:
