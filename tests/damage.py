@@ -217,9 +217,11 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def starts(path: Path, count: int, seed: int = 1) -> Report:
-    """A capture that begins at some of its packets."""
+def starts(path: Path, count: int, seed: int = 1, most: int | None = None) -> Report:
+    """A capture that begins at some of its packets; at fewer where more than ``most`` would be read in all."""
     packets = read(path)
+    if most is not None:
+        count = max(1, min(count, 2 * most // len(packets)))  # half of them each time
     whole = dissect(packets)
     report = Report()
     chosen = random.Random(f"{seed} {path.name}").sample(range(1, len(packets)), min(count, len(packets) - 1))

@@ -23,6 +23,9 @@ from wiredecode.frames.frame import Frame
 from wiredecode.testing import Talk, batches
 from wiredecode.testing import dissect as dissected
 
+STARTED_PACKETS = 4000
+"""Packets of a capture that are read in all, from one start or another."""
+
 
 @pytest.mark.parametrize(("whole", "damaged"), damaged_captures(), ids=lambda path: path.name)
 def test_a_damaged_capture_says_what_the_whole_one_says(whole: Path, damaged: Path) -> None:
@@ -34,6 +37,21 @@ def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 
 
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("cursus/consume.pcap", 70),
+        ("cursus/seed-dialect.pcap", 84),
+        ("pravega/errors.pcap", 121),
+        ("rabbitmq-stream/c43_codecs_py.pcap", 123),
+        ("rabbitmq-stream/c43_sac.pcap", 78),
+    ],
+    ids=["zeros in a batch", "a layout that is not known", "a writer set up anew", "a sub-batch", "a request's id"],
+)
+def test_what_a_snapshot_length_left_is_not_taken_for_something_else(name: str, size: int) -> None:
+    assert snaplens(CAPTURES / name, [size]).wrong == []
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
 def test_every_snapshot_length(capture: Path) -> None:
@@ -42,7 +60,8 @@ def test_every_snapshot_length(capture: Path) -> None:
 
 @pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
 def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capture: Path) -> None:
-    report = starts(capture, 3)
+    """At up to 30 packets, of larger captures at fewer, so that all of them take half a minute."""
+    report = starts(capture, 30, most=STARTED_PACKETS)
     assert report.wrong == []
     assert not any(report.missed_after.values())
 
@@ -53,6 +72,12 @@ def test_a_capture_that_begins_at_any_packet(capture: Path) -> None:
     report = starts(capture, 30 if capture in small_captures() else 3)
     assert report.wrong == []
     assert not any(report.missed_after.values())
+
+
+@pytest.mark.parametrize("first", [19, 20])
+def test_a_response_without_its_bit_is_known_by_its_layout(first: int) -> None:
+    packets = read(CAPTURES / "rabbitmq-stream" / "c310_partitions.pcap")
+    assert compare(dissect(packets), dissect(packets.part(first - 1, len(packets))), first).wrong == []
 
 
 CLIENT_PORT = 50_000

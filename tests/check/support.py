@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.net import craft
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.check import Checker, Problem
 from wiredecode.dissect.demand import Demand
@@ -21,9 +22,25 @@ def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
     dissector = Dissector(Demand(link_responses=False), Network(analyse=True), on_end=checker.end)
     batches = list(open_capture([str(source)]) if isinstance(source, Path) else source)
     checker.report.first_ns = int(batches[0].time_ns[0])
+    for batch in batches:
+        checker.look(batch)
     return checker.check(dissector.frames(batches))
 
 
 def worse(problems: list[Problem]) -> list[str]:
     """Names of those that are shown without being asked for."""
     return [problem.name for problem in problems if problem.severity != "note"]
+
+
+def talk(port: int, *said: tuple[float, int, bytes]) -> list[Problem]:
+    """One connection to ``port``; what client (0) and server (1) said, with seconds since its beginning."""
+    made = craft.Talk(server=("10.0.0.2", port))
+    packets: list[bytes | tuple[float, bytes]] = [*made.handshake()]
+    for seconds, side, data in said:
+        packets += [(seconds, part) for part in made.send(side, data)]
+    return check(craft.batches(packets))
+
+
+def named(problems: list[Problem], name: str) -> list[Problem]:
+    """Those with a code."""
+    return [problem for problem in problems if problem.name == name]

@@ -24,6 +24,7 @@ TANK = (
     *("tank_10_consume_small_fetch", "tank_25_jumbo_loopback"),
 )
 HEALTHY = [
+    "stories/healthy-tail.pcap",
     *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
     *(f"nats/{name}.pcap" for name in NATS),
     *(f"liftbridge/{name}.pcap" for name in ("30-lb-publish-ack", "34-lb-replication")),

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.check.support import CAPTURES, STORIES, check
+from tests.check.support import CAPTURES, STORIES, check, named
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 
@@ -25,10 +25,6 @@ def events() -> dict[str, float]:
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())
     begin = next(iter(open_capture([str(STORY)]))).time_ns[0] / 1e9
     return {event["what"]: event["at_epoch_s"] - begin for event in truth["events"]}
-
-
-def named(problems: list[Problem], name: str) -> list[Problem]:
-    return [problem for problem in problems if problem.name == name]
 
 
 def test_a_server_that_was_stopped_went_silent_then(story: list[Problem], events: dict[str, float]) -> None:

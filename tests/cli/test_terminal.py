@@ -189,3 +189,30 @@ def test_what_identifies_and_explains_stays_in_statistics() -> None:
     assert heads[1][:3] == ["connection", "client", "server"]
     assert "no room for src, dst, group, first" in lines
     assert "74,706" in text
+
+
+def test_lines_tell_operations_of_liftbridge_and_what_they_are_done_to(run: Run) -> None:
+    capture = CAPTURES / "liftbridge/31-lb-all-types.pcap"
+    told = run(
+        "pcap",
+        "-q",
+        "--summary",
+        capture,
+        "-Y",
+        '!nats.copy_of && frame.type in {"PropagatedRequest", "PartitionStatusResponse"}',
+    ).out
+    for words in (
+        "op=CREATE_STREAM stream_name=foo-stream",  # proto3 leaves 0 out
+        "op=SHRINK_ISR stream=foo-stream partition=1 replica_to_remove=",
+        "op=REPORT_LEADER stream=foo-stream replica=server-b",
+        "op=DELETE_STREAM stream=",
+        "op=JOIN_CONSUMER_GROUP group_id=",
+        "exists=true is_leader=true stream=foo-stream partition=1",
+    ):
+        assert words in told, words
+    assert (
+        "entries)=18"
+        in run(
+            "pcap", "-q", "--summary", CAPTURES / "stories/leader-killed.pcap.gz", "-Y", 'frame.type == "AppendEntries"'
+        ).out
+    )

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from tests.damage import CAPTURES, cut_packets, read
 from tests.net.craft import Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import Run, dissect
@@ -72,3 +73,28 @@ def test_a_nats_subscription_in_a_hole(lost: bool, size: int | None) -> None:
     told = [frame.number for frame in run.of("MSG") if frame.findings]
     assert len(run.of("MSG")) == 2
     assert len(told) == (0 if lost else 1)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_payload_that_an_info_in_a_hole_may_allow(lost: bool) -> None:
+    talk = Talk(server=("10.0.0.2", 4222))
+    info = b'INFO {"server_id":"S","version":"2.10.0","max_payload":%d,"proto":1}\r\n'
+    hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
+    packets = [*talk.handshake(), *talk.send(1, info % 10), *talk.send(0, hello)]
+    hidden = talk.send(1, info % 20 if lost else b"PING\r\n")
+    packets += [] if lost else hidden
+    packets += [*talk.send(1, b"PING\r\n"), talk.ack(0)]
+    timed = [(index * 0.001, packet) for index, packet in enumerate(packets)]
+    timed += [(5.0, talk.ack(0)), (5.1, talk.send(0, b"PUB orders 15\r\n0123456789abcde\r\n")[0])]
+    (published,) = dissect(batches(timed)).of("PUB")
+    assert [finding.code for finding in published.findings] == ([] if lost else ["max-payload"])
+
+
+@pytest.mark.parametrize("snaplen", [121, 122])
+def test_a_writer_whose_set_up_was_cut_has_no_segment(snaplen: int) -> None:
+    """Neither that which it had before, nor is it told that nobody set it up."""
+    packets = read(CAPTURES / "pravega" / "errors.pcap")
+    whole, cut = dissect([packets]), dissect([cut_packets(packets, snaplen)])
+    names = [[frame.generated.get("segment") for frame in run.of("AppendBlock")] for run in (whole, cut)]
+    assert all(found in (None, wanted) for wanted, found in zip(*names, strict=True))
+    assert "not-set-up" not in codes(cut)

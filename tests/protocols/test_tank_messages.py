@@ -24,7 +24,8 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
-from wiredecode.protocols.tank import Tank, contents
+from wiredecode.protocols.shared import compression
+from wiredecode.protocols.tank import Tank
 from wiredecode.protocols.tank.kinds import shortest
 
 NS = TIME * 1_000_000
@@ -207,7 +208,7 @@ def test_an_unknown_codec_and_damaged_snappy_give_nothing_but_are_counted() -> N
 
 
 def test_compressed_messages_that_are_too_large_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_DECOMPRESSED_BYTES", 3000)
+    monkeypatch.setattr(compression, "MAX_FRAME_BYTES", 3000)
     large = snappy(message(bytes(2000)))
     data = produce((b"foo", [(0, large), (1, large)]))
     frames = dissect(batches(craft([Part(1, 0, data)], every(1460), server_port=PORT)), known=(Tank(),)).frames

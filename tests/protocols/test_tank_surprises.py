@@ -17,6 +17,7 @@ from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
+from wiredecode.protocols.shared import compression
 from wiredecode.protocols.tank import Tank, bundle, contents
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.kinds import LongForm, shortest, varint
@@ -283,7 +284,7 @@ def test_a_sparse_compressed_bundle_is_numbered() -> None:
 
 
 def test_decompression_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_DECOMPRESSED_BYTES", 1500)
+    monkeypatch.setattr(compression, "MAX_FRAME_BYTES", 1500)
     frame = answer(consumed([sized(SNAPPY, SNAPPY)]))
     assert [(finding.group, finding.code) for finding in frame.findings][-1] == ("limit", "decompression")
     assert len(said(frame, "chunks.0.bundles.0.bundle.messages")) == 1

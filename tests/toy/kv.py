@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from wiredecode.fields import Binary, Text, UInt8, UInt16
 from wiredecode.frames.frame import Frame
@@ -20,6 +20,8 @@ from wiredecode.protocols.base import (
     Verdict,
 )
 from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.shared.checking import DEED, Checks, Code, Rule
+from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 
 HEADER = 5
 MAX_SIZE = 4096
@@ -61,7 +63,7 @@ PLANS = {1: Plan(Get, "Get"), 2: Plan(Value, "Value"), 3: Plan(Error, "Error")}
 class KVConversation(Conversation):
     def __init__(self, connection: Connection) -> None:
         self.client = connection.initiator
-        self.asked: dict[int, Frame] = {}
+        self.waiting: Outstanding[int, Request] = Outstanding()
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, frame.code = "kv", frame.buffer[frame.start + 2]
@@ -71,15 +73,28 @@ class KVConversation(Conversation):
         if number is None:
             return
         if frame.type == "Get":
-            frame.expects_response = True
-            self.asked[number] = frame
-        elif number in self.asked:
-            request = self.asked.pop(number)
-            frame.request, frame.latency_ns = request.number, frame.time_ns - request.time_ns
+            self.waiting.add(frame, number, Request(frame.id, frame.time_ns))
+        elif request := self.waiting.pop(number):
+            link(frame, request)
+
+
+DENIED = Code(
+    *("kv.denied", "warning", "a client may not read a key", "The server refused a Get."),
+    *(("the permissions of the client lack the key",), "Add the key to its permissions.", "", DEED),
+)
+
+
+class Denied(Rule):
+    types = frozenset({"Error"})
+
+    def frame(self, frame: Frame) -> None:
+        if frame.values.get("code") == 2:
+            self.report.add(DENIED, "a key was refused", frame.connection.number, frame=frame)
 
 
 class KV(Protocol):
     name, title, ports = "kv", "KV, a toy", (7070,)
+    requests: ClassVar = {"kv": frozenset({"Get"})}
     header_bytes = HEADER
     framing = LengthPrefix(
         Number(0, 2, HEADER - 2, MAX_SIZE, "no message of {value} bytes"),
@@ -106,6 +121,9 @@ class KV(Protocol):
 
     def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
         return KVConversation(connection)
+
+    def checks(self) -> Checks:
+        return Checks(codes=(DENIED,), rules=(Denied,))
 
     def layers(self) -> Iterable[type[Layer]]:
         return [plan.layer for plan in PLANS.values()]

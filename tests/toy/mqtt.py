@@ -98,7 +98,7 @@ class MQTTConversation(Conversation):
         elif frame.type in ANSWERS:
             request = self.asked.pop((1 - frame.side, ANSWERS[frame.type], number), None)
             if request is not None:
-                frame.request, frame.latency_ns = request.number, frame.time_ns - request.time_ns
+                frame.request, frame.latency_ns = request.id, frame.time_ns - request.time_ns
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if frame.type == "Publish" and "data" in frame.values:

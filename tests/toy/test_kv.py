@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.check.support import check
 from tests.net.craft import Talk, batches
-from tests.support import dissect
+from tests.support import Part, craft, dissect, every
 from tests.toy.kv import KV, Error, Get, Value
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields import compiler
 from wiredecode.protocols import registry
 
+ASKED = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
+
 
 def talk(port: int) -> list[bytes]:
     said = Talk(server=("10.0.0.2", port))
-    asked = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
     told = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
-    return [*said.handshake(), *said.send(0, asked, 5), *said.send(1, told), *said.close()]
+    return [*said.handshake(), *said.send(0, ASKED, 5), *said.send(1, told), *said.close()]
 
 
 @pytest.fixture
@@ -52,6 +54,21 @@ def test_an_entry_point_adds_a_protocol_that_is_known_by_its_port() -> None:
     }
     assert run.totals.closes
     assert run.totals.undecoded == 0
+
+
+@pytest.mark.usefixtures("installed")
+def test_answers_name_requests_by_stable_ids_too() -> None:
+    frames = dissect(batches(talk(7070)), stable_ids=True).frames
+    assert [frame.request for frame in frames[2:]] == [frames[1].id, frames[0].id]
+    assert frames[0].id != frames[0].number
+
+
+@pytest.mark.usefixtures("installed")
+def test_its_rule_is_asked_by_check_and_counts_each_connection_once() -> None:
+    refused = bytes(Error(size=4, request_id=7, code=2))
+    parts = [Part(number, side, data) for number in (1, 2) for side, data in ((0, ASKED), (1, refused + refused))]
+    found = [problem for problem in check(batches(craft(parts, every(1460), 7070))) if problem.name == "kv.denied"]
+    assert [(problem.count, problem.severity) for problem in found] == [(2, "warning")] * 2
 
 
 @pytest.mark.usefixtures("installed")

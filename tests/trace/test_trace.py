@@ -55,7 +55,7 @@ def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: 
         ("confirmed", "PublishConfirm", 55, 3),
         ("delivered", "Deliver", 125, 7),
     ]
-    assert [hop["told_by"] for hop in record["hops"]] == [None, "publishing_ids 5", "the same body"]
+    assert [hop["told_by"] for hop in record["hops"]] == [None, "number 5", "the same body"]
     assert (record["sequence"], record["offset"], record["hops"][0]["index"]) == (5, 7, 4)
     assert record["conclusions"][0] == "confirmed 0.200 ms after it was published"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.escape import escape, shorten, shorten_middle
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_control_characters_are_spelled_out(text: str, shown: str) -> None:
 def test_a_long_text_is_cut_with_an_ellipsis() -> None:
     assert shorten("abcdef", 6) == "abcdef"
     assert shorten("abcdefg", 6) == "abcde…"
+    assert [shorten_middle("abcdefgh", limit) for limit in (8, 7, 6, 3, 1)] == [
+        "abcdefgh",
+        "abc…fgh",
+        "abc…gh",
+        "a…h",
+        "…",
+    ]

@@ -89,7 +89,7 @@ def test_an_amqp_message_has_its_sections_with_types_and_ranges() -> None:
     shown = tree(publish(AMQP))
     assert "amqp properties: 2 items  list8" in shown
     assert 'message_id: "1"  str8-utf8' in shown
-    assert 'amqp data: 68656c6c6f "hello" (5 bytes)  vbin8' in shown
+    assert 'amqp data: "hello" 68656c6c6f (5 bytes)  vbin8' in shown
     assert f"section @{25 + 14}:{25 + len(AMQP)}" in shown
 
 
@@ -100,8 +100,8 @@ def test_messages_of_a_sub_batch_are_shown_with_their_offsets() -> None:
     shown = tree(layers.Deliver(subscription_id=1, chunk=chunk), side=SERVER)
     assert "codec: none (128)" in shown
     assert "messages: 2 elements  put together" in shown
-    assert 'amqp data: 68656c6c6f "hello"' in shown
-    assert 'data: 706c61696e "plain" (5 bytes)' in shown
+    assert 'amqp data: "hello" 68656c6c6f' in shown
+    assert 'data: "plain" 706c61696e (5 bytes)' in shown
     assert [f"[offset: {offset}]" in shown for offset in (39, 40, 41, 42, 43)] == [False, True, True, True, False]
     assert "[crc_status: good]" in shown
 
@@ -114,6 +114,13 @@ def test_long_arrays_and_bytes_are_shortened_and_say_so() -> None:
     assert shown.count("publishing_id") == SHOWN_ELEMENTS
     assert full.count("publishing_id") == SHOWN_ELEMENTS + 5
     assert "78" * 1000 in full
+
+
+def test_text_comes_before_hex_and_is_never_cut_inside_a_character() -> None:
+    shown = tree(publish("ö".encode() * 100, b"\x00\xff" * 50))
+    assert f'data: "{"ö" * 30}…" c3b6' in shown
+    assert f'data: "a{"ö" * 29}…" 61c3' in tree(publish(b"a" + "ö".encode() * 100))
+    assert "data: 00ff00ff" in shown
 
 
 def test_hostile_names_cannot_steer_the_terminal() -> None:

@@ -6,8 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.check.clock import Clock
 from wiredecode.check.codes import INTERNAL, offers
-from wiredecode.check.rules import Findings, Health, Requests
+from wiredecode.check.contents import ClearText, OtherProtocols
+from wiredecode.check.publishes import SlowConfirms
+from wiredecode.check.rules import Findings, Requests
+from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import carried_by, protocols
@@ -27,21 +32,39 @@ class Checker:
             always |= protocol.requests
             always |= {one.name: one.requests for one in carried_by(protocol.name)}
         told = {name: checks.told for name, checks in offered.items()}
+        ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
+        titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
             Requests(self.report, always, offered),
             Findings(self.report, told),
         )
-        self._rules: list[Rule] = [*self._everywhere, Health(self.report)]
+        self._clock, self._others, self._clear = (
+            Clock(self.report),
+            OtherProtocols(self.report, ports, titles),
+            ClearText(self.report),
+        )
+        self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
             for rule in (kind(self.report) for kind in checks.rules):
                 self._rules.append(rule)
                 for each in rule.types:
                     self._of_type.setdefault((name, each), []).append(rule)
+        confirms: dict[tuple[str, str | None], str] = {}
+        confirms |= {(name, kind): path for name, checks in offered.items() for kind, path in checks.confirms.items()}
+        self._rules.append(slow := SlowConfirms(self.report, confirms))
+        for place in confirms:
+            self._of_type.setdefault(place, []).append(slow)
         self._ended: deque[Connection] = deque()
 
+    def look(self, batch: PacketBatch) -> None:
+        """The next packets, before their frames."""
+        self._guarded(self._clock.look, batch)
+
     def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over; frames of it may still come."""
+        """A connection is over; frames of it may still come. ``other``: what it looks like, if nobody decodes it."""
+        if other is not None:
+            self._others.other(connection, other)
         self._ended.append(connection)
 
     def frame(self, frame: Frame) -> None:
@@ -51,11 +74,16 @@ class Checker:
             self._end(ended.popleft())
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
+        key = frame.protocol, frame.type
         if frame.request is not None or frame.expects_response:
             self._guarded(requests.frame, frame)
         if frame.findings:
             self._guarded(findings.frame, frame)
-        for rule in self._of_type.get((frame.protocol, frame.type), ()):
+        if not frame.offset:
+            self._guarded(self._others.frame, frame)
+        if frame.layer not in self._clear.harmless:
+            self._guarded(self._clear.frame, frame)
+        for rule in self._of_type.get(key, ()):
             self._guarded(rule.frame, frame)
 
     def finish(self) -> list[Problem]:
@@ -79,7 +107,7 @@ class Checker:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
 
-    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | None = None) -> None:
+    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
         try:
             if subject is None:
@@ -89,7 +117,9 @@ class Checker:
         except Exception as error:
             self._failed(tell, error, subject)
 
-    def _failed(self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | None) -> None:
+    def _failed(
+        self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
+    ) -> None:
         rule = type(getattr(tell, "__self__", tell)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:

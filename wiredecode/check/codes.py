@@ -109,6 +109,77 @@ LATE_START = Code(
     "tank/tank_d4_midconnection.pcap",
     REMARK,
 )
+CLOCK = Code(
+    "capture.clock",
+    "warning",
+    "the clock of the capture jumped",
+    "Times of packets go back, or leap ahead while the clocks of the senders (TCP timestamps) did not. Latencies, "
+    "silences and durations across that moment are wrong.",
+    ("the clock of the capturing machine was set", "files were joined that do not follow each other"),
+    "Judge what lies before and after apart (--from, --to); join files by time (mergecap).",
+    "",
+    CAUSE,
+)
+MISMATCH = Code(
+    "protocol.mismatch",
+    "warning",
+    "another protocol is spoken to the port of a broker",
+    "What came to this address is none of the protocols that are decoded here, though its port, or what others said to "
+    "it, tell that a broker listens there; the broker did not answer, or spoke its own protocol to others.",
+    (
+        "a client of another protocol has this port (AMQP 0-9-1 is 5672, not 5552)",
+        "a load balancer's probe",
+        "a scanner",
+    ),
+    "Give the client the port that its protocol has; TLS goes to the port for TLS.",
+    "stories/amqp-at-stream-port.pcap",
+    CAUSE,
+)
+CLEAR_TEXT = Code(
+    "security.clear-text",
+    "note",
+    "secrets in clear text",
+    "Passwords or tokens were sent without TLS: who sees the packets has them.",
+    ("TLS is not set up",),
+    "Use TLS between hosts, and change what went over a network that others see.",
+    "rabbitmq-stream/c43_basic.pcap",
+    REMARK,
+)
+SLOW_CONFIRM = Code(
+    "publish.slow-confirm",
+    "warning",
+    "publishes were confirmed late",
+    "Messages were stored and confirmed, but slowly: publishers that wait for confirms stand still meanwhile.",
+    ("the broker was paused or overloaded", "its disk or its replicas are slow", "the network: see tcp.slow-response"),
+    "Look at the broker's load, disk and replicas at the times named; compare with other brokers and streams.",
+    "stories/broker-paused.pcap",
+    EFFECT,
+)
+VERSION = Code(
+    "frame.version",
+    "warning",
+    "a version or a type that is not known",
+    "One side speaks a version of the protocol, or a command, that the other side or this tool does not know.",
+    ("client and server are of versions that do not fit each other", "the protocol is newer than this tool"),
+    "Compare the versions of both sides; look at what the server answers.",
+    "rabbitmq-stream/c43_unknown_frame.pcap",
+    EFFECT,
+)
+TOO_LARGE = Code(
+    "frame.too-large",
+    "warning",
+    "larger than negotiated",
+    "A frame is larger than both sides agreed on when the connection began: newer brokers close the connection then.",
+    ("the client does not heed the limit of the server", "messages or batches are too large"),
+    "Make batches smaller, or raise the limit of the broker (frame_max, max_payload).",
+    "",
+    EFFECT,
+)
+EXACT = {
+    **dict.fromkeys(("unknown-version", "unknown-command", "unknown-message", "unknown-type", "versions"), VERSION),
+    **dict.fromkeys(("frame-max", "max-payload"), TOO_LARGE),
+}
+"""By code of findings, whatever their group."""
 GROUPS = {
     "malformed": Code(
         "frame.malformed",
@@ -193,7 +264,7 @@ OTHER = Code(
 )
 GENERIC = (
     *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
-    INTERNAL,
+    *(CLOCK, MISMATCH, CLEAR_TEXT, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
     *(*GROUPS.values(), OTHER),
 )
 

@@ -104,6 +104,7 @@ def read(session: Session, checker: Checker, timeline: Timeline | None = None) -
     """Tell the checker all frames."""
     report, dissector = checker.report, session.dissector
     assert dissector is not None
+    session.look = checker.look
     try:
         for frame in session.decoded(dissector):
             if not report.first_ns:
@@ -120,10 +121,10 @@ def show(session: Session, found: list[Problem], *, json: bool) -> None:
     from wiredecode.check import text
 
     if json:
-        import orjson
+        from wiredecode.frames.record import dumps
 
         for problem in found:
-            session.output.write(orjson.dumps(text.record(problem), option=orjson.OPT_APPEND_NEWLINE))
+            session.output.write(dumps(text.record(problem)))
         return
     if found:
         session.output.text(f"{text.counts(found)}\n\n")

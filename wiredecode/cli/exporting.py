@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wiredecode.cli import interrupt
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import Output, complain, say
+from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
@@ -142,7 +142,7 @@ class Export:
         self.done = 0
         """Rows handed to the writer."""
         self.place: NewFile | NewFolder | None = None
-        self.raw: BinaryIO = sys.stdout.buffer
+        self.raw: BinaryIO = text_bytes() if form.is_text else sys.stdout.buffer
         self.packed = self.raw
         """What is written to: it compresses into ``raw``, or is the same."""
 

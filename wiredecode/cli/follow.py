@@ -369,6 +369,7 @@ class Following:
             color=wants_color(self.settings.color.value, sys.stdout),
             terminal=sys.stdout.isatty(),
             messages=self.messages,
+            guarded=self.session.guarded,
         )
         dialogue.show(self._counted(frames), lambda: self.session.first_ns)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import BinaryIO, TextIO
+from codecs import getincrementaldecoder
+from io import RawIOBase
+from typing import Any, BinaryIO, TextIO
+
+from wiredecode.frames.escape import terminal_safe
 
 BLOCK_BYTES = 64 * 1024
 """Written at once."""
@@ -12,6 +16,23 @@ BLOCK_BYTES = 64 * 1024
 
 class Closed(Exception):
     """Nobody reads standard output any more; not an OSError, which click would make an exit code of 1."""
+
+
+class TerminalStream(RawIOBase):
+    """Bytes of a text format on their way to a terminal: harmful characters are escaped."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._decode = stream, getincrementaldecoder("utf-8")("backslashreplace").decode
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(terminal_safe(self._decode(bytes(data)).replace("\x1b", "\\x1b")).encode())
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 class Output:
@@ -44,7 +65,8 @@ class Output:
     def flush(self) -> None:
         if self._size:
             self._size, self._block = 0, BLOCK_BYTES
-            data = b"".join(self._parts) + "".join(self._texts).encode(self.encoding, "backslashreplace")
+            text = terminal_safe("".join(self._texts))
+            data = b"".join(self._parts) + text.encode(self.encoding, "backslashreplace")
             self._parts.clear()
             self._texts.clear()
             try:
@@ -52,6 +74,12 @@ class Output:
                 self._stream.flush()
             except BrokenPipeError:
                 raise Closed from None
+
+
+def text_bytes() -> BinaryIO:
+    """Standard output for the bytes of a text format."""
+    stream = sys.stdout.buffer
+    return TerminalStream(stream) if sys.stdout.isatty() else stream  # type: ignore[return-value]
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:
@@ -68,6 +96,7 @@ def complain(text: str) -> None:
 
 def say(text: str) -> None:
     """Text for people, on standard error."""
+    text = terminal_safe(text)
     try:
         print(
             text.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode(sys.stderr.encoding or "utf-8"),

@@ -314,11 +314,12 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
 
     def show(frames: Iterable[Frame]) -> None:
         head = header
+        safely = session.guarded(lambda frame: line(frame, session.first_ns))
         for frame in frames:
             if head:
                 write(head)
                 head = ""
-            write(line(frame, session.first_ns))
+            write(safely(frame))
 
     return show
 
@@ -327,7 +328,7 @@ def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Itera
     """Write NDJSON, one record per frame; ``bytes_`` is how bytes are shown."""
     from wiredecode.frames.record import BYTES, RecordLines
 
-    write, line = session.output.write, RecordLines(ranges=ranges, show=BYTES[bytes_]).line
+    write, line = session.output.write, session.guarded(RecordLines(ranges=ranges, show=BYTES[bytes_]).line)
 
     def show(frames: Iterable[Frame]) -> None:
         for frame in frames:
@@ -340,7 +341,7 @@ def _array(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Fr
     """Write one JSON array of all records."""
     from wiredecode.frames.record import BYTES, RecordLines
 
-    write, line = session.output.write, RecordLines(ranges=ranges, show=BYTES[bytes_]).line
+    write, line = session.output.write, session.guarded(RecordLines(ranges=ranges, show=BYTES[bytes_]).line)
 
     def show(frames: Iterable[Frame]) -> None:
         before = b"["
@@ -355,7 +356,7 @@ def _array(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Fr
 
 
 def _fields(session: Session, lines: FieldLines) -> Callable[[Iterable[Frame]], None]:
-    write, line = session.output.text, lines.line
+    write, line = session.output.text, session.guarded(lines.line)
 
     def show(frames: Iterable[Frame]) -> None:
         header = lines.header()
@@ -375,7 +376,8 @@ def _trees(session: Session, tree_options: TreeOptions, color: bool) -> Callable
     console = tree_console(session.output, color=color, terminal=sys.stdout.isatty())
 
     def show(frames: Iterable[Frame]) -> None:
+        safely = session.guarded(lambda frame: frame_tree(frame, session.first_ns, tree_options))
         for frame in frames:
-            console.print(frame_tree(frame, session.first_ns, tree_options))
+            console.print(safely(frame))
 
     return show

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
 from wiredecode.cli import interrupt
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from wiredecode.tables.connections import ConnectionTable
 
 
+Shown = TypeVar("Shown")
+
+
 class Counting(Protocol):
     """Whatever reads the packets, and tells what became of them."""
 
@@ -32,7 +35,7 @@ class Counting(Protocol):
     def totals(self) -> Totals: ...
 
 
-GC_THRESHOLDS = (200_000, 20, 100)
+GC_THRESHOLDS = (200_000, 5, 5)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 MOST_LISTED = 10_000
 """Connections of ``--summary-json``; of more only the number is told."""
@@ -87,6 +90,8 @@ class Session:
         """Read to the end all the same: more than the frames is wanted."""
         self.stopped = False
         """As much as was asked for has been shown."""
+        self.look: Callable[[PacketBatch], None] | None = None
+        """Is shown the packets before they are decoded."""
         self.shown: int | None = None
         """Frames shown so far, where not all are."""
         self.on_terminal = sys.stdout.isatty()
@@ -126,7 +131,29 @@ class Session:
             complain(str(_alone(each)))
         if summary_json is not None:
             self._write_totals(summary_json, failure)
-        return 130 if interrupted else 2 if failure else 0
+        return 130 if interrupted else 2 if failure or self._tell_failures() else 0
+
+    def _tell_failures(self) -> bool:
+        """Say that some frames were not read or shown, by mistakes of ours."""
+        if self.counting is None or not (failures := self.totals.failures):
+            return False
+        what, others = failures.most_common(1)[0][0], len(failures) - 1
+        more = f", and others: {others:,}" if others else ""
+        complain(f"{what} (frames: {failures.total():,}{more}); only their bytes were shown")
+        return True
+
+    def guarded(self, make: Callable[[Frame], Shown]) -> Callable[[Frame], Shown]:
+        """``make``, what shows a frame; where it fails by a mistake of ours, the frame is shown without contents."""
+        from wiredecode.frames.failure import strip
+
+        def safely(frame: Frame) -> Shown:
+            try:
+                return make(frame)
+            except Exception as error:
+                self.totals.failures[strip(frame, error, "show").message] += 1
+                return make(frame)
+
+        return safely
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
@@ -187,6 +214,8 @@ class Session:
             if self._is_past_end(batch):
                 self.stopped = True  # never back to False: an interrupt sets it, too
             if not self.stopped:
+                if self.look is not None:
+                    self.look(batch)
                 yield batch
             if self.stopped:
                 return

@@ -13,7 +13,7 @@ import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.output import Output, complain, wants_color
+from wiredecode.cli.output import Output, complain, text_bytes, wants_color
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile
 
@@ -139,7 +139,8 @@ def _write(
 
     place = None if out == STANDARD_OUTPUT else NewFile(Path(out))
     try:
-        raw = sys.stdout.buffer if place is None else place.stream
+        standard = text_bytes() if form.is_text else sys.stdout.buffer
+        raw = standard if place is None else place.stream
         packed = target.packing(raw, form) if form.is_text else raw
         writer = WRITERS[form.name](packed, schema, Settings(BYTES[form_of_bytes], form.compression))
         for batch in batches:

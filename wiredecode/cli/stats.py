@@ -9,7 +9,7 @@ import typer
 
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, complain, wants_color
+from wiredecode.cli.output import Output, complain, text_bytes, wants_color
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def show(found: Found, *, json: bool, csv: bool, color: bool) -> None:
 def _write_csv(table: pa.Table) -> None:
     from wiredecode.export.writers import CsvWriter, Settings
 
-    writer = CsvWriter(sys.stdout.buffer, table.schema, Settings())
+    writer = CsvWriter(text_bytes(), table.schema, Settings())
     for batch in table.to_batches():
         writer.write(batch)
     writer.close()

@@ -169,10 +169,10 @@ def _show(session: Session, collector: Collector, messages: list[Message], nth: 
     protocol = by_name(message.first.protocol)
     told: dict[str, Any] = {"confirming": protocol is not None and protocol.confirms is not None}
     if json:
-        import orjson
+        from wiredecode.frames.record import dumps
 
         record = text.record(message, collector.names, nth, len(messages), **told)
-        session.output.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        session.output.write(dumps(record))
     else:
         if len(messages) > 1:
             session.output.text(f"{len(messages):,} messages fit; this is number {nth}\n")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.frames.failure import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
@@ -56,7 +57,7 @@ class Accounts:
             self._attach_notes(frame)
         self.skipped(frame, frame.status)
         if frame.findings:
-            self.limits(frame.findings)
+            self.findings(frame.findings)
 
     def skipped(self, frame: Frame, status: str = OK) -> None:
         """A frame need not be decoded: it is only counted."""
@@ -89,11 +90,13 @@ class Accounts:
             connection.directions[side].frames += count
         return found is not None
 
-    def limits(self, findings: Sequence[Finding]) -> None:
-        """Count the limits that were reached."""
+    def findings(self, findings: Sequence[Finding]) -> None:
+        """Count the limits that were reached, and mistakes of our own."""
         for finding in findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
+            elif finding.group == INTERNAL:
+                self.totals.failures[finding.message] += 1
 
     def close(self, connection: Connection, tracker: Tracker | None) -> None:
         """A connection is over: add up its bytes. ``tracker``: None where it had no payload."""
@@ -106,6 +109,7 @@ class Accounts:
             totals.missing += direction.missing
         if tracker is None:
             return
+        totals.failures.update(tracker.failures)
         if tracker.conversation is not None:
             connection.client = tracker.conversation.client
         server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]

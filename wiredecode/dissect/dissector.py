@@ -18,6 +18,7 @@ from wiredecode.dissect.identify import Candidates
 from wiredecode.dissect.lookahead import Lookahead
 from wiredecode.dissect.order import FrameOrder, Order
 from wiredecode.dissect.tracker import Tracker
+from wiredecode.frames.failure import unread
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
@@ -313,27 +314,36 @@ class Dissector:
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         """Number and decode a frame, and count it."""
         frame.number = self._number = number
-        demand = self.demand
+        style = self.demand.style
         if readable:
-            if demand.runs is RunsFor.COLUMNS and conversation.records_later and frame.status == OK:
-                conversation.decode(frame, None)
-                if conversation.is_plain(frame):
-                    frame.recorder = conversation.record
-                elif demand.style is not None:
-                    conversation.record(frame, demand.style)
-            elif demand.select is None:
-                conversation.decode(frame, demand.style)
-            else:
-                self._decode_selected(frame, conversation, demand.select)
-            if demand.messages is not None:
-                conversation.messages(frame, demand.messages)
-            teller = conversation.tellers.get(frame.type)
-            if teller is not None:
-                learn(frame, teller)
+            try:
+                self._read(frame, conversation)
+            except Exception as error:
+                frame.layers = {} if style is not None else None
+                unread(frame, error)
         else:
             frame.sender = conversation.sender(frame)
-            frame.layers = {} if demand.style is not None else None
+            frame.layers = {} if style is not None else None
         self.accounts.frame(frame)
+
+    def _read(self, frame: Frame, conversation: Conversation) -> None:
+        """Decode a frame as far as it is wanted."""
+        demand = self.demand
+        if demand.runs is RunsFor.COLUMNS and conversation.records_later and frame.status == OK:
+            conversation.decode(frame, None)
+            if conversation.is_plain(frame):
+                frame.recorder = conversation.record
+            elif demand.style is not None:
+                conversation.record(frame, demand.style)
+        elif demand.select is None:
+            conversation.decode(frame, demand.style)
+        else:
+            self._decode_selected(frame, conversation, demand.select)
+        if demand.messages is not None:
+            conversation.messages(frame, demand.messages)
+        teller = conversation.tellers.get(frame.type)
+        if teller is not None:
+            learn(frame, teller)
 
     def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter) -> None:
         """Decode a frame, with no record where it will not be shown."""

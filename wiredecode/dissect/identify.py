@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from wiredecode.frames.failure import failure
+from wiredecode.net.reassembly import CUT
 from wiredecode.net.types import Chunk, Connection, Event, Gap
-from wiredecode.protocols.base import Protocol, Undecided, Verdict
+from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.registry import Known
 from wiredecode.protocols.shared.tls import server_name
 
@@ -19,6 +21,8 @@ HOLD_BYTES = 256 * 1024
 """Bytes after which a protocol that the bytes tell is believed although that of the port is not ruled out."""
 HELLO_BYTES = 16 * 1024
 """So long may a ClientHello be."""
+FEW_CUT_BYTES = 12
+"""Fewer bytes, what a snapshot length left of a segment in mid-stream, no port makes telling: zeros are everywhere."""
 UNANSWERED_BYTES = 16 * 1024
 """So much may one side send that nobody knows before the other one, which may tell, sends anything."""
 
@@ -124,12 +128,13 @@ class Identified:
 
 @dataclass(slots=True)
 class PacketBytes:
-    """What one packet brought to one direction: bytes, or a hole (no bytes)."""
+    """What one packet brought to one direction: bytes, or a hole (no bytes); ``cut``: of a snapshot length."""
 
     side: int
     ready: int
     offset: int
     data: bytes | None
+    cut: bool = False
 
 
 def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
@@ -144,7 +149,7 @@ def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
     for event in events:
         side = event.direction.side
         if isinstance(event, Gap):
-            yield PacketBytes(side, event.ready, event.offset, None)
+            yield PacketBytes(side, event.ready, event.offset, None, event.reason == CUT)
         elif isinstance(event, Chunk):
             start = event.offset
             for stop, ready in zip(event.ends, event.ready, strict=True):
@@ -172,6 +177,8 @@ class Identifier:
     """Bytes seen when it was found."""
     given_up: bool = False
     """It is nothing that is decoded."""
+    failures: list[str] = field(default_factory=list)
+    """Mistakes of our own on the way."""
 
     def forced(self) -> Identified | None:
         """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
@@ -245,7 +252,7 @@ class Identifier:
     def _piece(self, piece: PacketBytes) -> Identified | None:
         self.last_ready = piece.ready
         if piece.data is None:
-            return self._interrupt(piece.side)
+            return self._interrupt(piece.side, piece.cut)
         prefix = self.prefixes[piece.side]
         if prefix is None:
             started = piece.offset == 0 and self.connection.directions[piece.side].started
@@ -275,17 +282,25 @@ class Identifier:
         candidate, known = self.held
         return known if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
 
-    def _interrupt(self, side: int) -> Identified | None:
-        """The prefix of one side ends at a hole or at the end: decide on what there is."""
+    def _interrupt(self, side: int, cut: bool = False) -> Identified | None:
+        """One side ends, at a hole (``cut``: by a snapshot length) or for good: decide on what there is."""
         prefix, self.prefixes[side] = self.prefixes[side], None
-        return None if prefix is None else self._judge(side, prefix, final=True)
+        if prefix is None:
+            return None
+        thin = cut and not prefix.started and len(prefix.data) < FEW_CUT_BYTES
+        return self._judge(side, prefix, final=True, thin=thin)
 
-    def _judge(self, side: int, prefix: Prefix, final: bool) -> Identified | None:
+    def _judge(self, side: int, prefix: Prefix, final: bool, thin: bool = False) -> Identified | None:
+        """``thin``: the port is not evidence enough, nor is it at the end against what the bytes tell."""
+        thin = thin or (final and self.held is not None)
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
-            thin = final and self.held is not None  # the port is not evidence enough against what the bytes tell
             port = one.has_port(self.connection) and not thin
-            verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+            try:
+                verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+            except Exception as error:
+                self.failures.append(failure(error, "recognise").message)
+                verdict = Rejected()
             if isinstance(verdict, Verdict):
                 known = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
                 if not self._must_wait(one):

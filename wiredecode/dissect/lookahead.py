@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.frame import LATE, UNANSWERED
+from wiredecode.frames.frame import LATE, UNANSWERED, Answer
 from wiredecode.protocols.shared.pairing import outcome_told_by
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class Lookahead:
 
     def add(self, frame: Frame) -> None:
         """The next frame; if it answers a request that still waits, that one learns it."""
-        if frame.request is not None:
+        if frame.settles:
+            self._settle(frame)
+        elif frame.request is not None:
             request = self._requests.pop(frame.request, None)
             if request is not None:
                 request.response = frame.id
@@ -60,6 +62,18 @@ class Lookahead:
             ):
                 break
             self._release_first()
+
+    def _settle(self, frame: Frame) -> None:
+        """A confirm: the publishes that still wait learn what it says about their messages."""
+        number, time_ns = frame.id, frame.time_ns
+        for settled in frame.settles:
+            request = self._requests.get(settled.request)
+            if request is None:
+                continue
+            request.answers = [*request.answers, Answer(settled, number, time_ns)]
+            if settled.final is not None:
+                del self._requests[settled.request]
+                request.response, request.outcome = number, settled.final
 
     def skip(self, times_ns: Int64s, lengths: Int64s) -> None:
         """The next frames, none of which is a request or a response: their times and lengths."""

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from wiredecode.dissect.demand import RunsFor
 from wiredecode.dissect.identify import Candidate, DecodeAs, Identified, Identifier
+from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.frames.span import Skipped
 from wiredecode.frames.who import tell
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
-from wiredecode.protocols.base import Conversation, Protocol
+from wiredecode.protocols.base import Conversation, Found, Protocol, Split
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Run
@@ -23,6 +24,21 @@ CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 Tally = Callable[[tuple[Connection, Conversation], str, int, bytes, "list[int]"], bool]
 """Counts frames that need not be made: see :meth:`Accounts.tally`."""
+
+
+class Unreadable:
+    """Stands for a protocol ``name`` where its own reading failed: all bytes belong to no frame."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def split(self, data: bytes) -> Split:
+        return Split([], bad="not read any more")
+
+    def search(self, data: bytes, final: bool) -> Found:
+        return Found(len(data), False)
+
+    begin = search
 
 
 class Tracker:
@@ -41,6 +57,7 @@ class Tracker:
         self.connection, self.out = connection, out
         self.runs = runs
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
+        self.failures = self.identifier.failures
         self.framers: tuple[Framer, Framer] | None = None
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
@@ -81,9 +98,16 @@ class Tracker:
                 known.ready = ready
                 self._begin(known)
         for framer in self.framers or ():
-            if self.connection.closed == "RST":  # by the other side, or this one had ended
-                framer.closed("the receiver reset the connection", ready)
-            framer.end(reason, ready)
+            try:
+                self._close(framer, reason, ready)
+            except Exception as error:
+                self._give_up(framer, error)
+                self._close(framer, reason, ready)
+
+    def _close(self, framer: Framer, reason: str, ready: int) -> None:
+        if self.connection.closed == "RST":  # by the other side, or this one had ended
+            framer.closed("the receiver reset the connection", ready)
+        framer.end(reason, ready)
 
     def can_decode(self, frame: Frame) -> bool:
         """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
@@ -145,6 +169,21 @@ class Tracker:
         self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed(self, framer: Framer, event: Event) -> None:
+        try:
+            self._hand_to(framer, event)
+        except Exception as error:
+            self._give_up(framer, error)
+            if not isinstance(event, Chunk):  # chunks were taken before they were looked at
+                self._hand_to(framer, event)
+
+    def _give_up(self, framer: Framer, error: Exception) -> None:
+        """A mistake of our own in cutting one direction: nothing more is recognised in it."""
+        framer.findings.append(failure(error, "cut"))
+        framer.protocol = Unreadable(framer.protocol.name)  # type: ignore[assignment]
+        framer.bulk, framer.in_step, framer.need = None, False, 0
+        framer.advance()
+
+    def _hand_to(self, framer: Framer, event: Event) -> None:
         if isinstance(event, Chunk):
             framer.chunk(event)
         elif isinstance(event, Gap):

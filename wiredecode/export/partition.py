@@ -6,7 +6,9 @@ put them back. Rows keep their order within a file.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,8 @@ MAX_PARTITIONS = 10_000
 NULL = "__HIVE_DEFAULT_PARTITION__"
 NAME_BYTES = 255
 """Longest name of a folder that file systems take."""
+HASH_DIGITS = 16
+CUT_ESCAPE = re.compile("%.?$")
 
 TIMES = {"hour": "hour", "date": "day"}
 """Partitions by time (UTC), and the unit that times are rounded down to."""
@@ -166,9 +170,15 @@ def _texts(column: pa.ChunkedArray, name: str) -> list[str]:
 
 
 def _name(value: Any, name: str) -> str:
-    """A value as part of a folder's name; ``/`` and everything else that is special is percent-encoded."""
+    """A value as part of a folder's name; ``/`` and everything else that is special is percent-encoded.
+
+    What is too long for a file system is cut, and told apart by a hash. Text that reads as null is not null.
+    """
     text = quote(str(value).lower() if isinstance(value, bool) else str(value), safe=" ")
+    if text == NULL:
+        return f"%5F{text[1:]}"
     room = NAME_BYTES - len(name) - 1
-    if len(text) > room:
-        raise TooManyPartitions(f"--partition-by {name}: a value of {len(text)} characters is too long for a folder")
-    return text
+    if len(text) <= room:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+    return f"{CUT_ESCAPE.sub('', text[: room - HASH_DIGITS - 1])}~{digest}"

@@ -1,6 +1,6 @@
 """From a layer's ``fields_desc`` to straight-line Python: the fast reader of the same declarations.
 
-For each layer five decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
+For each layer six decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
 ``head``     values of the fields before the first bulk array, whose element count stands for it
@@ -8,6 +8,8 @@ the buffer and the frame's first byte and end in it, so that nothing is cut out 
 ``rows``     as ``walk``, and of every element a tuple of the fields that its layer names in ``row``: None where an
              optional one is absent, texts as the bytes they are on the wire. Where it names none: the place at which
              the element starts
+``numbers``  as ``walk``, and as a value ``numbers``: the elements of a bulk array of numbers; of other elements the
+             field that their layer is ``numbered_by``, told as index and value of those that do not follow by one
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
 
@@ -103,7 +105,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
-    """The Python text of a decoder: ``mode`` is ``head``, ``walk``, ``rows``, ``record`` or ``careful``."""
+    """The Python text of a decoder: ``mode`` is a name from the list above."""
     return Emitter(layer, mode, style or (Style() if mode == "record" else None)).text()
 
 

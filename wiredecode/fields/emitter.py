@@ -18,6 +18,7 @@ from wiredecode.fields import redacted as hide
 from wiredecode.fields.bits import Bits
 from wiredecode.fields.kind import Cut
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.stepping import note_number, tightened, unnamed
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
@@ -66,7 +67,8 @@ class Emitter:
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
         self.careful = mode == "careful"
-        self.steps = mode in ("walk", "rows")
+        self.steps = mode in ("walk", "rows", "numbers")
+        self.numbering = mode in ("rows", "numbers")
         """Bulk arrays are only stepped over."""
         self.ended = False
         """``head`` has met its bulk array: nothing more is generated."""
@@ -88,7 +90,7 @@ class Emitter:
         if self.careful:
             start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
             return "\n".join([*start, *self.lines, "    return p", ""])
-        return "\n".join(["def decode(b, p, e):", *self.lines, "    return d0, p", ""])
+        return tightened("\n".join(["def decode(b, p, e):", *self.lines, "    return d0, p", ""]))
 
     # Small things the kinds use.
 
@@ -158,7 +160,8 @@ class Emitter:
 
     def picked(self, name: str) -> bool:
         """Whether the value of a field is wanted although its structure is only stepped over."""
-        return self.mode == "rows" and name in self.scopes[-1].layer.row
+        layer = self.scopes[-1].layer
+        return (self.mode == "rows" and name in layer.row) or (self.numbering and name == layer.numbered_by)
 
     def path(self, name: str) -> str:
         return f"{self.scopes[-1].prefix} + {name!r}"
@@ -345,6 +348,9 @@ class Emitter:
         stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.steps)
         elements, index = self.variable("l"), self.variable("n")
         listed = not self.stepping or self._has_rows(kind)
+        if self.numbering and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
+            self.line("numbers, following = [], None")
+            self.scopes[-1].pending.append(("numbers", "numbers"))
         if listed:
             self.line(f"{elements} = []")
             if self.careful:
@@ -376,6 +382,11 @@ class Emitter:
         self.line(f"q = p + {count} * {element.width}")
         self.require("q", kind.name, count)
         elements = count
+        if kind.bulk and self.numbering:
+            self.line(
+                f"numbers = {self.constant(struct.unpack_from)}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
+            )
+            self.scopes[-1].pending.append(("numbers", "numbers"))
         if not (kind.bulk and self.steps):
             elements = self.variable("l")
             unpack = self.constant(struct.unpack_from)
@@ -400,6 +411,9 @@ class Emitter:
             self.line(f"{prefix}e, s_{prefix} = {where}, p")
             self.line(f"{prefix} = {prefix}e + '.'")
         variables = self.scope(element.layer, target, prefix, created=self.careful)
+        if self.numbering and element.layer.numbered_by:
+            for code in note_number(index, variables[element.layer.numbered_by]):
+                self.line(code)
         if self.careful:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:
@@ -412,7 +426,7 @@ class Emitter:
         if self.careful:
             self.line(f'{prefix} = {self.scopes[-1].prefix} + f"{element.name}[{{{index}}}]"')
             self.scopes.append(Scope(self.scopes[-1].layer, "", prefix))
-            element = _renamed(element)
+            element = unnamed(element)
         value = element.emit(self)
         self.flush()
         if self.careful:
@@ -420,18 +434,6 @@ class Emitter:
         if not self.stepping:
             shown = element.shown(self, value) if self.mode == "record" else value
             self.line(f"{elements}.append({shown})")
-
-
-def _renamed(element: Kind) -> Kind:
-    """A copy without a name of its own: the path of an element ends with its index."""
-    import copy
-
-    element = copy.copy(element)
-    element.name = ""
-    if isinstance(element, Sized) and isinstance(element.length, Number):
-        element.length = copy.copy(element.length)
-        element.length.name = ""
-    return element
 
 
 def _order(kind: Kind) -> str:

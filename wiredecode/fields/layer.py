@@ -31,6 +31,7 @@ RESERVED = frozenset(dir(Packet)) | {
     "fills",
     "remade",
     "row",
+    "numbered_by",
     "values",
     "added",
     "verbatim",
@@ -43,7 +44,7 @@ RESERVED = frozenset(dir(Packet)) | {
 class Style:
     """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
 
-    ``text`` lets frames that were said before have the JSON text of their record (``frame.text``) instead of it.
+    ``text`` lets frames that were said before have the JSON text of their record (``frame.layers_text``) instead of it.
     """
 
     show: Callable[[bytes], str] = bytes.hex
@@ -72,6 +73,8 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
+    told_by_default: ClassVar[frozenset[str]] = frozenset()
+    """Of these, fields that it shows also where a whole message leaves their default out."""
     added: ClassVar[Added] = Added.ANYTHING
     by_record: ClassVar[tuple[str, ...]] = ()
     """Fields of which the record says more or less than the bytes, although nothing is added."""
@@ -81,6 +84,8 @@ class Layer(Packet):
     """The values of fields that the wire leaves out: they have no byte range."""
     row: ClassVar[tuple[str, ...]] = ()
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
+    numbered_by: ClassVar[str] = ""
+    """Of an element of a bulk array: the field by which what comes later refers to it."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
     """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
 

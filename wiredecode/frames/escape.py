@@ -2,6 +2,42 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+HARMFUL = "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+"""DEL, C1 controls, line and paragraph separators, direction marks, characters without width."""
+_harmful = re.compile(f"[{HARMFUL}]")
+_raw = re.compile(f"\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f{HARMFUL}]")
+"""What must not reach a terminal: nearly all controls; sequences that set colours are our own."""
+_ORDINARY = bytes([*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)])
+_LEADS = (b"\xc2", b"\xd8", b"\xe2\x80", b"\xe2\x81", b"\xef\xbb", b"\xef\xbf")
+"""How harmful characters beyond ASCII begin in UTF-8."""
+
+
+def json_safe(data: bytes) -> bytes:
+    """JSON text with harmful characters as ``\\u....``; control characters are escaped in JSON anyway."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _harmful.sub(lambda match: f"\\u{ord(match[0]):04x}", data.decode()).encode()
+
+
+def terminal_safe(text: str) -> str:
+    """Text as it may reach a terminal: the last guard, for what was not escaped where it was made."""
+    data = text.encode("utf-8", "backslashreplace")
+    if not data.translate(None, _ORDINARY) and not any(lead in data for lead in _LEADS):
+        return text
+    return _raw.sub(lambda match: _character(match[0]), text)
+
+
+def valid(value: Any) -> Any:
+    """``value`` with valid Unicode in all of its texts: lone surrogates are written out."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {valid(key): valid(inner) for key, inner in value.items()}
+    return [valid(inner) for inner in value] if isinstance(value, list | tuple) else value
+
 
 def escape(text: str) -> str:
     """``text`` on one line: control characters, escape sequences, direction marks and lone surrogates become ``\\x..``.
@@ -18,6 +54,14 @@ def _character(character: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8 (PEP 383)
         return f"\\x{code - 0xDC00:02x}"
     return ascii(character)[1:-1]
+
+
+def shorten_middle(text: str, limit: int) -> str:
+    """At most ``limit`` characters, an ellipsis in the middle where something is left out: ends tell names apart."""
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) // 2
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def shorten(text: str, limit: int) -> str:

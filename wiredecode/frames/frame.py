@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.frames.ids import frame_id
 from wiredecode.frames.presenter import presenter
@@ -63,6 +63,30 @@ class Finding:
             "field": self.field,
             "range": list(self.range) if self.range else None,
         }
+
+
+class Settled(NamedTuple):
+    """What a confirm says about published messages."""
+
+    request: int
+    """Id of the frame that published them."""
+    first: int
+    """Which they are: places among the messages of that frame, from here on ..."""
+    length: int
+    """... so many."""
+    refusal: str | None
+    """Why they were refused; None: they are confirmed."""
+    final: str | None
+    """Where no message of that frame is left without an answer: what became of it, :data:`OUTCOMES`."""
+
+
+class Answer(NamedTuple):
+    """What a frame of published messages was told."""
+
+    settled: Settled
+    frame: int
+    """Id of the frame that says so."""
+    time_ns: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,9 +152,13 @@ class Frame:
     request: int | None = None
     """Id of the frame that it answers."""
     response: int | None = None
-    """Id of the frame that answers it."""
+    """Id of the frame that answers it; of a publish with several messages the one that answers the last of them."""
     latency_ns: int | None = None
     """Time since the request that it answers."""
+    settles: Sequence[Settled] = ()
+    """On confirms that name messages: what becomes of which. ``request`` is then the oldest of their publishes."""
+    answers: Sequence[Answer] = ()
+    """On publishes: what was told about their messages, while they could be held back."""
     expects_response: bool = False
     """Whether another frame is to answer it."""
     outcome: str | None = None

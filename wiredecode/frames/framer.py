@@ -86,7 +86,7 @@ class Framer:
             self._append(chunk.data)
         else:
             self._queue(chunk.data, chunk.offset)
-        self._advance()
+        self.advance()
 
     def gap(self, gap: Gap) -> None:
         self.now = gap.ready
@@ -141,7 +141,7 @@ class Framer:
 
     # In step.
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Cut and search until more bytes are needed.
 
         Once step is lost the bytes are looked at packet by packet, so that what is found, and when, does not depend

@@ -35,11 +35,13 @@ class FrameMessages:
     sequences: Sequence[int | None] | None
     times_ns: Sequence[int | None] | None
     headers: Sequence[list[Header] | None] | None
+    shares: Sequence[int] | None = None
+    """Which each is of what confirms name; None: its place in the frame. The messages of a sub-batch share one."""
 
     @property
     def size(self) -> int:
         """Bytes of the bodies."""
-        return sum(len(body) for body in self.bodies if body is not None)
+        return sum(map(len, filter(None, self.bodies)))
 
 
 @dataclass(slots=True, eq=False)
@@ -166,6 +168,7 @@ class Messages:
         times_ns: Sequence[int | None] | None = None,
         headers: Sequence[list[Header] | None] | None = None,
         compression: str | None = None,
+        shares: Sequence[int] | None = None,
     ) -> None:
         """Add the messages of a frame that was just decoded; several calls for one frame count on.
 
@@ -176,10 +179,8 @@ class Messages:
         if not bodies:
             return
         self.count += len(bodies)
-        told = FrameMessages(
-            frame, operation, topic, partition, compression, bodies, keys, offsets, sequences, times_ns, headers
-        )
-        self.parts.append(told)
+        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares)
+        self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
 
     def add_elements(self, part: FrameElements) -> None:
         """Add the messages of a frame that are still to be read."""

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from wiredecode.fields import compiler
+from wiredecode.frames.escape import json_safe, valid
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 
@@ -71,7 +72,7 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
 
 def generated_text(frame: Frame) -> str:
     """The generated fields as further keys of ``frame.layers_text``."""
-    return f",{orjson.dumps(frame.generated).decode()[1:-1]}" if frame.generated else ""
+    return f",{dumped(frame.generated)[1:-1]}" if frame.generated else ""
 
 
 def layers_of(frame: Frame) -> dict[str, Any]:
@@ -100,14 +101,21 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     return told
 
 
-def dumped(value: Any) -> str:
+def dumped(value: Any, show: Callable[[bytes], str] = bytes.hex) -> str:
     """The JSON text of any value."""
-    return orjson.dumps(value).decode()
+    try:
+        return orjson.dumps(value, default=show).decode()
+    except TypeError:  # text that is no Unicode
+        return orjson.dumps(valid(value), default=show).decode()
 
 
 def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:
     """One line of NDJSON. ``show``: what is written for bytes that the style of the record has left as they are."""
-    return orjson.dumps(row, default=show, option=orjson.OPT_APPEND_NEWLINE)
+    try:
+        data = orjson.dumps(row, default=show, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # text that is no Unicode
+        data = orjson.dumps(valid(row), default=show, option=orjson.OPT_APPEND_NEWLINE)
+    return json_safe(data)
 
 
 class RecordLines:
@@ -150,7 +158,7 @@ class RecordLines:
             last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
         place = f'],"offset":{frame.offset},"length":{frame.length}'
         first = f'{{"frame":{frame.id}{self._time}{ends}{packets}{place}{kind}'
-        return f"{first}{text}{generated_text(frame)}}}}}{last}".encode()
+        return json_safe(f"{first}{text}{generated_text(frame)}}}}}{last}".encode())
 
     def _know_time(self, time_ns: int) -> None:
         seconds, fraction = divmod(time_ns, 1_000_000_000)
@@ -225,4 +233,5 @@ def totals_record(totals: Totals) -> dict[str, Any]:
         "frames": protocols,
         "reassembly": dict(sorted(totals.notes.items())),
         "limits_hit": dict(sorted(totals.limits.items())),
+        "failures": dict(sorted(totals.failures.items())),
     }

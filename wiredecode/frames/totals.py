@@ -36,6 +36,8 @@ class Totals:
     limits: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     """What reassembly met, by code; each is also a finding of the next frame of its direction, if one follows."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Mistakes of wiredecode's own that cost the contents of a frame, by what they say."""
     first_ns: int | None = None
     last_ns: int = 0
 

@@ -7,6 +7,7 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from wiredecode.net.flows import FlowKey, Flows, reverse
@@ -58,23 +59,29 @@ class Segment(NamedTuple):
     """... maximum segment size, of a SYN that has these options."""
 
 
-MSS, WINDOW_SCALE = 2, 3
-"""TCP options (RFC 9293 section 3.2, RFC 7323 section 2)."""
+MSS, WINDOW_SCALE, TIMESTAMPS = 2, 3, 8
+"""TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3)."""
 
 
-def options(header: bytes) -> tuple[int | None, int | None]:
-    """Window scale and maximum segment size out of the options of a TCP header, as far as it was captured."""
-    scale = mss = None
+def each_option(header: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and value of the options of a TCP header, as far as it was captured."""
     at, end = 20, min((header[12] >> 4) * 4, len(header))
     while at + 1 < end and header[at]:
         size = 1 if header[at] == 1 else header[at + 1]
         if size < 1 or at + size > end:
             break
-        if header[at] == MSS and size == 4:
-            mss = int.from_bytes(header[at + 2 : at + 4])
-        elif header[at] == WINDOW_SCALE and size == 3:
-            scale = header[at + 2]
+        yield header[at], header[at + 2 : at + size]
         at += size
+
+
+def options(header: bytes) -> tuple[int | None, int | None]:
+    """Window scale and maximum segment size, where a header has these options."""
+    scale = mss = None
+    for kind, value in each_option(header):
+        if kind == MSS and len(value) == 2:
+            mss = int.from_bytes(value)
+        elif kind == WINDOW_SCALE and len(value) == 1:
+            scale = value[0]
     return scale, mss
 
 

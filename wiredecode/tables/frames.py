@@ -8,18 +8,20 @@ its layer, so that nothing is lost.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from wiredecode.fields.layer import Style
+from wiredecode.frames.escape import valid
+from wiredecode.frames.failure import strip
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.record import BYTES
+from wiredecode.frames.record import BYTES, dumped
 from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
 
 if TYPE_CHECKING:
@@ -57,8 +59,17 @@ class FrameTable:
     ``bytes_choice`` says how bytes are shown where text has them: in columns of JSON text, for example.
     """
 
-    def __init__(self, schema: pa.Schema, bytes_choice: str = RAW, *, show_secrets: bool = False) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        bytes_choice: str = RAW,
+        *,
+        show_secrets: bool = False,
+        failures: Counter[str] | None = None,
+    ) -> None:
         self.schema = schema
+        self._failures: Counter[str] = Counter() if failures is None else failures
+        """Mistakes of our own that cost the contents of a row."""
         show = BYTES["hex" if bytes_choice == RAW else bytes_choice]
         self._builder = Builder(show)
         self._style, self._raw = Style(show, show_secrets), bytes_choice == RAW
@@ -67,6 +78,17 @@ class FrameTable:
 
     def batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
         """One row per frame."""
+        try:
+            return self._batch(frames)
+        except Exception:
+            for frame in frames:
+                try:
+                    self._batch([frame])
+                except Exception as error:
+                    self._failures[strip(frame, error, "put into a table").message] += 1
+            return self._batch(frames)
+
+    def _batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
         columns = [
             self._builder.layers(field, list(map(COLUMNS["layers"], frames)))
             if field.name == "layers"
@@ -190,7 +212,7 @@ class Builder:
         if pa.types.is_timestamp(kind):
             return _times(kind, values, tell)
         if pa.types.is_string(kind):
-            return pa.array(self._texts(field, values, tell), kind)
+            return text_array(self._texts(field, values, tell), kind)
         if pa.types.is_binary(kind):
             return pa.array(_only(bytes, values, tell), kind)
         if pa.types.is_boolean(kind):
@@ -237,7 +259,7 @@ class Builder:
 
     def _json(self, values: list[Any]) -> pa.Array:
         show = self._show
-        texts = [None if value is None else orjson.dumps(value, default=show).decode() for value in values]
+        texts = [None if value is None else dumped(value, show) for value in values]
         return pa.array(texts, pa.string())
 
     def null(self, size: int, kind: pa.DataType) -> pa.Array:
@@ -246,6 +268,14 @@ class Builder:
         if known is None or len(known) < size:
             known = self._nulls[kind] = pa.nulls(size, kind)
         return known if len(known) == size else known.slice(0, size)
+
+
+def text_array(values: list[str | None], kind: pa.DataType) -> pa.Array:
+    """Texts; those that are no Unicode are written out."""
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array(valid(values), kind)
 
 
 def _scatter(records: Iterable[dict[str, Any] | None]) -> dict[str, list[Any]]:

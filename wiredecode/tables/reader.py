@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -177,7 +178,7 @@ class TableReader:
 
     def _collect(self) -> FrameBatches | MessageBatches:
         if self.messages is None:
-            return FrameBatches(self.schema, self.bytes_choice)
+            return FrameBatches(self.schema, self.bytes_choice, self.totals.failures)
         selected = self._select is not None
         return MessageBatches(self.messages, self.schema, self.bytes_choice, selected, self._encoded)
 
@@ -233,7 +234,8 @@ class TableReader:
         from wiredecode.tables.mixed import MixedBatches
 
         dissector = self.dissector
-        table = FrameTable(self.schema, self.bytes_choice, show_secrets=self._show_secrets)
+        failures = dissector.totals.failures
+        table = FrameTable(self.schema, self.bytes_choice, show_secrets=self._show_secrets, failures=failures)
         collect = MixedBatches(table, linking=dissector.demand.link_responses)
         error: CaptureError | None = None
         try:
@@ -299,8 +301,8 @@ def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
 class FrameBatches:
     """Frames until they make a batch."""
 
-    def __init__(self, schema: pa.Schema, bytes_choice: str) -> None:
-        self._table = FrameTable(schema, bytes_choice)
+    def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str]) -> None:
+        self._table = FrameTable(schema, bytes_choice, failures=failures)
         self._frames: list[Frame] = []
         self._size = 0
 

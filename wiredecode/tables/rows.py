@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 import pyarrow as pa
 
+from wiredecode.frames.escape import json_safe, valid
 from wiredecode.frames.record import rfc3339
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def values(column: pa.Array, show: Show = bytes.hex) -> list[Any]:
 
 def dumps(value: Any) -> bytes:
     """``value`` as JSON, without a newline."""
-    return orjson.dumps(value, default=_other)
+    try:
+        data = orjson.dumps(value, default=_other)
+    except TypeError:  # text that is no Unicode
+        data = orjson.dumps(valid(value), default=_other)
+    return json_safe(data)
 
 
 def text_column(column: pa.Array, show: Show = bytes.hex) -> pa.Array:

@@ -68,8 +68,8 @@ BATCHED = 200_000
 """Bytes of the largest capture that is read packet by packet."""
 FRAME_BYTES = 20_000
 """Of larger frames readers are compared on the first only."""
-
-
+MANY = 100
+"""Of so many damaged frames some are malformed, and some are not."""
 MADE = 4
 """Frames of each layer, of those made from the declaration, that are damaged."""
 COMPARED = ("side", "offset", "length", "type", "status", "values", "layers", "findings", "request", "sender")
@@ -165,7 +165,8 @@ class ProtocolTests:
     @classmethod
     def crafted(cls, parts: Iterable[Part], cut: Cutting, batch: int | None = None) -> Result:
         """What both sides said, in other segments and batches."""
-        return cls.dissect(batches(craft(parts, cut, server_port=cls.port()), batch))
+        crafted = batches(craft(parts, cut, server_port=cls.port()), batch)
+        return cls.dissect(crafted, lookahead_ns=1 << 60)  # bytes that come one by one take long
 
     @classmethod
     def said(cls, result: Result) -> list[Any]:
@@ -280,8 +281,8 @@ class ProtocolTests:
         chance = random.Random(f"{mutate.__name__} {rounds}")
         cases = [case for case in cls.cases() for _ in range(rounds) if len(case[1]) > 1]
         whole = cls.agree(((layer, mutate(raw, chance)) for layer, raw in cases), damaged=True)
-        assert not all(whole)
-        assert any(whole) or mutate is truncation or len(cases) < 100
+        assert not all(whole) or len(cases) < MANY
+        assert any(whole) or len(cases) < MANY or mutate is truncation
 
     def test_every_field_of_a_well_formed_frame_has_a_range(self) -> None:
         for layer, raw in self.cases():

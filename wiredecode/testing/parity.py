@@ -80,6 +80,7 @@ def _fast_agree(
         record, reached = compiler.record(layer, buffer, start, stop, style)
         walked = compiler.walk(layer, buffer, start, stop)
         rows = compiler.decoder(layer, "rows")(buffer, start, stop)
+        rows[0].pop("numbers", None)
     except UnicodeDecodeError:
         return
     except compiler.FAILED:
@@ -92,8 +93,20 @@ def _fast_agree(
     written = decoded.written()
     same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
     same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
+    _numbers_agree(layer, written, compiler.decoder(layer, "numbers")(buffer, start, stop)[0])
     head = compiler.head(layer, buffer, start, stop)
     same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
+
+
+def _numbers_agree(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The numbers of elements are those of the elements themselves, where they do not go up by one."""
+    for kind in map(plain, layer.fields_desc):
+        if not (isinstance(kind, Array) and kind.bulk and isinstance(kind.element, Struct)):
+            continue
+        if number := kind.element.layer.numbered_by:
+            told = [each[number] for each in values[kind.name]]
+            jumps = [(at, told[at]) for at in range(len(told)) if not at or told[at] != told[at - 1] + 1]
+            same(found["numbers"], jumps, "numbers", layer, b"")
 
 
 def common(part: Any, whole: Any) -> Any:

@@ -62,6 +62,8 @@ class Passage:
     """Its first bytes."""
     publisher: int | None = None
     """Publisher on its connection, where numbers of messages are per publisher."""
+    share: int = 0
+    """Which it is of what confirms of its frame name."""
     subscription: str | None = None
     copy_of: int | None = None
     """Frame of the first passage, where the protocol tells."""
@@ -103,6 +105,7 @@ def passage(part: FrameMessages, index: int, before: int) -> Passage:
         digest_of(body),
         (body or b"")[:SHOWN],
         publisher if isinstance(publisher, int) else None,
+        before + index if part.shares is None else part.shares[index],
         None if subscription is None else str(subscription),
         frame.generated.get("copy_of"),
     )

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
-from wiredecode.protocols.base import Confirms
-from wiredecode.protocols.registry import protocols
-from wiredecode.protocols.shared.checking import Names, values_of
+from wiredecode.protocols.shared.checking import Names
 from wiredecode.trace.passage import Answer, Passage, Place, Wanted, digest_of, passage
 
 MOST_FOUND = 1000
@@ -60,16 +58,8 @@ class Collector:
         self._sizes = {each.size for each in found if each.digest is not None}
         self._places: set[Place] = {each.place for each in found if each.place is not None}
         self._by_frame: dict[int, list[Passage]] = {}
-        self._numbered: dict[tuple[int, int | None, int], Passage] = {}
-        """Published, by connection, publisher and number."""
         self._with_messages: set[int] = set()
         """Frames that hold messages and are still to come."""
-        self._confirms: dict[tuple[str, str | None], tuple[Confirms, str, str]] = {}
-        for protocol in protocols():
-            if protocol.confirms is not None:
-                told = protocol.confirms
-                for (kind, path), word in ((told.confirmed, "confirmed"), (told.refused, "refused")):
-                    self._confirms[protocol.name, kind] = told, path, word
 
     def take(self) -> None:
         """Look at what was decoded since the last time."""
@@ -82,8 +72,6 @@ class Collector:
                 found = passage(part, index, before)
                 self.passages.append(found)
                 self._by_frame.setdefault(found.frame, []).append(found)
-                if found.operation == PUBLISH and found.sequence is not None:
-                    self._numbered[found.connection.number, found.publisher, found.sequence] = found
 
     def _wanted(self, part: FrameMessages, before: int) -> list[int]:
         offsets, number = part.offsets, part.frame.number
@@ -97,13 +85,12 @@ class Collector:
 
     def frame(self, frame: Frame) -> None:
         """The next frame; its messages have been taken."""
-        key = frame.protocol, frame.type
         for each in self._by_frame.get(frame.number, ()):
             each.outcome, each.copy_of = frame.outcome, frame.generated.get("copy_of")
-        if frame.request in self._by_frame:
+        if frame.settles:
+            self._settle(frame)
+        elif frame.request in self._by_frame:
             self._answer(frame, self._by_frame[frame.request])
-        elif key in self._confirms and self._numbered:
-            self._confirm(frame, *self._confirms[key])
         self._with_messages.discard(frame.number)
 
     def _answer(self, frame: Frame, answered: list[Passage]) -> None:
@@ -113,16 +100,15 @@ class Collector:
             word = "answered" if reply or each.operation != PUBLISH or word is None else word
             each.answers.append(answer(frame, word, "the request that it answers"))
 
-    def _confirm(self, frame: Frame, confirms: Confirms, path: str, word: str) -> None:
-        """Numbers of messages in an array."""
-        name, _, member = path.partition(".")
-        publisher = frame.values.get(confirms.publisher)
-        for item in values_of(frame).get(name) or ():
-            number = item[member] if member else item
-            found = self._numbered.get((frame.connection.number, publisher, number))
-            if found is not None and found.frame < frame.number:
-                found.outcome = "ok" if word == "confirmed" else word
-                found.answers.append(answer(frame, word, f"{path.rpartition('.')[2]} {number}"))
+    def _settle(self, frame: Frame) -> None:
+        """A confirm that names messages by their numbers."""
+        for settled in frame.settles:
+            meant = range(settled.first, settled.first + settled.length)
+            word, outcome = ("refused", "refused") if settled.refusal else ("confirmed", "ok")
+            for each in self._by_frame.get(settled.request, ()):
+                if each.share in meant:
+                    each.outcome = outcome
+                    each.answers.append(answer(frame, word, f"number {each.sequence}"))
 
 
 def answer(frame: Frame, word: str, rests_on: str) -> Answer:

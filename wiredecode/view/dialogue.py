@@ -6,7 +6,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import OK, Frame
@@ -19,6 +19,8 @@ from wiredecode.view.theme import TreeOptions
 from wiredecode.view.values import bytes_text
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from wiredecode.frames.message import Messages
 
 SHOWN_BODIES = 3
@@ -80,11 +82,19 @@ class Exchanges:
             yield exchange
 
 
+class Line(NamedTuple):
+    """One line below a message; its text is escaped."""
+
+    text: str
+    style: str = ""
+    mark: str = ""
+
+
 class Dialogue:
     """Writes the messages of one connection to ``output``.
 
     ``→`` is what the client says, ``←`` the server, each in its colour. ``messages``: what the dissector collects the
-    bodies in; None where they are not wanted. ``width`` in columns; lines of a pipe are not folded.
+    bodies in; None where they are not wanted. ``guarded`` makes of what reads a frame what never fails.
     """
 
     def __init__(
@@ -95,7 +105,9 @@ class Dialogue:
         color: bool = False,
         terminal: bool = False,
         messages: Messages | None = None,
+        guarded: Callable[[Callable[[Frame], Any]], Callable[[Frame], Any]] = lambda make: make,
     ) -> None:
+        self._contents_of, self._dump_of = guarded(self._contents), guarded(self._dump)
         self._output, self._options, self._color, self._messages = output, options, color, messages
         self._console = tree_console(output, color=color, terminal=terminal)
         self._lines = SummaryLines()
@@ -148,10 +160,11 @@ class Dialogue:
         self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
         inner = margin + " " * INDENT
         if self._options.hexdump:
-            self._dump(frame, inner if self._console.width > len(inner) + 75 else margin[: NARROW if answers else 0])
+            margin = inner if self._console.width > len(inner) + 75 else margin[: NARROW if answers else 0]
+            self._write_dump(self._dump_of(frame), margin)
         else:
-            self._text(self._lines.facts(frame).strip(), inner)
-            self._told(frame, inner)
+            for line in self._contents_of(frame):
+                self._text(line.text, inner, line.style, line.mark)
         for finding in frame.findings[:MAX_FINDINGS]:
             self._text(f"{finding.severity}: {remark(finding)}", inner, theme.SEVERITY[finding.severity])
         if len(frame.findings) > MAX_FINDINGS:
@@ -169,19 +182,22 @@ class Dialogue:
             text += painted(f"  [{frame.status}{missing}]", theme.STATUS[frame.status], color=self._color)
         return text
 
-    def _told(self, frame: Frame, margin: str) -> None:
-        """The bodies of the messages that the frame carries."""
+    def _contents(self, frame: Frame) -> list[Line]:
+        """Its key facts, and the bodies of the messages that it carries."""
+        lines = [Line(self._lines.facts(frame).strip())]
         bodies = [body for part in self._bodies.pop(frame.number, ()) for body in part.bodies]
         most = self._options.limit(SHOWN_BODIES)
         for body in bodies[:most]:
             text = "not captured" if body is None else bytes_text(body, self._options)
-            self._text(text.strip(), margin, theme.VALUE, mark="| ")
+            lines.append(Line(text.strip(), theme.VALUE, "| "))
         if most is not None and len(bodies) > most:
-            self._text(f"and {len(bodies) - most:,} more messages (--full shows all)", margin, "dim", mark="| ")
+            lines.append(Line(f"and {len(bodies) - most:,} more messages (--full shows all)", "dim", "| "))
+        return lines
 
-    def _dump(self, frame: Frame, margin: str) -> None:
-        layer = frame.layer(frame.data) if frame.layer is not None else None
-        text = hexdump(frame, layer, self._options)
+    def _dump(self, frame: Frame) -> Text:
+        return hexdump(frame, frame.layer(frame.data) if frame.layer is not None else None, self._options)
+
+    def _write_dump(self, text: Text, margin: str) -> None:
         if self._color:
             from rich.padding import Padding
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import Array, Kind, Number, Optional, Struct, compiler, plain
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.view.times import USUAL, Times
 
@@ -69,16 +69,14 @@ class SummaryLines:
         text = self._of(frame.layer, frame.values) if frame.layer is not None else ""
         for inner in frame.inner:
             if inner.layer.facts:
-                text += self._of(inner.layer, values_of(inner) if inner.values is None else inner.values)
+                text += self._of(inner.layer, shown(inner, frame))
         return text + self._told(frame.generated) if frame.generated else text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """The same as names and values: those of the message itself, and those of the message that carries it."""
         found = [[*self._facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
-        for inner in frame.inner:
-            if inner.layer.facts:
-                values = values_of(inner) if inner.values is None else inner.values
-                found.append([*self._facts_of(inner.layer).pairs(values)])
+        carried = (inner for inner in frame.inner if inner.layer.facts)
+        found += [[*self._facts_of(inner.layer).pairs(shown(inner, frame))] for inner in carried]
         carrier = found.pop(0) if len(found) > 1 else []
         return [*chain.from_iterable(found), *told(frame.generated)], carrier
 
@@ -141,6 +139,14 @@ def way_text(frame: Frame, widths: list[int]) -> str:
     return f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
 
 
+def shown(inner: Inner, frame: Frame) -> Mapping[str, Any]:
+    """The values of a layer inside a frame for a line, with defaults that belong there."""
+    values = values_of(inner) if inner.values is None else inner.values
+    if inner.layer.told_by_default and frame.status == OK:
+        return {name: inner.layer.defaults[name] for name in inner.layer.told_by_default} | dict(values)
+    return values
+
+
 def values_of(inner: Inner) -> Mapping[str, Any]:
     """The values of a layer inside a frame, of bulk arrays only the count, as far as they can be read."""
     try:
@@ -167,7 +173,9 @@ class Facts:
     """
 
     def __init__(self, layer: type[Layer]) -> None:
+        declared = {kind.name for kind in layer.fields_desc}
         paths = [tuple(path.split(".")) for path in getattr(layer, "facts", ())]
+        paths = [path for path in paths if path[0] in declared]  # older layouts lack some
         kinds = [_kind(layer, path) for path in paths]
         self._plan = [
             (f"count({path[-1]})" if isinstance(kind, Array) else path[-1], path, _renderer(kind))
@@ -201,7 +209,7 @@ def told(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What other frames tell, as names and values."""
     for name, value in generated.items():
         if value is not None and value != "good":
-            yield name, fact(value) if value.__class__ is str else words(value)
+            yield name, fact(value) if isinstance(value, str) else words(value)
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:
@@ -232,7 +240,7 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
 
 def _any(value: Any) -> str:
     """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
-    if value.__class__ is str:
+    if isinstance(value, str):
         return fact(value)
     if value.__class__ is int:
         return str(value)
@@ -260,5 +268,5 @@ def fact(value: str | bytes | None) -> str:
         return "null"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = escape(shorten(value, FACT_CHARACTERS))
+    text = escape(shorten_middle(value, FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text

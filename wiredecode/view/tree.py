@@ -194,8 +194,12 @@ class Fields:
             node = branch.add(ranged(text, span))
         add_more(node, len(values), self.options)
 
-    def _element(self, node: Tree, index: int, layer: Layer, record: dict[str, Any]) -> None:
+    def _element(self, node: Tree, index: int, layer: Layer, record: Any) -> None:
         """An element on one line, if it is small and plain."""
+        if not isinstance(record, dict):  # the record shows it as one value
+            span = layer.start, layer.stop
+            node.add(ranged(Text(f"[{index}] ").append(value_text(record, self.options), theme.VALUE), span))
+            return
         kinds = [plain(kind) for kind in layer.fields_desc if kind.name in layer.fields]
         simple = not any(isinstance(kind, Struct | Array | Binary) for kind in kinds)
         if simple and len(kinds) <= INLINE_FIELDS:

@@ -12,6 +12,9 @@ from wiredecode.frames.record import BYTES
 from wiredecode.view import theme
 from wiredecode.view.theme import TreeOptions
 
+SHOWN_TEXT = 60
+"""Bytes of text in front of hex."""
+
 
 class Raw(str):
     """Bytes in a record, kept as they are: use as ``Style.show`` for the frames that become trees."""
@@ -30,20 +33,30 @@ def ranged(text: Text, span: tuple[int, int] | None) -> Text:
 
 
 def bytes_text(data: bytes, options: TreeOptions) -> str:
-    """Bytes in the chosen form; in hex also as text, where it is text."""
+    """Bytes in the chosen form; instead of hex what is text stands there as text, and in hex behind it."""
     limit = options.limit(theme.SHOWN_BYTES)
     shown = data[:limit] if options.bytes in ("hex", "base64", "text") else data
     text = escape(BYTES[options.bytes](shown))
     if options.bytes == "length":
         return text
-    if options.bytes == "hex" and (words := _words(shown)):
-        text += f' "{words}"'
+    if options.bytes == "hex" and (words := _beginning(data, options.limit(SHOWN_TEXT))):
+        text = f"{words} {text}"
     return f"{text}{'…' if len(shown) < len(data) else ''} ({len(data)} bytes)"
 
 
 def text_or_hex(data: bytes) -> str:
     """Bytes in a cell: text where they are text, else hex, marked as such."""
     return _words(data) or (f"0x{data.hex()}" if data else "")
+
+
+def _beginning(data: bytes, limit: int | None) -> str:
+    """What is text as text, in quotes and so many bytes of it; empty: it is none."""
+    if limit is None or len(data) <= limit:
+        return f'"{words}"' if (words := _words(data)) else ""
+    for end in range(limit, max(limit - 4, 0), -1):  # not in the middle of a character
+        if words := _words(data[:end]):
+            return f'"{words}…"'
+    return ""
 
 
 def _words(data: bytes) -> str:

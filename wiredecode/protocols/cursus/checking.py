@@ -1,8 +1,172 @@
-"""Which requests of Cursus clients wait for data."""
+"""What goes wrong between Cursus clients and brokers: groups of consumers, and publishing without acks."""
 
 from __future__ import annotations
 
-from wiredecode.protocols.cursus.changes import CHANGES
-from wiredecode.protocols.shared.checking import Checks
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-CHECKS = Checks(changes=CHANGES, waits=frozenset({"STREAM", "CONSUME"}))
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.cursus import codes
+from wiredecode.protocols.cursus.changes import CHANGES
+from wiredecode.protocols.shared.checking import Checks, Report, Rule
+
+MOST_MEMBERS = 10_000
+"""That are remembered, as are groups; the oldest are forgotten."""
+MOST_COMMANDS = 10_000
+"""Whose replies may be awaited at once."""
+MANY_REFUSALS, MANY_REBALANCES = 3, 5
+"""So many are worth a warning ..."""
+PATIENCE_NS = 1_000_000_000
+"""... refusals of a member when they go on for so long."""
+FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
+ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
+GROUP_COMMANDS = frozenset(
+    {"JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "COMMIT_OFFSET", "BATCH_COMMIT", "CONSUME", "STREAM"}
+)
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a group."""
+
+    joined: bool = False
+    left: bool = False
+    heard_ns: int = 0
+    """When the broker last accepted something of it."""
+    refused: int = 0
+    """Refusals for its generation in a row ..."""
+    since_ns: int = 0
+    """... and when they began."""
+
+
+class Groups(Rule):
+    """Rebalances, members that were left behind, and members that timed out."""
+
+    types = GROUP_COMMANDS | {"OK", "ERROR"}
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._members: OrderedDict[tuple[str, str], Member] = OrderedDict()
+        self._generations: OrderedDict[str, int] = OrderedDict()
+        self._asked: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
+        """Command, group and member, by frame."""
+
+    def frame(self, frame: Frame) -> None:
+        told = frame.generated
+        if frame.type == "OK":
+            self._accepted(frame, told)
+        elif frame.type == "ERROR":
+            self._refused(frame, told)
+        elif "group" in told and "member" in told:
+            self._asked[frame.id] = frame.type or "", str(told["group"]), str(told["member"])
+            if len(self._asked) > MOST_COMMANDS:
+                self._asked.popitem(last=False)
+
+    def _member(self, group: str, name: str) -> Member:
+        member = self._members.get((group, name))
+        if member is None:
+            member = self._members[group, name] = Member()
+            if len(self._members) > MOST_MEMBERS:
+                self._members.popitem(last=False)
+        return member
+
+    def _accepted(self, frame: Frame, told: Mapping[str, Any]) -> None:
+        asked = self._asked.pop(frame.request, None) if frame.request is not None else None
+        if asked is None:
+            return
+        command, group, name = asked
+        member = self._member(group, str(told.get("member", name)))  # JOIN_GROUP appends digits
+        member.heard_ns, member.refused = frame.time_ns, 0
+        if command == "LEAVE_GROUP":
+            member.left = True
+        elif command == "JOIN_GROUP":
+            member.joined, member.left = True, False
+            self._generation(frame, group, str(told.get("member", name)), told.get("generation"))
+
+    def _generation(self, frame: Frame, group: str, name: str, generation: object) -> None:
+        if not isinstance(generation, int):
+            return
+        known = self._generations.get(group)
+        self._generations[group] = max(generation, known or 0)
+        if len(self._generations) > MOST_MEMBERS:
+            self._generations.popitem(last=False)
+        if known is None or generation <= known:
+            return
+        problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
+        if problem is not None:
+            times = "once" if problem.count == 1 else f"{problem.count:,} times"
+            problem.what = f"group {group} was rebalanced {times}"
+            problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
+            if problem.count >= MANY_REBALANCES:
+                problem.severity = "warning"
+
+    def _refused(self, frame: Frame, told: Mapping[str, Any]) -> None:
+        code = frame.values.get("error_code", "")
+        asked = self._asked.pop(frame.request, None) if frame.request is not None else None
+        if code in ELSEWHERE:
+            self._elsewhere(frame, str(code), told)
+            return
+        if asked is None:
+            return
+        command, group, name = asked
+        member = self._member(group, name)
+        if code in FENCED:
+            self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", told)
+        elif code == "member_not_found" and not member.left:
+            self._expired(frame, member, group, name)
+
+    def _fenced(self, frame: Frame, member: Member, who: str, why: str, told: Mapping[str, Any]) -> None:
+        if "GEN_MISMATCH" in why:
+            member.refused += 1
+            member.since_ns = frame.time_ns if member.refused == 1 else member.since_ns
+        problem = self.report.add(codes.STALE_GENERATION, f"{who} works with an old generation", who, frame=frame)
+        if problem is not None:
+            ours, current = told.get("requested"), told.get("current")
+            if ours is not None and current is not None:
+                problem.what = f"{who} works with generation {ours}, the group is at {current}"
+            problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
+            if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
+                problem.severity = "warning"
+
+    def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
+        what = f"the broker does not know {name} of group {group} any more"
+        severity = None if member.joined else "note"
+        problem = self.report.add(codes.EXPIRED, what, (group, name), frame=frame, severity=severity)
+        if problem is not None and member.heard_ns:
+            problem.detail(f"it was accepted last {(frame.time_ns - member.heard_ns) / 1e9:.3f} s before")
+
+    def _elsewhere(self, frame: Frame, code: str, told: Mapping[str, Any]) -> None:
+        who, leader = self.report.names.short(frame.connection), told.get("leader") or told.get("host")
+        what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
+        problem = self.report.add(codes.NOT_LEADER, what, (frame.connection.number, code), frame=frame)
+        if problem is not None and problem.count >= MANY_REFUSALS:
+            problem.severity = "warning"
+
+
+class Acks(Rule):
+    """Messages that nobody acknowledges."""
+
+    types = frozenset({"Batch", "PUBLISH"})
+
+    def frame(self, frame: Frame) -> None:
+        if frame.sender != "client":
+            return
+        acks = frame.values.get("acks") if frame.type == "Batch" else frame.generated.get("acks")
+        if str(acks) != "0":
+            return
+        topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
+        problem = self.report.add(codes.NO_ACKS, "", topic, frame=frame)
+        if problem is not None:
+            messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
+            problem.weight += messages if isinstance(messages, int) else 1
+            problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
+
+
+CHECKS = Checks(
+    changes=CHANGES,
+    codes=codes.ALL,
+    rules=(Groups, Acks),
+    waits=frozenset({"STREAM", "CONSUME"}),
+)

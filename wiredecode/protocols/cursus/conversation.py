@@ -220,13 +220,13 @@ class CursusConversation(Conversation):
             if value is not None and name not in named:
                 frame.generate(name, value)
                 record.setdefault(name, value)
-        if frame.type == "KeepAlive" and request.type not in ("STREAM", "READ_STREAM"):
+        if frame.type == "KeepAlive" and request.type not in ("STREAM", "READ_STREAM") and frame.all_seen():
             message = f"an empty frame answers {request.type}: only streams have them"
             frame.find("warning", "protocol", "empty-reply", message, "length")
 
     def _check_second(self, frame: Frame, request: CommandRequest) -> None:
         """The second reply to READ_STREAM is a batch with the number of messages that the first announced."""
-        if request.count is None:
+        if request.count is None or not frame.all_seen():
             return
         found = frame.values.get("messages")
         if frame.type != BATCH:

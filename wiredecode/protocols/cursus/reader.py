@@ -118,7 +118,9 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
     """What is left of a batch or of a compressed body; other text is read as far as it goes."""
     buffer, position, stop = frame.buffer, frame.start + 4, frame.stop
     if buffer.startswith(names.MAGIC, position):
-        dialect = context.last if context.last in BATCHES else "cur"
+        dialect = context.last or ""
+        if dialect not in BATCHES:
+            dialect = "seed" if may_be_seed(buffer, frame.start, stop) else "cur"
         return Body(batch_layer(dialect, guarded=True), dialect)
     if position == stop:
         return Body(Unknown)

@@ -77,7 +77,11 @@ def _relate(
         hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
     elif code in names.REQUESTS and reply:
         frame.expects_response = True
-        facts = {**facts, "replica_id": fields["replica_id"]} if "replica_id" in fields else dict(facts)
+        facts = dict(facts)
+        if code == names.PARTITION_STATUS_REQUEST and "stream" in fields and frame.status == OK:
+            facts |= {"stream": fields["stream"], "partition": fields.get("partition", 0)}
+        elif "replica_id" in fields:
+            facts["replica_id"] = fields["replica_id"]
         state.ask(("reply", plain_subject(reply)), frame, code, facts)
     elif subject is not None and code in RESPONSES:
         hop = state.answer(("reply", plain_subject(subject)), frame)

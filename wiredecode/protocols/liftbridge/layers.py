@@ -190,7 +190,14 @@ class PropagatedRequest(Envelope):
         Embedded(11, "leave_consumer_group_op", operations.LeaveConsumerGroupOp),
         Embedded(12, "report_consumer_group_coordinator_op", operations.ReportConsumerGroupCoordinatorOp),
     )
-    facts = ("op",)
+    facts = (
+        *("op", "create_stream_op.stream.stream_name"),
+        *(f"{op}.{name}" for op in operations.OF_PARTITION for name in ("stream", "partition")),
+        *(f"{op}.stream" for op in operations.OF_STREAM),
+        *("shrink_isr_op.replica_to_remove", "expand_isr_op.replica_to_add", "report_leader_op.replica"),
+        *(f"{op}.{name}" for op in operations.OF_MEMBER for name in ("group_id", "consumer_id")),
+    )
+    told_by_default = frozenset({"op"})
 
 
 class Error(Message):
@@ -213,6 +220,7 @@ class PropagatedResponse(Envelope):
         Embedded(11, "join_consumer_group_resp", JoinConsumerGroupResponse),
     )
     facts = ("op", "error.code", "error.msg")
+    told_by_default = frozenset({"op"})
 
 
 class ServerInfoRequest(Envelope):

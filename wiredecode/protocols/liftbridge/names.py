@@ -22,6 +22,7 @@ MESSAGE_TYPES = {
     14: "PartitionNotification",
 }
 PUBLISH, ACK, REPLICATION_REQUEST, REPLICATION_RESPONSE = 0, 1, 2, 3
+PARTITION_STATUS_REQUEST = 12
 REQUESTS = {2: 3, 4: 5, 6: 7, 8: 9, 10: 11, 12: 13}
 """The type of the response to each request."""
 

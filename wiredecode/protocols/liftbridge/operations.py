@@ -24,6 +24,11 @@ from wiredecode.fields.protobuf import (
 )
 from wiredecode.protocols.liftbridge.names import ACTIVITY_OPS, OPS
 
+OF_PARTITION = ("shrink_isr_op", "report_leader_op", "expand_isr_op")
+OF_STREAM = ("delete_stream_op", "pause_stream_op", "resume_stream_op", "set_stream_readonly_op")
+OF_MEMBER = ("join_consumer_group_op", "leave_consumer_group_op", "report_consumer_group_coordinator_op")
+"""Fields of a request that hold an operation, by what it is done to."""
+
 
 def stream(number: int = 1) -> Kind:
     return String(number, "stream", "name of the stream")

@@ -195,7 +195,7 @@ class AppendEntries(Rpc):
         Maps("Entries", "entries", LogEntry, "entries to append"),
         Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
     )
-    facts = ("term", "leader", "prev_log_entry", "leader_commit_index")
+    facts = ("term", "leader", "entries", "prev_log_entry", "leader_commit_index")
 
 
 class RequestVote(Rpc):

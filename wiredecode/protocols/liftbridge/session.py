@@ -152,17 +152,15 @@ class Session(CarriedSession):
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
         shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
         columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
+        exchanges = self.exchanges
         for key, hop in zip(keys, map(make_hop, columns), strict=True):
-            self._remember(key, hop)
-
-    def _remember(self, key: bytes, hop: Hop) -> None:
-        hops = self.exchanges.get(key)
-        if hops is None:
-            self.exchanges[key] = [hop]
-            if len(self.exchanges) > MAX_EXCHANGES:
-                self._forget()
-        elif len(hops) < MAX_HOPS:
-            hops.append(hop)
+            hops = exchanges.get(key)
+            if hops is None:
+                exchanges[key] = [hop]
+                if len(exchanges) > MAX_EXCHANGES:
+                    self._forget()
+            elif len(hops) < MAX_HOPS:
+                hops.append(hop)
 
     def answer(self, key: Key, frame: Frame) -> Hop | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""

@@ -338,7 +338,7 @@ class NatsConversation(Conversation):
             self._await_ok(frame)
         if "size" not in values:
             return
-        if values["size"] > (self.max_payload or MAX_BODY_BYTES):
+        if values["size"] > (self.max_payload or MAX_BODY_BYTES) and frame.all_seen(1 - frame.side):
             self._tell_size(frame, values["size"])
         if "reply" in values:
             self.memory.ask(frame, values, first=True)

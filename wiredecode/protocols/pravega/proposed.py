@@ -189,6 +189,7 @@ class Proposed:
 
     def _setup(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "segment" not in values:
+            self.setups.pop(values.get("connection_id", b""), None)  # it appends to another one now
             return
         number = values["connection_id"]
         self.setups[number] = Setup(values["segment"])
@@ -214,7 +215,7 @@ class Proposed:
         setup = self.setups.get(number) if number is not None else None
         if setup is not None:
             frame.generate("segment", escape_surrogates(setup.segment))
-        elif number is not None and self.whole:
+        elif number is not None and self.whole and frame.all_seen():
             message = "no append was set up with this connection id"
             frame.find("warning", "protocol", "not-set-up", message, "connection_id")
         return setup

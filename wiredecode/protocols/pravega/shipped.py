@@ -173,14 +173,17 @@ class Shipped:
         writer = self.writers.get(number) if number is not None else None
         if writer is not None:
             frame.generate("segment", escape_surrogates(writer.segment))
-        elif number is not None and self.whole:
+        elif number is not None and self.whole and frame.all_seen():
             frame.find("warning", "protocol", "not-set-up", "the writer was not set up on this connection", "writer_id")
         return writer
 
     def _setup(self, frame: Frame) -> None:
         values = frame.values
         number = values.get("writer_id", values.get("connection_id"))
-        if number is None or "segment" not in values:
+        if number is None:
+            return
+        if "segment" not in values:
+            self.writers.pop(number, None)  # it writes to another one now
             return
         self.writers[number] = Writer(values["segment"])
         self.writers.move_to_end(number)

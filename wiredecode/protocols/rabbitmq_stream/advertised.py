@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
@@ -25,6 +27,12 @@ UNREACHABLE = Code(
     "stories/advertised-refused.pcap",
     CAUSE,
 )
+WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
+"""Who goes on with these did not only look for a stream."""
+LEAST_TOLD = 3
+"""Who asks so often and connects to nobody goes round in circles."""
+CONTAINER = re.compile(r"[0-9a-f]{12}")
+"""A container's id, which is its host name unless it is given one."""
 MOST_ADDRESSES = 1000
 """Advertised addresses, and addresses of servers, that are remembered."""
 
@@ -41,6 +49,8 @@ class Advertised:
     client: str
     left_ns: int | None = None
     """When the connection ended that was told."""
+    times: int = 1
+    """How often it was told, the last time at ``place``."""
 
 
 @dataclass(slots=True)
@@ -56,7 +66,7 @@ class Attempts:
 class AdvertisedHost(Rule):
     """Metadata names a host and port: then no connection, a refused one, or none that does anything."""
 
-    types = frozenset({"MetadataResponse", "DeclarePublisher", "Subscribe"})
+    types = frozenset({"MetadataResponse", *WORKING})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -64,9 +74,10 @@ class AdvertisedHost(Rule):
         self._worked: dict[str, int] = {}
         """By host of clients: when one last began to publish or to consume."""
         self._attempts: dict[str, Attempts] = {}
+        self._failed: list[Connection] = []
 
     def frame(self, frame: Frame) -> None:
-        if frame.type in ("DeclarePublisher", "Subscribe"):
+        if frame.type in WORKING:
             if len(self._worked) < MOST_ADDRESSES:
                 self._worked[host_of(frame.source)] = frame.time_ns
         elif frame.type == "MetadataResponse":
@@ -79,10 +90,14 @@ class AdvertisedHost(Rule):
 
     def _told(self, frame: Frame, host: str, port: int) -> None:
         client = host_of(frame.destination)
-        if len(self._advertised) < MOST_ADDRESSES and join(host, port) != frame.source:
-            self._advertised[host, port, client] = Advertised(
-                place_of(frame), frame.source, printable(host), port, client
-            )
+        key = host, port, client
+        if join(host, port) == frame.source or (
+            key not in self._advertised and len(self._advertised) >= MOST_ADDRESSES
+        ):
+            return
+        before = self._advertised.get(key)
+        times = 1 if before is None else before.times + 1
+        self._advertised[key] = Advertised(place_of(frame), frame.source, printable(host), port, client, times=times)
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -92,6 +107,8 @@ class AdvertisedHost(Rule):
                 attempts.failed += 1
                 attempts.last = connection
                 attempts.how = "is refused" if health.refused else "gets no answer"
+                if len(self._failed) < MOST_ADDRESSES:
+                    self._failed.append(connection)
             else:
                 attempts.accepted += 1
         for advertised in self._advertised.values():
@@ -100,18 +117,35 @@ class AdvertisedHost(Rule):
 
     def finish(self) -> None:
         for (host, port, client), advertised in self._advertised.items():
-            attempts = self._attempts.get(join(host, port), Attempts())
+            attempts = self._attempts.get(join(host, port)) or self._by_name(advertised)
             address = f"{advertised.host}:{port}"
             if attempts.failed and not attempts.accepted:
                 what = f"the broker sends clients to {address}, where the connection {attempts.how}"
                 self._tell(advertised, what, attempts)
-            elif not attempts.accepted and advertised.left_ns is not None and self._gave_up(advertised, client):
-                what = f"the broker sends clients to {address}; no connection to it follows, the client leaves"
+            elif not attempts.accepted and self._gave_up(advertised, client):
+                then = "the client leaves" if advertised.left_ns is not None else "the client asks again and again"
+                what = f"the broker sends clients to {address}; no connection to it follows, {then}"
                 self._tell(advertised, what, attempts)
 
+    def _by_name(self, advertised: Advertised) -> Attempts:
+        """Attempts of a client that was told a name: to its port, after it was told, at whatever address that is."""
+        found = Attempts()
+        if is_address(advertised.host):
+            return found
+        for connection in self._failed:
+            client = connection.initiator or 0
+            server = connection.endpoints[1 - client]
+            its = host_of(connection.endpoints[client]) == advertised.client and server != advertised.asked
+            late = connection.first_ns >= advertised.place.time_ns
+            to_port = connection.ports[1 - client] == advertised.port
+            if its and late and to_port and not self._attempts[server].accepted:
+                found = self._attempts[server]
+        return found
+
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
-        """Whether its host did nothing with streams after it was told."""
-        return self._worked.get(client, 0) < advertised.place.time_ns
+        """Whether its host left, or asked again and again, and did nothing with streams after it was told."""
+        ended = advertised.left_ns is not None or advertised.times >= LEAST_TOLD
+        return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
     def _tell(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
@@ -119,11 +153,15 @@ class AdvertisedHost(Rule):
         if problem is None:
             return
         client, last = self.report.names.short(place.connection), attempts.last
+        problem.count = advertised.times
         problem.detail(f"{client} asked {advertised.asked} and was told {advertised.host}:{advertised.port}")
         if last is not None:
             self.report.concerns(problem, last)
             problem.packets.append(last.first)
-            problem.detail(f"its connection #{last.number} to {advertised.host}:{advertised.port} {attempts.how}")
+            to = last.endpoints[1 - (last.initiator or 0)]
+            problem.detail(f"its connection #{last.number} to {to} {attempts.how}")
+        if hint := hint_of(advertised):
+            problem.detail(hint)
 
 
 def host_of(endpoint: str) -> str:
@@ -133,3 +171,28 @@ def host_of(endpoint: str) -> str:
 def join(host: str, port: int) -> str:
     """As endpoints are written."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
+
+
+def hint_of(advertised: Advertised) -> str:
+    """What the name itself tells."""
+    host = advertised.host
+    if is_loopback(host) and not is_loopback(advertised.client.strip("[]")):
+        return f"{host} is, for a client at {advertised.client}, its own machine"
+    if CONTAINER.fullmatch(host):
+        return f"{host} looks like the id of a container: only other containers of its network know it"
+    if not is_address(host) and "." not in host and not is_loopback(host):
+        return f"{host} has no domain: only hosts of the same network know it"
+    return ""

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
 from wiredecode.protocols.rabbitmq_stream.changes import CHANGES
-from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
-from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Place, Report, Rule, place_of
-
-STARVED = Code(
-    "rabbitmq_stream.credit-starvation",
-    "warning",
-    "a consumer is starved of credit",
-    "The broker had chunks for this subscription but no credit to send them: each time the consumer gave credit, the "
-    "next chunk followed at once. The consumer sets the pace, not the broker and not the network.",
-    (
-        "the consumer gives credit only after it has processed a chunk, and processes slowly",
-        "the initial credit is 1: one chunk is on its way at a time",
-        "the consumer blocks the thread that reads the socket",
-    ),
-    "Raise the initial credit of the subscription (10 is usual), give credit when a chunk arrives instead of when it "
-    "has been processed, or make the consumer faster.",
-    "stories/credit-starvation.pcap",
-    CAUSE,
+from wiredecode.protocols.rabbitmq_stream.checking_consumers import (
+    FLAPPING,
+    LAGS,
+    OFFSET_GAP,
+    SMALL_BATCHES,
+    SMALL_CHUNKS,
+    Fill,
+    Flapping,
+    Lag,
+    Offsets,
 )
-UNCONFIRMED = Code(
-    "rabbitmq_stream.unconfirmed",
+from wiredecode.protocols.rabbitmq_stream.checking_credit import EARLY, ONE, STARVED, STOPPED, Credits
+from wiredecode.protocols.rabbitmq_stream.checking_publishers import REFUSED, UNCONFIRMED, PublishErrors, Unconfirmed
+from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
+from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Report, Rule
+
+GUEST = Code(
+    "rabbitmq_stream.guest-not-local",
     "error",
-    "published messages were neither confirmed nor refused",
-    "The broker answered neither PublishConfirm nor PublishError for these messages before the connection or the "
-    "capture ended. They may be stored or lost; a publisher with a name can find out by QueryPublisherSequence.",
-    (
-        "the client closed the connection without waiting for confirms",
-        "the leader of the stream went away",
-        "the stream has no quorum of replicas",
-    ),
-    "Wait for confirms before closing; publish again with the same publishing ids from a named publisher.",
-    "",
-    DEED,
+    "guest may only log in over loopback",
+    "The broker lets the user guest in from its own machine only (loopback_users), and this client came from another "
+    "address: its password may be right all the same.",
+    ("the client uses the default user", "the broker is in a container, or on another host than the client"),
+    "Create a user for the client, with permissions on its virtual host; do not open guest to the network.",
+    "stories/guest-not-local.pcap",
+    CAUSE,
 )
 AUTHENTICATION = Code(
     "rabbitmq_stream.authentication",
@@ -83,186 +72,9 @@ HEARTBEAT = Code(
     "for dead.",
     ("the process was stopped or too busy", "the network was interrupted"),
     "Look at what the silent process did at that time; raise the heartbeat only when it has a reason to be busy.",
-    "",
+    "stories/heartbeat-missed.pcap",
     DEED,
 )
-OFFSET_GAP = Code(
-    "rabbitmq_stream.offset-gap",
-    "note",
-    "delivered chunks do not follow each other",
-    "A chunk does not begin where the one before ended. Retention, filters, chunks that hold no messages of users, or "
-    "a hole in the capture explain that.",
-    ("retention removed chunks before they were read", "the broker keeps offsets of consumers in chunks between"),
-    "Compare with the retention of the stream if messages are missed.",
-    "",
-)
-
-AT_ONCE_NS = 20_000_000
-"""A chunk that follows credit so soon had been waiting for it."""
-LEAST_WAITS, LEAST_SHARE = 5, 0.2
-"""Starved is who waited so often, and for so large a share of its time."""
-MOST_SUBSCRIPTIONS = 256
-"""Per connection; as many as ids can name."""
-MOST_WAITING = 1000
-"""Publish frames per publisher that are remembered until they are confirmed."""
-
-
-@dataclass(slots=True)
-class Subscription:
-    """Credit of one subscription."""
-
-    place: Place
-    """Of its Subscribe."""
-    number: int
-    stream: str
-    initial: int
-    credit: int
-    out_of_credit_ns: int | None = None
-    """Since when there is none."""
-    given_ns: int | None = None
-    """When credit came after there was none; no chunk has followed yet."""
-    chunks: int = 0
-    waits: int = 0
-    starved_ns: int = 0
-    last_ns: int = 0
-    evidence: list[tuple[int, int | None]] = field(default_factory=list)
-
-
-class CreditStarvation(Rule):
-    """Time without credit while chunks were there."""
-
-    types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._subscriptions: dict[int, dict[int, Subscription]] = {}
-
-    def frame(self, frame: Frame) -> None:
-        number = frame.values.get("subscription_id")
-        if number is None:
-            return
-        known = self._subscriptions.setdefault(frame.connection.number, {})
-        if frame.type == "Subscribe":
-            credit = frame.values.get("credit", 0)
-            self._judge(known.pop(number, None))
-            stream = printable(frame.values.get("stream", ""))
-            dry = None if credit else frame.time_ns
-            known[number] = Subscription(place_of(frame), number, stream, credit, credit, dry)
-            return
-        subscription = known.get(number)
-        if subscription is None:
-            return
-        if frame.type == "Credit":
-            self._credit(subscription, frame)
-        elif frame.type == "Deliver":
-            self._deliver(subscription, frame)
-        else:
-            self._judge(known.pop(number))
-
-    def _credit(self, subscription: Subscription, frame: Frame) -> None:
-        if subscription.credit <= 0 and subscription.out_of_credit_ns is not None:
-            subscription.given_ns = frame.time_ns
-        subscription.credit += frame.values.get("credit", 0)
-
-    def _deliver(self, subscription: Subscription, frame: Frame) -> None:
-        subscription.chunks += 1
-        subscription.last_ns = frame.time_ns
-        subscription.credit -= 1
-        since, given = subscription.out_of_credit_ns, subscription.given_ns
-        if since is not None and given is not None:
-            if frame.time_ns - given <= AT_ONCE_NS and subscription.chunks > 1:
-                subscription.waits += 1
-                subscription.starved_ns += given - since
-                if len(subscription.evidence) < 4:
-                    subscription.evidence.append((frame.number, frame.packets[0] if frame.packets else None))
-            subscription.out_of_credit_ns = subscription.given_ns = None
-        if subscription.credit <= 0:
-            subscription.out_of_credit_ns = frame.time_ns
-
-    def _judge(self, subscription: Subscription | None) -> None:
-        if subscription is None or subscription.waits < LEAST_WAITS:
-            return
-        place, stream = subscription.place, subscription.stream
-        active = subscription.last_ns - place.time_ns
-        share = subscription.starved_ns / max(active, 1)
-        if share < LEAST_SHARE:
-            return
-        who = self.report.names.short(place.connection)
-        what = (
-            f"{who} consumes {stream} too slowly: out of credit for {subscription.starved_ns / 1e9:.3f} s of "
-            f"{active / 1e9:.3f} s while chunks waited"
-        )
-        problem = self.report.add(STARVED, what, (place.connection.number, place.number), frame=place)
-        if problem is None:
-            return
-        problem.count, problem.weight = subscription.waits, subscription.starved_ns
-        for number, packet in subscription.evidence:
-            self.report.cite_numbers(problem, number, packet)
-        problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
-        problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
-
-    def ended(self, connection: Connection) -> None:
-        for subscription in self._subscriptions.pop(connection.number, {}).values():
-            self._judge(subscription)
-
-
-@dataclass(slots=True)
-class Publisher:
-    """Messages of one publisher id, as counts: each is confirmed or refused once."""
-
-    published: int = 0
-    settled: int = 0
-    stream: str = ""
-    waiting: deque[tuple[int, int, int | None, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
-    """Publish frames that are not wholly settled: messages up to their end, frame, packet, time."""
-
-
-class Unconfirmed(Rule):
-    """Published messages that were neither confirmed nor refused."""
-
-    types = frozenset({"Publish", "PublishConfirm", "PublishError"})
-    COUNTED = {"Publish": "messages", "PublishConfirm": "publishing_ids", "PublishError": "errors"}
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._publishers: dict[int, dict[int, Publisher]] = {}
-
-    def frame(self, frame: Frame) -> None:
-        values = frame.values
-        count = values.get(self.COUNTED[frame.type or ""])
-        if count is None or frame.connection.initiator is None:
-            return
-        known = self._publishers.setdefault(frame.connection.number, {})
-        publisher = known.setdefault(values.get("publisher_id", -1), Publisher())
-        count = count if isinstance(count, int) else len(count)
-        if frame.type == "Publish":
-            publisher.published += count
-            publisher.stream = frame.generated.get("stream", publisher.stream)
-            packet = frame.packets[0] if frame.packets else None
-            publisher.waiting.append((publisher.published, frame.number, packet, frame.time_ns))
-            return
-        publisher.settled += count
-        while publisher.waiting and publisher.waiting[0][0] <= publisher.settled:
-            publisher.waiting.popleft()
-
-    def ended(self, connection: Connection) -> None:
-        for number, publisher in self._publishers.pop(connection.number, {}).items():
-            left = publisher.published - publisher.settled
-            if left > 0 and publisher.waiting and not any(side.missing for side in connection.directions):
-                self._tell(connection, number, publisher, left)
-
-    def _tell(self, connection: Connection, number: int, publisher: Publisher, left: int) -> None:
-        _, _, _, time_ns = publisher.waiting[0]
-        if connection.closed is None and self.report.last_ns - time_ns < 1_000_000_000:
-            return  # the capture ended first
-        who = self.report.names.short(connection)
-        what = f"{left:,} of {publisher.published:,} messages that {who} published to {publisher.stream} have no answer"
-        key = (connection.number, number)
-        problem = self.report.add(UNCONFIRMED, what, key, connection=connection, time_ns=time_ns, count=left)
-        if problem is not None:
-            problem.weight = left
-            for _, frame, packet, _ in publisher.waiting:
-                self.report.cite_numbers(problem, frame, packet)
 
 
 class Admission(Rule):
@@ -288,9 +100,12 @@ class Admission(Rule):
             said.add("refused")
             known = self.report.names.get(frame.connection)
             name = names.RESPONSE_CODES.get(code, f"code {code}")
+            told = GUEST if code == names.SASL_LOOPBACK else AUTHENTICATION
             whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
-            self.report.add(AUTHENTICATION, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
+            problem = self.report.add(told, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
+            if problem is not None and told is GUEST:
+                problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
@@ -349,40 +164,30 @@ class Heartbeats(Rule):
         self._last.pop(connection.number, None)
 
 
-class Offsets(Rule):
-    """Chunks that do not follow each other."""
-
-    types = frozenset({"Subscribe", "Deliver"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._next: dict[int, dict[int, int]] = {}
-
-    def frame(self, frame: Frame) -> None:
-        known = self._next.setdefault(frame.connection.number, {})
-        number = frame.values.get("subscription_id", -1)
-        if frame.type == "Subscribe":
-            known.pop(number, None)
-            return
-        chunk = frame.values.get("chunk")
-        if not isinstance(chunk, Mapping) or "chunk_id" not in chunk or "num_records" not in chunk:
-            return
-        begin, expected = chunk["chunk_id"], known.get(number)
-        known[number] = begin + chunk["num_records"]
-        if expected is not None and begin != expected:
-            stream = frame.generated.get("stream", "")
-            word = "skip" if begin > expected else "repeat"
-            what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
-            self.report.add(OFFSET_GAP, what, (frame.connection.number, number, word), frame=frame)
-
-    def ended(self, connection: Connection) -> None:
-        self._next.pop(connection.number, None)
-
-
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=(UNREACHABLE, STARVED, UNCONFIRMED, AUTHENTICATION, SERVER_CLOSED, NO_CLOSE, HEARTBEAT, OFFSET_GAP),
-    rules=(AdvertisedHost, CreditStarvation, Unconfirmed, Admission, Heartbeats, Offsets),
-    told=frozenset({"closed"}),
+    codes=(
+        *(
+            UNREACHABLE,
+            GUEST,
+            STARVED,
+            STOPPED,
+            EARLY,
+            ONE,
+            UNCONFIRMED,
+            REFUSED,
+            AUTHENTICATION,
+            SERVER_CLOSED,
+            NO_CLOSE,
+        ),
+        *(HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
+    ),
+    rules=(
+        *(AdvertisedHost, Credits, Unconfirmed, PublishErrors, Admission, Heartbeats),
+        *(Lag, Flapping, Offsets, Fill),
+    ),
+    told=frozenset({"closed", "publish-error"}),
+    answered=frozenset({"Publish"}),
+    confirms={"PublishConfirm": "stream"},
 )

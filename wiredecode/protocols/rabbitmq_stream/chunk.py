@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wiredecode.fields import (
@@ -25,10 +26,24 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
 from wiredecode.protocols.shared import amqp
-from wiredecode.protocols.shared.compression import Status, decompress
+from wiredecode.protocols.shared.compression import OVER_BUDGET, Budget, Status
 
-MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""Most that one sub-batch may grow to; what newer brokers accept by default."""
+
+class _Reading(threading.local):
+    """What is read in this thread: the declared fields below do not know of their frame."""
+
+    budget = Budget()
+
+
+_reading = _Reading()
+
+
+def new_budget() -> Budget:
+    """Sub-batches that are read from now on are of another frame."""
+    _reading.budget = Budget()
+    return _reading.budget
+
+
 CHUNK_MAGIC = 0x50
 
 
@@ -43,9 +58,10 @@ def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]
     codec = CODECS.get(sub_batch["codec_code"])
     if codec is None:
         return {"problem": f"codec {sub_batch['codec_code']:#04x} is not assigned: not decoded"}
-    limit = min(sub_batch["uncompressed_length"], MAX_DECOMPRESSED_BYTES)
-    inflated = decompress(codec, data, limit)
+    budget = _reading.budget
+    inflated = budget.decompress(codec, data, sub_batch["uncompressed_length"])
     messages, problem = split_records(inflated.data, sub_batch["record_count"])
+    budget.count(len(messages))
     shown = []
     for body in messages:
         entry: dict[str, Any] = {"data": show(body)}
@@ -59,6 +75,20 @@ def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]
     if problem is not None:
         result["problem"] = problem
     return result
+
+
+def report_sub_batches(frame: Frame, entries: Iterable[dict[str, Any]]) -> None:
+    """Tell which of the entries of a frame could not be opened, or not wholly."""
+    over = 0
+    for index, entry in enumerate(entries):
+        problem = entry["sub_batch"].get("problem") if "sub_batch" in entry else None
+        if problem is not None and OVER_BUDGET in problem:
+            over += 1
+        elif problem is not None:
+            frame.find("warning", "malformed", "sub-batch", f"sub-batch {index}: {problem}", "sub_batch")
+    if over:
+        message = f"{over} sub-batches were not opened, or not wholly: {OVER_BUDGET}"
+        frame.find("warning", "limit", "decompressed-size", message, "sub_batch")
 
 
 def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
@@ -218,6 +248,8 @@ def number_offsets(chunk: dict[str, Any]) -> int:
     first = offset = chunk.get("chunk_id", 0)
     for entry in chunk.get("entries", ()):
         sub_batch = entry.get("sub_batch")
+        if not entry:
+            break  # nothing of it was captured: it may be a sub-batch, whose messages have the offsets
         if sub_batch is None:
             entry["offset"] = offset
             offset += 1

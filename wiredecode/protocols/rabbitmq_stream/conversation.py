@@ -15,8 +15,10 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
-from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, number_offsets
+from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, new_budget, number_offsets, report_sub_batches
+from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
+from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
 
 NAME = "rabbitmq_stream"
+PUBLISH, CONFIRM = 0x0002, 0x0003
 INITIAL_FRAME_MAX = 8192
 """What newer brokers accept before Open; told as a note, since older ones accept more."""
 
@@ -53,6 +56,7 @@ class RabbitMQConversation(Conversation):
         self.offered: ValuesRequest | None = None
         """The server's Tune."""
         self.publishers, self.subscriptions = Bindings(), Bindings()
+        self.publishing = Publishing()
         self.frame_max = 0
         self.opened = False
         self.challenged = False
@@ -79,6 +83,8 @@ class RabbitMQConversation(Conversation):
         plan = PLANS.get(code << 16 | version)
         if plan is None:
             plan = PLANS[code << 16 | version] = make_plan(code, version)
+        if style is not None:
+            new_budget()
         plan.read(frame, style, rows=self.rows)
         if frame.length > SMALL_FRAME:
             self._note_size(frame)
@@ -98,6 +104,7 @@ class RabbitMQConversation(Conversation):
         plan = RECORD_PLANS.get((frame.layer, frame.type))
         if plan is None:
             plan = RECORD_PLANS[frame.layer, frame.type] = Plan(frame.layer, frame.type)
+        new_budget()
         plan.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame)
@@ -158,10 +165,7 @@ class RabbitMQConversation(Conversation):
             if frame.status == OK and records != record["chunk"]["num_records"]:
                 message = f"the entries hold {records} messages, the chunk says {record['chunk']['num_records']}"
                 frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
-        for index, entry in enumerate(entries or ()):
-            if "sub_batch" in entry and "problem" in entry["sub_batch"]:
-                message = f"sub-batch {index}: {entry['sub_batch']['problem']}"
-                frame.find("warning", "malformed", "sub-batch", message, "sub_batch")
+        report_sub_batches(frame, entries or ())
 
     # Who is who.
 
@@ -170,6 +174,8 @@ class RabbitMQConversation(Conversation):
             self.client = frame.side
         elif code in names.SERVER_KEYS:
             self.client = 1 - frame.side
+        elif code in UNMARKED and (asks := is_request(frame.buffer, frame.start, frame.stop)) is not None:
+            self.client = frame.side if asks else 1 - frame.side
 
     # Requests and responses.
 
@@ -246,14 +252,17 @@ class RabbitMQConversation(Conversation):
     def _with_publisher(self, frame: Frame) -> None:
         self._resolve(frame, self.publishers, frame.values.get("publisher_id"), "publisher")
 
+    def _publish(self, frame: Frame) -> None:
+        self._with_publisher(frame)
+        self.publishing.publish(frame)
+
+    def _publish_confirm(self, frame: Frame) -> None:
+        self._with_publisher(frame)
+        self.publishing.confirm(frame)
+
     def _publish_error(self, frame: Frame) -> None:
         self._with_publisher(frame)
-        errors = frame.values.get("errors") or []
-        if not errors:
-            return
-        codes = sorted({names.RESPONSE_CODES.get(error["response_code"], "?") for error in errors if len(error) == 2})
-        message = f"{len(errors)} messages were not published: {', '.join(codes)}"
-        frame.find("warning", "response", "publish-error", message, "errors")
+        self.publishing.refuse(frame)
 
     def _delete_publisher(self, frame: Frame) -> None:
         self._ask(frame)
@@ -262,7 +271,9 @@ class RabbitMQConversation(Conversation):
     def _deleted_publisher(self, frame: Frame) -> None:
         request = self._answer(frame)
         if request is not None and frame.values.get("response_code") == names.OK:
-            self.publishers.end(request.values.get("publisher_id", -1))
+            number = request.values.get("publisher_id", -1)
+            self.publishers.end(number)
+            self.publishing.end(number)
 
     def _subscribe(self, frame: Frame) -> None:
         self._ask(frame)
@@ -309,9 +320,9 @@ class RabbitMQConversation(Conversation):
 
     def _consumer_updated(self, frame: Frame) -> None:
         request = self._answer(frame)
-        if request is not None:
-            frame.generate("subscription_id", request.values.get("subscription_id"))
-            self._name_only(frame, self.subscriptions, request.values.get("subscription_id"))
+        if request is not None and "subscription_id" in request.values:
+            frame.generate("subscription_id", request.values["subscription_id"])
+            self._name_only(frame, self.subscriptions, request.values["subscription_id"])
 
     def _metadata_update(self, frame: Frame) -> None:
         name = frame.values.get("stream")
@@ -323,7 +334,8 @@ class RabbitMQConversation(Conversation):
     def _deliver(self, frame: Frame) -> None:
         self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
         chunk = frame.values.get("chunk")
-        if chunk is not None and not frame.missing and "trailer_length" in chunk:
+        whole = frame.stop - frame.start == frame.values.get("size", 0) + 4
+        if chunk is not None and whole and "trailer_length" in chunk:
             check_chunk(frame, chunk)
 
     # The handshake.
@@ -387,8 +399,8 @@ class RabbitMQConversation(Conversation):
         **dict.fromkeys(names.RESPONSES, _answer),
         0x0001: _declare_publisher,
         0x8001: _declared_publisher,
-        0x0002: _with_publisher,
-        0x0003: _with_publisher,
+        PUBLISH: _publish,
+        CONFIRM: _publish_confirm,
         0x0004: _publish_error,
         0x0006: _delete_publisher,
         0x8006: _deleted_publisher,
@@ -411,10 +423,8 @@ class RabbitMQConversation(Conversation):
     }
 
 
-PASSING = frozenset({0x0002, 0x0003, 0x0004, 0x0008, 0x0009, 0x0017})
-"""Commands that later frames do not depend on: Publish, PublishConfirm, PublishError, Deliver, Credit, Heartbeat."""
-UNMARKED = (24, 25)
-"""Responses of RabbitMQ 3.10 have these codes of their requests."""
+PASSING = frozenset({0x0008, 0x0009, 0x0017})
+"""Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
 RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
 """How the records of frames are made later."""
 CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}
@@ -429,7 +439,8 @@ def make_plan(code: int, version: int) -> Plan:
     layer = LAYERS.get((code, version), unknown)
     repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
-    return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
+    numbered = code in (PUBLISH, CONFIRM)
+    return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats, numbered=numbered)
 
 
 def report_unknown(frame: Frame, code: int, version: int) -> None:

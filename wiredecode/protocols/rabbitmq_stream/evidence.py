@@ -6,6 +6,7 @@ import re
 import struct
 
 from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
@@ -25,25 +26,37 @@ MAX_PROPERTIES = 64
 SEARCH_BYTES = 256 * 1024
 """A supposed frame larger than this is believed only by the header of the chunk in it."""
 
+UNMARKED = {24: RouteResponse, 25: PartitionsResponse}
+"""Responses that have the keys of their requests in RabbitMQ 3.10."""
+
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
 HEADER = struct.Struct(">IHH")
 
 
 def body(data: bytes, position: int, end: int, key: int, version: int) -> int | None:
     """Where the fields of the frame at ``position`` end; None when they do not fit into it."""
-    candidates = [LAYERS.get((key, version))]
-    if key in (24, 25):
-        candidates.append(RouteResponse if key == 24 else PartitionsResponse)
-    for layer in candidates:
-        if layer is None:
-            continue
-        try:
-            stop = compiler.walk(layer, data, position, end)[1]
-        except compiler.FAILED:
-            continue
-        if stop == end or key in (8, 0x801A):
+    for layer in (LAYERS.get((key, version)), UNMARKED.get(key)):
+        stop = layer_end(layer, data, position, end) if layer is not None else None
+        if stop is not None and (stop == end or key in (8, 0x801A)):
             return stop
     return None
+
+
+def layer_end(layer: type[Layer], data: bytes, position: int, end: int) -> int | None:
+    """Where a layer at ``position`` ends; None when it does not fit."""
+    try:
+        return compiler.walk(layer, data, position, end)[1]
+    except compiler.FAILED:
+        return None
+
+
+def is_request(data: bytes, position: int, end: int) -> bool | None:
+    """Whether a frame with a key of `UNMARKED` asks, by the layout that it fills; None: that does not tell."""
+    _, key, version = HEADER.unpack_from(data, position)
+    request, response = LAYERS.get((key, version)), UNMARKED[key]
+    asks = request is not None and layer_end(request, data, position, end) == end
+    answers = layer_end(response, data, position, end) == end
+    return asks if asks != answers else None
 
 
 def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:

@@ -9,6 +9,9 @@ GENERATED = {
     "rabbitmq_stream.reference": Generated("string", "name of the publisher or consumer, from its declaration"),
     "rabbitmq_stream.publisher_id": Generated("uint8", "on responses: the id that the request named"),
     "rabbitmq_stream.subscription_id": Generated("uint8", "on responses: the id that the request named"),
+    "rabbitmq_stream.requests": Generated(
+        "list<int64>", "on confirms and errors that are about several frames: all of these, the oldest first"
+    ),
     "rabbitmq_stream.user": Generated("string", "user name in the SASL data"),
     "rabbitmq_stream.negotiated_frame_max": Generated(
         "uint32", "on the answer to Tune: what holds from now on, in bytes"

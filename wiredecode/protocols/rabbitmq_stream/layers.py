@@ -81,10 +81,12 @@ class DeclarePublisher(Command):
 
 
 class PublishedMessage(Layer):
+    numbered_by = "publishing_id"
     fields_desc = [UInt64("publishing_id", "sequence number given by the publisher"), *entry_fields()]
 
 
 class FilteredMessage(Layer):
+    numbered_by = "publishing_id"
     fields_desc = [
         UInt64("publishing_id", "sequence number given by the publisher"),
         Text("filter_value", "what subscribers filter on; null: unfiltered", null=0xFFFF),

@@ -13,13 +13,12 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.chunk import (
     CHUNK_MAGIC,
-    MAX_DECOMPRESSED_BYTES,
     Chunk,
     chunk_start,
     split_records,
 )
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
-from wiredecode.protocols.shared.compression import decompress
+from wiredecode.protocols.shared.compression import Budget
 
 SIZE, NUMBER, COUNT = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">I")
 SUB_BATCH = struct.Struct(">BHII")
@@ -67,9 +66,15 @@ class Entries:
     bodies: list[bytes] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     compressions: list[str | None] = field(default_factory=list)
+    budget: Budget = field(default_factory=Budget)
+    shares: list[int] = field(default_factory=list)
+    """Which entry of the frame each is in."""
+    count: int = 0
+    """Entries."""
 
     def entry(self, data: bytes, position: int, number: int) -> tuple[int, int]:
         """Read a message or sub-batch; return the position behind it and how many messages it announces."""
+        self.count += 1
         if data[position] >= 0x80:
             return self._sub_batch(data, position, number)
         start = position + SIZE.size
@@ -79,6 +84,7 @@ class Entries:
         self.bodies.append(data[start:stop])
         self.numbers.append(number)
         self.compressions.append(None)
+        self.shares.append(self.count - 1)
         return stop, 1
 
     def _sub_batch(self, data: bytes, position: int, number: int) -> tuple[int, int]:
@@ -89,11 +95,12 @@ class Entries:
             raise struct.error
         codec = CODECS.get(code)
         if codec is not None:
-            inflated = decompress(codec, data[start:stop], min(size, MAX_DECOMPRESSED_BYTES))
-            bodies, _ = split_records(inflated.data, count)
+            bodies, _ = split_records(self.budget.decompress(codec, data[start:stop], size).data, count)
+            self.budget.count(len(bodies))
             self.bodies += bodies
             self.numbers += [number] * len(bodies)
             self.compressions += [codec] * len(bodies)
+            self.shares += [self.count - 1] * len(bodies)
         return stop, count
 
     def add(self, frame: Frame, out: Messages, operation: str, time_ns: int | None = None) -> None:
@@ -113,6 +120,7 @@ class Entries:
                 offsets=numbers[low:high] if operation == DELIVER else None,
                 times_ns=None if time_ns is None else [time_ns] * (high - low),
                 compression=self.compressions[low],
+                shares=self.shares[low:high] if operation == PUBLISH else None,
             )
             low = high
 

@@ -213,6 +213,8 @@ class Checks:
     """Codes of findings of frames that rules tell better."""
     changes: Mapping[str, changes.Teller] = field(default_factory=dict)
     """By message type: what its frames change, for the timeline."""
+    confirms: Mapping[str, str] = field(default_factory=dict)
+    """Message types that confirm publishes, and their field that names the stream or topic."""
     gauges: tuple[type[Gauge], ...] = ()
     """What reads credits, lags and the like off its frames, for plots."""
 

@@ -20,6 +20,11 @@ from typing import Any, Protocol
 
 from wiredecode.extras import install
 
+MAX_FRAME_BYTES = 32 * 1024 * 1024
+"""Most that everything compressed in one frame may grow to, together."""
+OVER_BUDGET = f"more than {MAX_FRAME_BYTES >> 20} MiB decompressed in one frame"
+MESSAGE_BYTES = 256
+"""What each message that was compressed counts besides its bytes: it becomes an object with keys and values."""
 MAX_STREAMS = 4096
 """Concatenated gzip members or LZ4 frames read from one input; empty ones would cost time without output."""
 INPUT_WINDOW = 16_384
@@ -97,6 +102,26 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
     except ImportError as error:
         hint = f"{codec} needs {error.name or 'a library'}: {install(known.extra)}"
         return Decompressed(b"", Status.MISSING, f"compressed, not decoded ({hint})")
+
+
+class Budget:
+    """What may still be decompressed of one frame, :data:`MAX_FRAME_BYTES` at first."""
+
+    def __init__(self) -> None:
+        self.left = MAX_FRAME_BYTES
+
+    def decompress(self, codec: str, data: bytes, limit: int) -> Decompressed:
+        """As :func:`decompress`, within the budget too."""
+        most = min(limit, max(self.left, 0))
+        inflated = decompress(codec, data, most)
+        self.left -= len(inflated.data)
+        if inflated.status is Status.LIMIT and most < limit:
+            return Decompressed(inflated.data, Status.LIMIT, OVER_BUDGET)
+        return inflated
+
+    def count(self, messages: int) -> None:
+        """So many messages were found."""
+        self.left -= messages * MESSAGE_BYTES
 
 
 def _none(data: bytes, limit: int) -> Decompressed:

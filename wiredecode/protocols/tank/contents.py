@@ -9,13 +9,11 @@ from typing import Any
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, OK, Frame
-from wiredecode.protocols.shared.compression import Status, decompress
+from wiredecode.protocols.shared.compression import Budget, Status
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
 from wiredecode.protocols.tank.kinds import rfc3339, varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
-MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""Most that the message sets of one frame may grow to together."""
 MAX_TOLD = 16
 """Findings about bundles told of one frame; of more only the number."""
 MASK64 = 2**64 - 1
@@ -59,7 +57,7 @@ class Contents:
         """Of the bundle that comes next."""
         self.numbered: list[Numbered] = []
         """Without a style: the bundles so far."""
-        self._budget = MAX_DECOMPRESSED_BYTES
+        self._budget = Budget()
         self._told = 0
 
     def bundle(self, bundle: Bundled, raw: Bundled | None, number: int | None, i: int, k: int) -> int | None:
@@ -175,8 +173,7 @@ class Contents:
 
     def inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
         """A compressed bundle as it would be without compression; None: it cannot be decompressed, as is told."""
-        inflated = decompress("snappy-raw", raw.get("message_set", b""), self._budget)
-        self._budget -= len(inflated.data)
+        inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""), 1 << 32)
         if inflated.status is not Status.OK:
             bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
             self.tell("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)

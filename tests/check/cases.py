@@ -1,0 +1,118 @@
+"""For each code what raises it, and what is near it and must not: a capture of ``captures/``, or a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+from tests.check import crafted
+from tests.check.support import CAPTURES, check
+from tests.net import craft
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.shared.checking import Problem
+
+Case = str | Callable[[], list[Problem]]
+
+
+@cache
+def found(case: Case) -> set[str]:
+    """The codes that a case raises, of any severity."""
+    return {problem.code.code for problem in (check(CAPTURES / case) if isinstance(case, str) else case())}
+
+
+def syn(*, answered: bool) -> list[Problem]:
+    talk = craft.Talk()
+    first, *rest = talk.handshake()
+    return check(craft.batches([first, *(rest if answered else [first])]))
+
+
+def slow_answer(*, lost: bool) -> list[Problem]:
+    """1.3 s; and the request was sent twice."""
+    talk = craft.Talk()
+    made: list[bytes | tuple[float, bytes]] = [*talk.handshake()]
+    for side, layer in crafted.HANDSHAKE:
+        made += talk.send(side, bytes(layer))
+    (request,) = talk.send(0, bytes(layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders")))
+    (response,) = talk.send(1, bytes(layers.LAYERS[0x800B, 1](correlation_id=0x0A0B0C0D, response_code=1)))
+    again = [(1.3, request)] if lost else []
+    return check(craft.batches([*made, (1.0, request), *again, (1.301, response)]))
+
+
+CRAFTED: Mapping[str, Case] = {
+    "tcp.no-answer": partial(syn, answered=False),
+    "tcp.slow-response": partial(slow_answer, lost=True),
+    "capture.clock": partial(crafted.pause, -90.0, 200),
+    "frame.checksum": partial(crafted.damaged_chunk, damaged=True),
+    "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_token token=0a1b2c3d"),
+    "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
+    "frame.too-large": partial(crafted.large_publish, 5000),
+    "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 1, 2, 1)),
+    "rabbitmq_stream.small-sub-batches": partial(crafted.sub_batches, 3),
+}
+"""Codes that no capture of the repository has, and that no other test of this folder raises."""
+
+NEAR: Mapping[str, Case] = {
+    "check.internal": "rabbitmq-stream/c43_puberr.pcap",
+    "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed at once
+    "tcp.no-answer": partial(syn, answered=True),
+    "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
+    "tcp.loss": "cursus/produce.drop1pct.pcap",  # not in the capture: nobody sent it again
+    "tcp.zero-window": "stories/consumer-stopped.pcap",  # no credit, but the socket is read
+    "tcp.slow-response": partial(slow_answer, lost=False),
+    "request.unanswered": "rabbitmq-stream/c43_heartbeat.pcap",
+    "capture.loss": "stories/broker-killed.pcap",
+    "capture.late-start": "nats/03-pubsub.pcap",
+    "capture.clock": partial(crafted.pause, 90.0, 90_000),  # all clocks saw the pause
+    "protocol.mismatch": "nats/17-tls.pcap",
+    "security.clear-text": "rabbitmq-stream/c43_tls.pcap",
+    "frame.malformed": "rabbitmq-stream/c43_codecs_py.pcap",
+    "frame.checksum": partial(crafted.damaged_chunk, damaged=False),
+    "frame.sequence": "pravega/append_basic.pcap",
+    "frame.refused": "rabbitmq-stream/c43_versions.pcap",
+    "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_name topic=0a1b2c3d"),
+    "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 1000, "OK"),
+    "frame.protocol": "rabbitmq-stream/c43_multi.pcap",
+    "frame.version": "rabbitmq-stream/c43_versions.pcap",
+    "frame.too-large": partial(crafted.large_publish, 7000),
+    "frame.other": "rabbitmq-stream/c43_basic.pcap",
+    "publish.slow-confirm": "stories/healthy-tail.pcap",
+    "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.isr-shrink": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.leader-lost": "liftbridge/34-lb-replication.pcap",
+    "nats.missed-ping": "nats/10-split-writes.pcap",
+    "nats.no-responders": "nats/08-pipelined-small.pcap",
+    "nats.slow-consumer": "nats/08-pipelined-small.pcap",
+    "nats.stale": "nats/04-request-reply.pcap",
+    "rabbitmq_stream.advertised-host": "rabbitmq-stream/c310_basic.pcap",
+    "rabbitmq_stream.guest-not-local": "rabbitmq-stream/c43_authfail.pcap",  # guest, with a wrong password
+    "rabbitmq_stream.authentication": "stories/guest-not-local.pcap",  # a code of its own
+    "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
+    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it goes on
+    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
+    "rabbitmq_stream.credit-one": "stories/consumer-lags.pcap",
+    "rabbitmq_stream.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
+    "rabbitmq_stream.publish-error": "rabbitmq-stream/c43_dedup.pcap",
+    "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",
+    "rabbitmq_stream.heartbeat": "rabbitmq-stream/c43_heartbeat.pcap",
+    "rabbitmq_stream.consumer-lag": "stories/healthy-tail.pcap",
+    "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 3, 4, 5)),
+    "rabbitmq_stream.offset-gap": "rabbitmq-stream/c43_multi.pcap",
+    "rabbitmq_stream.small-chunks": "stories/healthy-tail.pcap",
+    "rabbitmq_stream.small-sub-batches": partial(crafted.sub_batches, 30),
+}
+
+PLAIN = {
+    "cursus": "cursus/consume.pcap",
+    "liftbridge": "liftbridge/30-lb-publish-ack.pcap",
+    "nats": "nats/03-pubsub.pcap",
+    "pravega": "pravega/append_basic.pcap",
+    "tank": "tank/tank_04_produce_batches.pcap",
+}
+"""What is near codes of a protocol that are not in NEAR."""
+
+
+def near(code: str) -> Case:
+    """What must not raise a code."""
+    return NEAR[code] if code in NEAR else PLAIN[code.partition(".")[0]]

@@ -1,0 +1,128 @@
+"""Conversations that raise a code of check, and such near it that must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tests.check.support import check
+from tests.net import craft
+from tests.view.frames import CLIENT, HANDSHAKE, SERVER, packets
+from wiredecode.capture import PacketBatch
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream.base import Property
+from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.shared.checking import Problem
+
+Said = tuple[int, Layer | bytes]
+
+PATIENCE = 5.0
+"""Seconds that a capture goes on after the last message."""
+
+
+def rabbitmq(messages: Iterable[Said], later: float = PATIENCE) -> list[Problem]:
+    """Of one connection; the capture goes on with a Heartbeat ``later`` seconds after the last message."""
+    *before, last = packets([*messages, (CLIENT, layers.Heartbeat())])
+    return check(craft.batches([*before, (len(before) / 1000 + later, last)]))
+
+
+def answer(key: int, correlation: int) -> Said:
+    return SERVER, layers.LAYERS[key | 0x8000, 1](correlation_id=correlation, response_code=1)
+
+
+def subscribed(number: int, name: str = "") -> list[Said]:
+    correlation = 0x01020300 + number
+    told = [Property(key="name", value=name)] if name else []
+    asked = layers.Subscribe(
+        correlation_id=correlation, subscription_id=number, stream="orders", credit=10, properties=told
+    )
+    return [(CLIENT, asked), answer(7, correlation)]
+
+
+# Chunks.
+
+
+def deliver(chunk_id: int, entries: list[ChunkEntry], **fields: int) -> Said:
+    chunk = Chunk(chunk_id=chunk_id, timestamp=craft.START_NS // 1_000_000, entries=entries, **fields)
+    return SERVER, layers.Deliver(subscription_id=1, chunk=chunk)
+
+
+def damaged_chunk(*, damaged: bool) -> list[Problem]:
+    fields = {"crc": 0x01020304} if damaged else {}
+    return rabbitmq([*subscribed(1), deliver(0, [ChunkEntry(data=b"body")], **fields)])
+
+
+def sub_batches(records: int) -> list[Problem]:
+    packed = records * (4).to_bytes(4, "big") + b"" if not records else b"".join([b"\0\0\0\4body"] * records)
+    batch = SubBatch(codec=0x80, record_count=records, uncompressed_length=len(packed), data=packed)
+    chunks = [deliver(records * place, [ChunkEntry(sub_batch=batch)]) for place in range(60)]
+    return rabbitmq([*subscribed(1), *chunks])
+
+
+# Who is active.
+
+
+def active_consumers(turns: Iterable[int]) -> list[Problem]:
+    """Subscriptions of one name become active, in this order."""
+    numbers = list(turns)
+    said = [each for number in sorted(set(numbers)) for each in subscribed(number, "billing")]
+    for place, number in enumerate(numbers):
+        correlation = 0x0A0B0C00 + place
+        said += [
+            (SERVER, layers.ConsumerUpdate(correlation_id=correlation, subscription_id=number, active=True)),
+            (CLIENT, layers.LAYERS[0x801A, 1](correlation_id=correlation, response_code=1, offset_type=1)),
+        ]
+    return rabbitmq(said)
+
+
+# Sizes.
+
+
+def large_publish(frame_max: int) -> list[Problem]:
+    """6000 bytes of messages, with a limit that was negotiated."""
+    tunes = [(side, layers.Tune(frame_max=frame_max, heartbeat=60)) for side in (SERVER, CLIENT)]
+    publish = layers.Publish(publisher_id=7, messages=[layers.PublishedMessage(publishing_id=1, data=bytes(6000))])
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, stream="orders")
+    confirm = layers.PublishConfirm(publisher_id=7, publishing_ids=[1])
+    opened = [(CLIENT, layers.Open(correlation_id=2, virtual_host="/")), answer(21, 2)]
+    return rabbitmq([*tunes, *opened, (CLIENT, declare), answer(1, 3), (CLIENT, publish), (SERVER, confirm)], later=1.5)
+
+
+# Cursus: texts.
+
+
+def cursus(command: str, reply: str) -> list[Problem]:
+    talk = craft.Talk(server=("10.0.0.2", 9000))
+    made = talk.handshake()
+    for side, body in ((CLIENT, b"\0\0" + command.encode()), (SERVER, reply.encode())):
+        made += talk.send(side, len(body).to_bytes(4, "big") + body)
+    return check(craft.batches(made))
+
+
+# The clock.
+
+
+def stamped(talk: craft.Talk, side: int, payload: bytes, ticks: int) -> bytes:
+    """A packet with the TCP timestamp ``ticks``."""
+    (packet,) = talk.send(side, payload)
+    ip, header, body = packet[14:34], packet[34:54], packet[54:]
+    options = b"\x01\x01\x08\x0a" + ticks.to_bytes(4, "big") + bytes(4)
+    header = header[:12] + bytes([8 << 4]) + header[13:] + options
+    total = (len(ip) + len(header) + len(body)).to_bytes(2, "big")
+    return packet[:14] + ip[:2] + total + ip[4:] + header + body
+
+
+def pause(seconds: float, ticks: int) -> list[Problem]:
+    """Messages of both sides around a pause; their clocks count ``ticks`` meanwhile."""
+    return check(_paused(seconds, ticks))
+
+
+def _paused(seconds: float, ticks: int) -> Iterator[PacketBatch]:
+    talk = craft.Talk()
+    made: list[bytes | tuple[float, bytes]] = [*talk.handshake()]
+    for place, (side, layer) in enumerate(HANDSHAKE):
+        made.append(stamped(talk, side, bytes(layer), 0x01020304 + place))
+    for place in range(6):
+        beat = stamped(talk, place % 2, bytes(layers.Heartbeat()), 0x01020304 + ticks + place)
+        made.append((0.1 + seconds + place / 1000, beat))
+    return craft.batches(made)

@@ -1,0 +1,171 @@
+"""Pravega: refusals, writers, transactions and reads, by real captures and crafted ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.check.support import CAPTURES, check, named, talk, worse
+from tests.protocols.test_pravega_surprises import HELLO, SEGMENT, SET_UP, SETUP, W, block, block_end, event
+from wiredecode.check import Problem
+from wiredecode.protocols.pravega import errors, layers
+from wiredecode.protocols.pravega.kinds import NO_VALUE
+
+PORT = 12345
+OPENING = ((0.1, 0, HELLO), (0.2, 1, HELLO))
+KEEP = bytes(layers.KeepAlive())
+TRANSACTION = f"{SEGMENT}#transaction.0102030405060708090a0b0c0d0e0f10"
+
+
+def said(*messages: tuple[float, int, bytes]) -> list[Problem]:
+    return talk(PORT, *OPENING, *messages)
+
+
+def test_refusals_of_errors_are_told_by_kind() -> None:
+    problems = check(CAPTURES / "pravega" / "errors.pcap")
+    assert sorted(worse(problems)) == ["pravega.authentication"] * 2 + ["pravega.wrong-host"]
+    (wrong,) = named(problems, "pravega.wrong-host")
+    assert wrong.what == "err/wronghost/0.#epoch.0 is not on 127.0.0.1:12345"
+    (sealed,) = named(problems, "pravega.segment-sealed")
+    assert (sealed.severity, sealed.what) == ("note", "scope/stream/0.#epoch.0 is sealed")
+
+
+def test_a_reader_behind_the_truncation_is_told_what_there_is() -> None:
+    (problem,) = named(check(CAPTURES / "pravega" / "read_cuts.pcap"), "pravega.segment-truncated")
+    assert problem.severity == "note"
+    assert "at offset 0, which begins at 15" in problem.what
+
+
+def truncated(request_id: int) -> bytes:
+    return bytes(
+        errors.SegmentIsTruncated(
+            request_id=request_id, segment=SEGMENT, start_offset=0x01020304, server_stack_trace="", offset=0x10203
+        )
+    )
+
+
+def test_a_reader_that_is_behind_again_and_again_is_a_warning() -> None:
+    asked = [bytes(read(0x10203, number)) for number in (11, 12)]
+    once = said((1.0, 0, asked[0]), (1.1, 1, truncated(11)))
+    twice = said((1.0, 0, asked[0]), (1.1, 1, truncated(11)), (2.0, 0, asked[1]), (2.1, 1, truncated(12)))
+    assert [each.severity for each in named(once, "pravega.segment-truncated")] == ["note"]
+    assert [each.severity for each in named(twice, "pravega.segment-truncated")] == ["warning"]
+
+
+@pytest.mark.parametrize(("answer", "told"), [(KEEP, ["pravega.setup-unanswered"]), (SET_UP, [])])
+def test_a_writer_that_is_not_set_up(answer: bytes, told: list[str]) -> None:
+    assert worse(said((1.0, 0, SETUP), (1.5, 1, answer), (3.0, 0, KEEP), (3.1, 1, KEEP))) == told
+
+
+def test_a_refused_set_up_is_answered() -> None:
+    refused = bytes(errors.NoSuchSegment(request_id=7, segment=SEGMENT, server_stack_trace="", offset=-1))
+    assert worse(said((1.0, 0, SETUP), (1.5, 1, refused), (3.0, 0, KEEP), (3.1, 1, KEEP))) == []
+
+
+# Reads.
+
+
+def read(offset: int, number: int) -> bytes:
+    return bytes(
+        layers.ReadSegment(segment=SEGMENT, offset=offset, suggested_length=64, delegation_token="", request_id=number)
+    )
+
+
+def got(offset: int, data: bytes, number: int, *, at_tail: int) -> bytes:
+    return bytes(
+        layers.SegmentRead(
+            segment=SEGMENT, offset=offset, at_tail=at_tail, end_of_segment=0, data=data, request_id=number
+        )
+    )
+
+
+def grown(end: int) -> bytes:
+    return bytes(
+        layers.StreamSegmentInfo(
+            request_id=99,
+            segment_name=SEGMENT,
+            exists=1,
+            is_sealed=0,
+            is_deleted=0,
+            last_modified=0,
+            write_offset=end,
+            start_offset=0,
+        )
+    )
+
+
+ASK = bytes(layers.GetStreamSegmentInfo(request_id=99, segment_name=SEGMENT, delegation_token=""))
+DATA = event(b"0123456789")
+
+
+def test_a_read_that_waits_at_the_tail_is_not_slow() -> None:
+    waits = said((1.0, 0, ASK), (1.1, 1, grown(40)), (2.0, 0, read(40, 9)), (32.0, 1, got(40, DATA, 9, at_tail=1)))
+    assert worse(waits) == []
+
+
+def test_a_read_is_slow_when_its_data_was_there() -> None:
+    slow = said((1.0, 0, ASK), (1.1, 1, grown(58)), (2.0, 0, read(40, 9)), (5.0, 1, got(40, DATA, 9, at_tail=1)))
+    (problem,) = [each for each in slow if each.severity == "warning"]
+    assert problem.what == f"1 read of {SEGMENT} took up to 3.000 s with data there"
+
+
+def test_a_read_at_the_tail_is_slow_from_when_data_came() -> None:
+    late = said((1.0, 0, read(40, 9)), (10.0, 0, ASK), (10.1, 1, grown(58)), (12.1, 1, got(40, DATA, 9, at_tail=1)))
+    (problem,) = [each for each in late if each.severity == "warning"]
+    assert problem.weight == 2_000_000_000
+    at_once = said((1.0, 0, read(40, 9)), (10.0, 0, ASK), (10.1, 1, grown(58)), (10.2, 1, got(40, DATA, 9, at_tail=1)))
+    assert worse(at_once) == []
+
+
+# Transactions.
+
+
+def transaction(*after: tuple[float, int, bytes]) -> list[Problem]:
+    created = layers.CreateSegment(
+        request_id=3, segment=TRANSACTION, target_rate=0, scale_type=0, delegation_token="", rollover_size_bytes=0
+    )
+    setup = layers.SetupAppend(request_id=7, writer_id=W, segment=TRANSACTION, delegation_token="")
+    ready = layers.AppendSetup(request_id=7, segment=TRANSACTION, writer_id=W, last_event_number=NO_VALUE)
+    stored = layers.DataAppended(
+        writer_id=W, event_number=1, previous_event_number=NO_VALUE, request_id=7, current_segment_write_offset=18
+    )
+    return said(
+        (0.3, 0, bytes(created)),
+        (0.4, 1, bytes(layers.SegmentCreated(request_id=3, segment=TRANSACTION))),
+        (1.0, 0, bytes(setup)),
+        (1.1, 1, bytes(ready)),
+        (1.2, 0, block(DATA) + block_end(len(DATA))),
+        (1.3, 1, bytes(stored)),
+        *after,
+        (50.0, 0, KEEP),
+        (50.1, 1, KEEP),
+    )
+
+
+def test_a_transaction_that_is_never_ended() -> None:
+    (problem,) = [each for each in transaction() if each.severity == "warning"]
+    assert problem.name == "pravega.transaction-open"
+    assert problem.what.startswith("1 events of transaction 0102030405060708090a0b0c0d0e0f10 of scope/stream")
+
+
+def test_a_transaction_that_is_merged_or_aborted() -> None:
+    merge = layers.MergeSegments(request_id=4, target=SEGMENT, source=TRANSACTION, delegation_token="")
+    merged = layers.SegmentsMerged(request_id=4, target=SEGMENT, source=TRANSACTION, new_target_write_offset=18)
+    assert worse(transaction((2.0, 0, bytes(merge)), (2.1, 1, bytes(merged)))) == []
+    delete = layers.DeleteSegment(request_id=4, segment=TRANSACTION, delegation_token="")
+    deleted = layers.SegmentDeleted(request_id=4, segment=TRANSACTION)
+    found = transaction((2.0, 0, bytes(delete)), (2.1, 1, bytes(deleted)))
+    assert worse(found) == []
+    (aborted,) = named(found, "pravega.transaction-aborted")
+    assert aborted.what == "1 transaction of scope/stream with 1 events ended in an abort"
+
+
+def test_a_conditional_append_that_came_too_late_is_a_remark() -> None:
+    setup = ((0.5, 0, SETUP), (0.6, 1, SET_UP))
+    refused = bytes(layers.ConditionalCheckFailed(writer_id=W, event_number=1, request_id=7))
+    asked = layers.ConditionalAppend(
+        writer_id=W, event_number=1, expected_offset=0x0102, event=layers.FramedEvent(data=b"late"), request_id=7
+    )
+    found = said(*setup, (1.0, 0, bytes(asked)), (1.1, 1, refused))
+    assert worse(found) == []
+    (problem,) = named(found, "pravega.conditional-refused")
+    assert problem.what == f"1 conditional append to {SEGMENT} came too late"

@@ -1,0 +1,33 @@
+"""Small things that the emitter needs to step over arrays fast."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+from wiredecode.fields.kind import Kind
+from wiredecode.fields.numbers import Number
+from wiredecode.fields.sized import Sized
+
+STEP_OVER = re.compile(r"^( +)q = p \+ (\w+)\n\1if q > e: raise Cut\n\1p = q\n", re.MULTILINE)
+STEP_ON = re.compile(r"^( +p = q)\n +p \+=( \w+)$", re.MULTILINE)
+
+
+def tightened(code: str) -> str:
+    """The same with fewer operations where bytes are stepped over that nothing looks at."""
+    return STEP_ON.sub(r"\1 +\2", STEP_OVER.sub(r"\1p += \2\n\1if p > e: raise Cut\n", code))
+
+
+def note_number(index: str, number: str) -> tuple[str, str]:
+    """Code that notes the number of an element, where it is not one more than that of the element before."""
+    return f"if {number} != following: numbers.append(({index}, {number}))", f"following = {number} + 1"
+
+
+def unnamed(element: Kind) -> Kind:
+    """A copy without a name of its own: the path of an element ends with its index."""
+    element = copy.copy(element)
+    element.name = ""
+    if isinstance(element, Sized) and isinstance(element.length, Number):
+        element.length = copy.copy(element.length)
+        element.length.name = ""
+    return element

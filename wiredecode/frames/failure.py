@@ -1,0 +1,37 @@
+"""A mistake of wiredecode's own, met while it read or showed one frame: the frame keeps its bytes, the run goes on."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from wiredecode.frames.frame import NOTHING, UNDECODED, Finding, Frame
+
+GROUP = CODE = "internal"
+ROOM = str(Path(__file__).parents[1])
+
+
+def failure(error: Exception, doing: str = "read") -> Finding:
+    """What went wrong and where, without anything from the wire. Raises ``error`` where no memory is left."""
+    if isinstance(error, MemoryError):
+        raise error
+    ours = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(ROOM)]
+    place = f" ({Path(ours[-1].filename).relative_to(ROOM)}:{ours[-1].lineno})" if ours else ""
+    message = f"wiredecode could not {doing} this: {type(error).__name__}{place}; please report it"
+    return Finding("error", GROUP, CODE, message)
+
+
+def strip(frame: Frame, error: Exception, doing: str = "read") -> Finding:
+    """Take back what was read of ``frame``, so that only its bytes are shown; add and return the finding."""
+    found = failure(error, doing)
+    frame.layer, frame.inner, frame.recorder, frame.layers_text = None, (), None, None
+    frame.values = frame.generated = NOTHING
+    frame.layers = None if frame.layers is None else {}
+    frame.findings = [*frame.findings, found]
+    return found
+
+
+def unread(frame: Frame, error: Exception) -> None:
+    """Nothing could be read of ``frame``."""
+    strip(frame, error)
+    frame.status = UNDECODED

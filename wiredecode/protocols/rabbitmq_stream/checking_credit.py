@@ -1,0 +1,252 @@
+"""Credit of RabbitMQ Stream consumers: too little, none any more, or more than they can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.checking import CAUSE, REMARK, Code, Place, Report, Rule, place_of
+
+STARVED = Code(
+    "rabbitmq_stream.credit-starvation",
+    "warning",
+    "a consumer is starved of credit",
+    "The broker had chunks for this subscription but no credit to send them: each time the consumer gave credit, the "
+    "next chunk followed at once. The consumer sets the pace, not the broker and not the network.",
+    (
+        "the consumer gives credit only after it has processed a chunk, and processes slowly",
+        "the initial credit is 1: one chunk is on its way at a time",
+        "the consumer blocks the thread that reads the socket",
+    ),
+    "Raise the initial credit of the subscription (10 is usual), give credit when a chunk arrives instead of when it "
+    "has been processed, or make the consumer faster.",
+    "stories/credit-starvation.pcap",
+    CAUSE,
+)
+STOPPED = Code(
+    "rabbitmq_stream.consumer-stopped",
+    "warning",
+    "a consumer gave no credit any more",
+    "All credit of the subscription was used, and none came afterwards, while the stream went on: the broker may not "
+    "send it anything. The connection stays open, so nothing else tells.",
+    (
+        "the consumer's handler hangs, or waits for something else",
+        "the handler failed, and the client gives credit only after it returned",
+        "the application stopped consuming and kept its subscription",
+    ),
+    "Look at what the consumer does since then (a stack dump); give credit, or unsubscribe.",
+    "stories/consumer-stopped.pcap",
+    CAUSE,
+)
+EARLY = Code(
+    "rabbitmq_stream.early-credit",
+    "warning",
+    "credit is given for chunks that cannot be read yet",
+    "The consumer gives credit so early, or so much of it, that the broker may always send; but the client does not "
+    "read its socket, and TCP had to stop the broker. Credit holds nothing back then: heartbeats and responses of the "
+    "connection wait behind the chunks.",
+    (
+        "credit is given when a chunk arrives, and the handler blocks the thread that reads the socket",
+        "the initial credit is larger than what the consumer can hold",
+    ),
+    "Process chunks in another thread than the one that reads, and give credit when a chunk has been processed.",
+    "stories/early-credit.pcap",
+    CAUSE,
+)
+ONE = Code(
+    "rabbitmq_stream.credit-one",
+    "note",
+    "a consumer has one chunk on its way at a time",
+    "The subscription never had more than one credit: for each chunk the broker waits until the consumer has asked "
+    "for it, a round trip each.",
+    ("the initial credit is 1",),
+    "Raise the initial credit (10 is usual), unless the order of messages or memory ask for one chunk at a time.",
+    "stories/credit-starvation.pcap",
+    REMARK,
+)
+
+AT_ONCE_NS = 20_000_000
+"""A chunk that follows credit so soon had been waiting for it."""
+LEAST_WAITS, LEAST_SHARE = 5, 0.2
+"""Starved is who waited so often, and for so large a share of its time."""
+MOST_SUBSCRIPTIONS = 256
+"""Per connection; as many as ids can name."""
+LEAST_STOPPED_NS = 5_000_000_000
+"""So long without credit, while the stream goes on, a consumer has stopped."""
+LEAST_CLOSED_NS = 200_000_000
+"""So long was the window of TCP closed before credit counts as given too early."""
+LEAST_CHUNKS = 20
+"""Chunks from which on one credit at a time is worth a note."""
+MOST_STREAMS = 10_000
+NEVER = 1 << 63
+
+
+@dataclass(slots=True)
+class Subscription:
+    """Credit of one subscription."""
+
+    place: Place
+    """Of its Subscribe."""
+    number: int
+    stream: str
+    initial: int
+    credit: int
+    out_of_credit_ns: int | None = None
+    """Since when there is none."""
+    given_ns: int | None = None
+    """When credit came after there was none; no chunk has followed yet."""
+    most: int = 0
+    """The most credit it ever had."""
+    dry: int = 0
+    """How often it had none left."""
+    position: int = 0
+    """The offset that comes next."""
+    chunks: int = 0
+    waits: int = 0
+    starved_ns: int = 0
+    last_ns: int = 0
+    evidence: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+class Credits(Rule):
+    """Time without credit while chunks were there, and credit that means nothing."""
+
+    types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe", "PublishConfirm"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._subscriptions: dict[int, dict[int, Subscription]] = {}
+        self._streams: dict[str, tuple[int, int]] = {}
+        """How far streams got, and when they last went on."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type == "PublishConfirm":
+            self._went_on(frame, 0)
+            return
+        number = frame.values.get("subscription_id")
+        if number is None:
+            return
+        known = self._subscriptions.setdefault(frame.connection.number, {})
+        if frame.type == "Subscribe":
+            credit = frame.values.get("credit", 0)
+            self._judge(known.pop(number, None))
+            stream = printable(frame.values.get("stream", ""))
+            dry = None if credit else frame.time_ns
+            known[number] = Subscription(place_of(frame), number, stream, credit, credit, dry, most=credit)
+            return
+        subscription = known.get(number)
+        if subscription is None:
+            return
+        if frame.type == "Credit":
+            self._credit(subscription, frame)
+        elif frame.type == "Deliver":
+            self._deliver(subscription, frame)
+        else:
+            self._judge(known.pop(number))
+
+    def _went_on(self, frame: Frame, end: int) -> None:
+        stream = frame.generated.get("stream")
+        if stream is not None and (stream in self._streams or len(self._streams) < MOST_STREAMS):
+            self._streams[stream] = max(self._streams.get(stream, (0, 0))[0], end), frame.time_ns
+
+    def _credit(self, subscription: Subscription, frame: Frame) -> None:
+        if subscription.credit <= 0 and subscription.out_of_credit_ns is not None:
+            subscription.given_ns = frame.time_ns
+        subscription.credit += frame.values.get("credit", 0)
+        subscription.most = max(subscription.most, subscription.credit)
+
+    def _deliver(self, subscription: Subscription, frame: Frame) -> None:
+        subscription.chunks += 1
+        subscription.last_ns = frame.time_ns
+        subscription.credit -= 1
+        chunk = frame.values.get("chunk")
+        if isinstance(chunk, Mapping) and "chunk_id" in chunk:
+            subscription.position = chunk["chunk_id"] + chunk["num_records"]
+            self._went_on(frame, subscription.position)
+        since, given = subscription.out_of_credit_ns, subscription.given_ns
+        if since is not None and given is not None:
+            if frame.time_ns - given <= AT_ONCE_NS and subscription.chunks > 1:
+                subscription.waits += 1
+                subscription.starved_ns += given - since
+                if len(subscription.evidence) < 4:
+                    subscription.evidence.append((frame.number, frame.packets[0] if frame.packets else None))
+            subscription.out_of_credit_ns = subscription.given_ns = None
+        if subscription.credit <= 0:
+            subscription.out_of_credit_ns = frame.time_ns
+            subscription.dry += 1
+
+    def _judge(self, subscription: Subscription | None) -> None:
+        """A subscription is over."""
+        if subscription is None:
+            return
+        place, stream = subscription.place, subscription.stream
+        active = subscription.last_ns - place.time_ns
+        if subscription.waits >= LEAST_WAITS and subscription.starved_ns >= LEAST_SHARE * max(active, 1):
+            self._starved(subscription, active)
+        if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
+            who = self.report.names.short(place.connection)
+            what = f"{who} consumes {stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
+            self.report.add(ONE, what, (place.connection.number, place.number), frame=place)
+
+    def _starved(self, subscription: Subscription, active: int) -> None:
+        place, stream = subscription.place, subscription.stream
+        who = self.report.names.short(place.connection)
+        what = (
+            f"{who} consumes {stream} too slowly: out of credit for {subscription.starved_ns / 1e9:.3f} s of "
+            f"{active / 1e9:.3f} s while chunks waited"
+        )
+        problem = self.report.add(STARVED, what, (place.connection.number, place.number), frame=place)
+        if problem is None:
+            return
+        problem.count, problem.weight = subscription.waits, subscription.starved_ns
+        for number, packet in subscription.evidence:
+            self.report.cite_numbers(problem, number, packet)
+        problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
+        problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
+
+    def _stopped(self, subscription: Subscription, end_ns: int) -> None:
+        """Nothing more comes of a connection, whose end was at ``end_ns``; the subscription was still there."""
+        place, stream, since = subscription.place, subscription.stream, subscription.out_of_credit_ns
+        end, went_on_ns = self._streams.get(stream, (0, 0))
+        until_ns = min(went_on_ns, end_ns)
+        if since is None or subscription.given_ns is not None or until_ns - since < LEAST_STOPPED_NS:
+            return
+        who = self.report.names.short(place.connection)
+        what = (
+            f"{who} stopped consuming {stream}: no credit since {self.report.seconds(since)}, while the stream went "
+            f"on for {(until_ns - since) / 1e9:.3f} s"
+        )
+        problem = self.report.add(STOPPED, what, (place.connection.number, place.number), frame=place)
+        if problem is None:
+            return
+        problem.weight, problem.last_ns = until_ns - since, until_ns
+        problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
+        problem.detail(f"{subscription.chunks:,} chunks reached it; offset {subscription.position:,} is next")
+        if end > subscription.position:
+            problem.detail(f"other consumers are at offset {end:,}")
+
+    def _early(self, subscription: Subscription, closed_ns: int) -> None:
+        """The client closed its window for ``closed_ns``; the subscription always had credit."""
+        place, stream = subscription.place, subscription.stream
+        who = self.report.names.short(place.connection)
+        what = (
+            f"{who} gives credit for {stream} that it cannot use: it closed its window for {closed_ns / 1e9:.3f} s, "
+            f"with up to {subscription.most:,} credits left"
+        )
+        problem = self.report.add(EARLY, what, (place.connection.number, place.number), frame=place)
+        if problem is not None:
+            problem.weight = closed_ns
+            problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
+
+    def ended(self, connection: Connection) -> None:
+        health, client = connection.health, connection.initiator
+        end_ns = NEVER if health is None or health.end is None else health.end.time_ns
+        closed_ns = 0 if health is None or client is None else health.directions[client].zero_window_ns
+        for subscription in self._subscriptions.pop(connection.number, {}).values():
+            self._judge(subscription)
+            self._stopped(subscription, end_ns)
+            if closed_ns >= LEAST_CLOSED_NS and not subscription.dry and subscription.chunks >= LEAST_WAITS:
+                self._early(subscription, closed_ns)

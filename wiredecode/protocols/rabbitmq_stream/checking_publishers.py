@@ -1,0 +1,127 @@
+"""What becomes of what RabbitMQ Stream clients publish: no answer, or a refusal."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.shared.checking import DEED, Code, Report, Rule
+
+UNCONFIRMED = Code(
+    "rabbitmq_stream.unconfirmed",
+    "error",
+    "published messages were neither confirmed nor refused",
+    "The broker answered neither PublishConfirm nor PublishError for these messages before the connection or the "
+    "capture ended. They may be stored or lost; a publisher with a name can find out by QueryPublisherSequence.",
+    (
+        "the client closed the connection without waiting for confirms",
+        "the leader of the stream went away",
+        "the stream has no quorum of replicas",
+    ),
+    "Wait for confirms before closing; publish again with the same publishing ids from a named publisher.",
+    "stories/broker-killed.pcap",
+    DEED,
+)
+REFUSED = Code(
+    "rabbitmq_stream.publish-error",
+    "error",
+    "published messages were refused",
+    "The broker answered PublishError: these messages are not in the stream.",
+    (
+        "the publisher was deleted, or its stream was, or the leader of the stream moved (MetadataUpdate)",
+        "no permission to write",
+        "the broker could not read the messages, or had an internal error",
+    ),
+    "Declare the publisher again, on the leader that Metadata names, and publish again what was refused; clients must "
+    "react to MetadataUpdate.",
+    "stories/stream-deleted.pcap",
+    DEED,
+)
+MOST_WAITING = 1000
+"""Publish frames per publisher that are remembered until they are confirmed."""
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Messages of one publisher id, as counts: each is confirmed or refused once."""
+
+    published: int = 0
+    settled: int = 0
+    stream: str = ""
+    waiting: deque[tuple[int, int, int | None, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
+    """Publish frames that are not wholly settled: messages up to their end, frame, packet, time."""
+
+
+class Unconfirmed(Rule):
+    """Published messages that were neither confirmed nor refused."""
+
+    types = frozenset({"Publish", "PublishConfirm", "PublishError"})
+    COUNTED = {"Publish": "messages", "PublishConfirm": "publishing_ids", "PublishError": "errors"}
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._publishers: dict[int, dict[int, Publisher]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        values = frame.values
+        count = values.get(self.COUNTED[frame.type or ""])
+        if count is None or frame.connection.initiator is None:
+            return
+        known = self._publishers.setdefault(frame.connection.number, {})
+        publisher = known.setdefault(values.get("publisher_id", -1), Publisher())
+        count = count if isinstance(count, int) else len(count)
+        if frame.type == "Publish":
+            publisher.published += count
+            publisher.stream = frame.generated.get("stream", publisher.stream)
+            packet = frame.packets[0] if frame.packets else None
+            publisher.waiting.append((publisher.published, frame.number, packet, frame.time_ns))
+            return
+        if frame.latency_ns is None and publisher.waiting:
+            _, frame.request, _, since_ns = publisher.waiting[0]
+            frame.latency_ns = frame.time_ns - since_ns
+        publisher.settled += count
+        while publisher.waiting and publisher.waiting[0][0] <= publisher.settled:
+            publisher.waiting.popleft()
+
+    def ended(self, connection: Connection) -> None:
+        for number, publisher in self._publishers.pop(connection.number, {}).items():
+            left = publisher.published - publisher.settled
+            if left > 0 and publisher.waiting and not any(side.missing for side in connection.directions):
+                self._tell(connection, number, publisher, left)
+
+    def _tell(self, connection: Connection, number: int, publisher: Publisher, left: int) -> None:
+        _, _, _, time_ns = publisher.waiting[0]
+        if connection.closed is None and self.report.last_ns - time_ns < 1_000_000_000:
+            return  # the capture ended first
+        who = self.report.names.short(connection)
+        what = f"{left:,} of {publisher.published:,} messages that {who} published to {publisher.stream} have no answer"
+        key = (connection.number, number)
+        problem = self.report.add(UNCONFIRMED, what, key, connection=connection, time_ns=time_ns, count=left)
+        if problem is not None:
+            problem.weight = left
+            for _, frame, packet, _ in publisher.waiting:
+                self.report.cite_numbers(problem, frame, packet)
+
+
+class PublishErrors(Rule):
+    """Messages that were refused, by stream and reason."""
+
+    types = frozenset({"PublishError"})
+
+    def frame(self, frame: Frame) -> None:
+        stream = frame.generated.get("stream")
+        codes = [error.get("response_code", 0) for error in frame.values.get("errors") or ()]
+        for code in dict.fromkeys(codes):
+            who = self.report.names.short(frame.connection)
+            to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
+            what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
+            key = (frame.connection.number, to, code)
+            problem = self.report.add(REFUSED, what, key, frame=frame, count=codes.count(code))
+            if problem is not None:
+                problem.weight = problem.count
+                for finding in frame.findings:
+                    if finding.code in ("ended", "not-declared"):
+                        problem.detail(finding.message)

@@ -1,0 +1,219 @@
+"""Published messages that wait to be confirmed by their numbers: one bounded ledger for every protocol that has some.
+
+Numbers mostly go up by one, so what is kept are runs of them: a frame of any number of messages costs one look-up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from wiredecode.frames.frame import ANSWERED, REFUSED, Frame, Settled
+
+MAX_RUNS = 10_000
+"""Runs of numbers that may wait on one connection; beyond it the oldest of the publisher is forgotten."""
+
+
+@dataclass(slots=True, eq=False)
+class Publication:
+    """A frame of published messages."""
+
+    frame: int
+    time_ns: int
+    serial: int
+    """Publications of one connection count from 0."""
+    left: int
+    """Messages without answer so far, those that were not captured included."""
+    refused: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Messages with the numbers ``low`` up to ``high``, the first of which is message ``index`` of its frame."""
+
+    low: int
+    high: int
+    index: int
+    publication: Publication
+
+
+Numbers = tuple[int, int]
+"""Numbers that go up by one: the first, and the one behind the last."""
+Share = tuple[Publication, int, int]
+"""A publication, the first of its messages that is meant, and how many."""
+
+
+@dataclass(slots=True, eq=False)
+class Publisher:
+    """The runs of one publisher: disjoint, in order; and numbers published again before they were confirmed."""
+
+    lows: list[int] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    again: dict[int, deque[tuple[int, Publication]]] = field(default_factory=dict)
+
+    def add(self, run: Run) -> None:
+        """Wait for the confirm of a run; what of it waits already comes after that."""
+        if not self.runs or run.low >= self.runs[-1].high:
+            self.lows.append(run.low)
+            self.runs.append(run)
+            return
+        low, index, publication = run.low, run.index, run.publication
+        while low < run.high:
+            place = bisect_right(self.lows, low)
+            before = self.runs[place - 1] if place else None
+            following = self.lows[place] if place < len(self.lows) else run.high
+            if before is not None and before.high > low:
+                self.again.setdefault(low, deque()).append((index + low - run.low, publication))
+                low += 1
+                continue
+            high = min(run.high, following)
+            self._insert(place, Run(low, high, index + low - run.low, publication))
+            low = high
+
+    def _insert(self, place: int, run: Run) -> None:
+        self.lows.insert(place, run.low)
+        self.runs.insert(place, run)
+
+    def take(self, low: int, high: int) -> Iterator[Share]:
+        """The messages with these numbers; they wait no longer."""
+        while low < high:
+            place = bisect_right(self.lows, low) - 1
+            if place < 0 or self.runs[place].high <= low:
+                place += 1
+                if place >= len(self.runs) or self.lows[place] >= high:
+                    return
+                low = self.lows[place]
+            run = self.runs[place]
+            stop = min(high, run.high)
+            yield run.publication, run.index + low - run.low, stop - low
+            self._cut(place, run, low, stop)
+            if self.again:
+                self._wait_again(low, stop)
+            low = stop
+
+    def _cut(self, place: int, run: Run, low: int, stop: int) -> None:
+        """Take ``low`` up to ``stop`` out of a run."""
+        if stop < run.high:
+            rest = Run(stop, run.high, run.index + stop - run.low, run.publication)
+            if low == run.low:
+                self.lows[place], self.runs[place] = stop, rest
+                return
+            self._insert(place + 1, rest)
+        if low > run.low:
+            run.high = low
+        else:
+            del self.lows[place], self.runs[place]
+
+    def _wait_again(self, low: int, high: int) -> None:
+        numbers = range(low, high) if high - low < len(self.again) else list(self.again)
+        for number in [each for each in numbers if low <= each < high and each in self.again]:
+            waiting = self.again[number]
+            index, publication = waiting.popleft()
+            if not waiting:
+                del self.again[number]
+            self.add(Run(number, number + 1, index, publication))
+
+    def forget_oldest(self) -> None:
+        """Forget one run, or a number that was published again."""
+        if self.again:
+            del self.again[next(iter(self.again))]
+        else:
+            del self.lows[0], self.runs[0]
+
+
+class Publications:
+    """What the publishers of one connection published and nobody confirmed or refused so far."""
+
+    def __init__(self) -> None:
+        self._publishers: dict[Hashable, Publisher] = {}
+        self._serial = 0
+        self._runs = 0
+        self.forgets = False
+        """More came than is remembered."""
+
+    def publish(self, frame: Frame, publisher: Hashable, numbers: Sequence[Numbers], *, whole: bool) -> None:
+        """A frame with messages of these numbers, in order; not ``whole``: there are more, which were not captured."""
+        known = self._publishers.get(publisher)
+        if known is None:
+            known = self._publishers[publisher] = Publisher()
+        self._serial = serial = self._serial + 1
+        publication = Publication(frame.id, frame.time_ns, serial, 0 if whole else 1)
+        before, index = len(known.runs), 0
+        for low, high in numbers:
+            known.add(Run(low, high, index, publication))
+            index += high - low
+            if self._runs + len(known.runs) - before > MAX_RUNS or len(known.again) > MAX_RUNS:
+                known.forget_oldest()
+                self._tell_limit(frame)
+        publication.left += index
+        self._runs += len(known.runs) - before
+        frame.expects_response = whole
+
+    def _tell_limit(self, frame: Frame) -> None:
+        if not self.forgets and frame.connection.directions[1 - frame.side].captured:
+            message = f"more than {MAX_RUNS} published frames wait for a confirm: the oldest are forgotten"
+            frame.find("note", "limit", "outstanding", message)
+        self.forgets = True
+
+    def confirm(
+        self, frame: Frame, publisher: Hashable, numbers: Sequence[Numbers], refusal: str | None = None
+    ) -> None:
+        """A frame confirms messages, or refuses them for a reason; several calls for one frame count together."""
+        known = self._publishers.get(publisher)
+        if known is None:
+            return
+        before = len(known.runs)
+        shares = [share for low, high in numbers for share in known.take(low, high)]
+        self._runs += len(known.runs) - before
+        if shares:
+            settle(frame, shares, refusal)
+
+    def end(self, publisher: Hashable) -> None:
+        """Nothing of a publisher will be confirmed any more."""
+        known = self._publishers.pop(publisher, None)
+        if known is not None:
+            self._runs -= len(known.runs)
+
+
+def settle(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
+    """Tie a confirm to the publications that it names: ``request`` is the oldest of them."""
+    settled, oldest = [], shares[0][0]
+    for publication, first, count in shares:
+        publication.left -= count
+        final = None
+        if refusal is not None:
+            publication.refused = True
+        if not publication.left:
+            final = REFUSED if publication.refused else ANSWERED
+        if publication.serial < oldest.serial:
+            oldest = publication
+        settled.append(Settled(publication.frame, first, count, refusal, final))
+    if frame.settles:
+        settled = [*frame.settles, *settled]
+    frame.settles = settled
+    latency_ns = frame.time_ns - oldest.time_ns
+    if frame.latency_ns is None or latency_ns > frame.latency_ns:
+        frame.request, frame.latency_ns = oldest.frame, latency_ns
+    if len(settled) > 1:
+        requests = list(dict.fromkeys([each[0] for each in settled]))
+        if len(requests) > 1:
+            frame.generate("requests", requests)
+
+
+def runs_of(numbers: Sequence[int]) -> list[Numbers]:
+    """A sequence of numbers as runs."""
+    if not numbers:
+        return []
+    low, count = numbers[0], len(numbers)
+    if numbers[-1] - low == count - 1 and tuple(numbers) == tuple(range(low, low + count)):
+        return [(low, low + count)]
+    runs, high = [], low
+    for number in numbers:
+        if number != high:
+            runs.append((low, high))
+            low = number
+        high = number + 1
+    runs.append((low, high))
+    return runs
