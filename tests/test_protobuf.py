@@ -9,7 +9,7 @@ import pytest
 
 from wiredecode.fields import UInt16, compiler, protobuf
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.protobuf import message, messages
+from wiredecode.fields.protobuf import message, messages, wire
 
 STYLE = Style()
 
@@ -307,3 +307,15 @@ def test_mutations() -> None:
             raw[chance.randrange(len(raw))] = chance.choice((0, 1, 0x08, 0x52, 0x5A, 0x80, 0xFF, chance.randrange(256)))
         broken += agree(Everything, bytes(raw))[1] is not None
     assert 100 < broken < 590
+
+
+@pytest.mark.parametrize("width", range(1, 10))
+def test_long_varints_of_every_width(width: int) -> None:
+    """The compiled decoders' reader, on values that differ in all of their bytes, whatever follows them."""
+    for value in (1 << 7 * width, 0x8182838485868788 & (1 << 7 * width) - 1 | 1 << 7 * width, (1 << 7 * width + 1) - 1):
+        raw = wire.write_varint(value & wire.U64)
+        for rest in (b"", b"\xff" * 9, b"\0" * 9):
+            data = b"x" + raw + rest
+            assert wire.fast_varint(data, 1, len(data)) == (value & wire.U64, 1 + len(raw))
+        with pytest.raises(compiler.FAILED):
+            wire.fast_varint(b"x" + raw, 1, len(raw))

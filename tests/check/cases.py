@@ -87,6 +87,8 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.advertised-host": "rabbitmq-stream/c310_basic.pcap",
     "rabbitmq_stream.guest-not-local": "rabbitmq-stream/c43_authfail.pcap",  # guest, with a wrong password
     "rabbitmq_stream.authentication": "stories/guest-not-local.pcap",  # a code of its own
+    "rabbitmq_stream.duplicate-ids": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
     "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it goes on
     "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS

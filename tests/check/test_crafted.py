@@ -191,7 +191,7 @@ def test_a_rule_that_fails_is_a_problem_and_the_others_go_on(monkeypatch: pytest
     found = check(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap")
     (failed,) = [problem for problem in found if problem.name == "check.internal"]
     assert (failed.severity, failed.what) == ("error", "the rule Admission failed: KeyError: 'brokers'")
-    assert failed.frames[0] == 5  # its first SaslAuthenticate
+    assert failed.frames[0] == 2  # the first response
     assert failed.connections
     assert failed.details[0].startswith("test_crafted.py, line ")
     assert "rabbitmq_stream.publish-error" in {problem.name for problem in found}

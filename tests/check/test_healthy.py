@@ -49,6 +49,7 @@ NEAR = {
     "nats/08-pipelined-small.drop1pct.pcap": {"capture.loss"},
     "rabbitmq-stream/d_snap96.pcap": {"capture.loss"},
     "tank/tank_d1_snaplen96.pcap": {"capture.loss"},
+    "rabbitmq-stream/d_shuffled_dups.pcap": {"tcp.loss"},  # an ACK before the FIN that it is about
     "cursus/produce.s2c-only.pcap": set(),  # one direction: no request has an answer missing
     "tank/tank_d4_midconnection.pcap": set(),
     "nats/10-split-writes.midconn.pcap": set(),

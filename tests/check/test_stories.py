@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from typing import Any
 
 import pytest
 
 from tests.check.support import STORIES, check
 from tests.cli.conftest import Run, run
 from wiredecode.capture import open_capture
+from wiredecode.check import Problem
 
 __all__ = ["run"]
 
@@ -94,3 +96,74 @@ def test_who_was_cut_off_who_was_silent_and_who_may_not() -> None:
     assert "client sleepy-client: Stale" in truth[2]
     assert problems["nats.stale"].startswith("sleepy-client (#2) did not answer 2 PINGs")
     assert 'user app: Permissions Violation for Publish to "forbidden.topic"' in problems["nats.permissions"]
+
+
+def told(name: str) -> dict[str, list[Problem]]:
+    """The problems of a story that are no notes, by name."""
+    found: dict[str, list[Problem]] = {}
+    for problem in check(STORIES / name):
+        if problem.severity != "note":
+            found.setdefault(problem.name, []).append(problem)
+    return found
+
+
+def truth(name: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((STORIES / f"{name}.truth.json").read_bytes())
+    return said
+
+
+def test_what_a_killed_broker_did_not_confirm() -> None:
+    said, found = truth("broker-killed"), told("broker-killed.pcap")
+    says = said["client_says"]
+    (problem,) = found["rabbitmq_stream.unconfirmed"]
+    assert problem.count == says["published"] - says["confirmed"] == 40
+    assert f"40 of {says['published']} messages" in problem.what
+    assert found["tcp.refused"][0].count == 3
+
+
+def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
+    said, found = truth("broker-paused"), told("broker-paused.pcap")
+    (problem,) = found.pop("publish.slow-confirm")
+    paused = said["continued_at_epoch_s"] - said["stopped_at_epoch_s"]
+    worst = float(re.search(r"worst ([0-9.]+) s", problem.what)[1])  # type: ignore[index]
+    assert abs(worst - paused) < 0.1
+    assert found == {}
+
+
+def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
+    says, found = truth("consumer-stopped")["client_says"], told("consumer-stopped.pcap")
+    (problem,) = found.pop("rabbitmq_stream.consumer-stopped")
+    assert "report-export" in problem.what
+    assert f"3 chunks reached it; offset {says['report-export']['messages']} is next" in problem.details
+    assert f"other consumers are at offset {says['published']}" in problem.details
+    assert found == {}
+
+
+def test_a_consumer_that_falls_behind_by_what_it_needs_more_than_it_has() -> None:
+    found = told("consumer-lags.pcap")
+    (problem,) = found.pop("rabbitmq_stream.consumer-lag")
+    behind, within = map(float, re.findall(r"([0-9.]+) s", problem.what))
+    assert 1 - 0.06 / 0.2 - 0.1 < behind / within < 1 - 0.06 / 0.2 + 0.1  # 200 ms for what comes every 60 ms
+    assert set(found) == {"rabbitmq_stream.credit-starvation"}
+
+
+def test_refused_messages_are_those_that_the_client_was_told() -> None:
+    errors = truth("stream-deleted")["client_says"]["errors"]
+    found = told("stream-deleted.pcap").pop("rabbitmq_stream.publish-error")
+    assert sum(problem.count for problem in found) == len(errors) == 11
+    assert ["to orders" in problem.what for problem in found] == [True, False]
+    assert all("Publisher does not exist" in problem.what for problem in found)
+
+
+def test_who_is_silent_who_is_guest_and_who_speaks_another_protocol() -> None:
+    (silent,) = told("heartbeat-missed.pcap")["rabbitmq_stream.heartbeat"]
+    ended, _ = truth("heartbeat-missed")["client_says"]["ended"]
+    assert f"silent for {ended:.1f} s, with a heartbeat of 2 s" in silent.what
+    assert truth("guest-not-local")["client_says"]["code_of_SaslAuthenticateResponse"] == 11
+    assert set(told("guest-not-local.pcap")) == {"rabbitmq_stream.guest-not-local"}
+    (other,) = told("amqp-at-stream-port.pcap")["protocol.mismatch"]
+    assert "AMQP was spoken to 127.0.0.1:5572, where RabbitMQ Stream is spoken" in other.what
+
+
+def test_credit_that_is_given_before_chunks_are_read() -> None:
+    assert set(told("early-credit.pcap")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}

@@ -114,7 +114,33 @@ def test_a_long_answer_is_cut_on_terminals_only(run: Run, basic: Path, monkeypat
     result = run("sql", basic, "select frame from frames", "--format", "table")
     assert len(result.lines) == 12
     assert result.err == "wiredecode: these are the first 10 rows; -o FILE writes all of them\n"
+    assert run("sql", basic, "select frame from frames", "--format", "table", "-q").err == ""
     assert len(run("sql", basic, "select frame from frames").lines) == 142
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets", "connections"])
+@pytest.mark.parametrize("chosen", [["--from", "0.01", "--to", "0.02"], ["-Y", "tcp.port == 37492"], ["--from", "2.5"]])
+def test_tables_have_the_rows_that_export_writes(
+    level: str, chosen: list[str], run: Run, basic: Path, tmp_path: Path
+) -> None:
+    if level == "packets" and "-Y" in chosen:
+        chosen = ["-Y", "tcp.srcport == 37492"]
+    out = tmp_path / "rows.ndjson"
+    assert run("export", "-q", basic, "--level", level, *chosen, "-o", out).code == 0
+    told = json.loads(run("sql", basic, f"select count(*) as n from {level}", *chosen).out)
+    every = json.loads(run("sql", basic, f"select count(*) as n from {level}").out)
+    assert told["n"] == len(out.read_text().splitlines())
+    assert told["n"] < every["n"] or level == "messages"
+
+
+def test_a_filter_that_does_not_fit_a_table_is_one_line(run: Run, basic: Path) -> None:
+    for query, display in (("from packets", 'frame.type == "Publish"'), ("from frames", "frame.typ == 1")):
+        result = run("sql", basic, query, "-Y", display)
+        assert (result.code, result.out) == (2, "")
+        assert "frame.typ" in result.err
+    assert json.loads(run("sql", basic, "select count(*) as n from frames", "-Y", 'frame.type == "Publish"').out) == {
+        "n": sum(line.endswith('"Publish"}') for line in run("sql", basic, "select type from frames").lines)
+    }
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,41 @@ def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | Non
     assert [(c.number, c.ended) for c in network.take_forgotten()] == [(1, 57)]
 
 
+@SIZES
+@pytest.mark.parametrize("later", [0.5, 4.0, 6.0, 17.0, 60.0])
+def test_a_hole_behind_which_both_sides_closed_is_filled_later(later: float, size: int | None) -> None:
+    """Both closed at once; the last segment before a FIN was lost on the way and is sent again."""
+    talk = Talk()
+    opening = talk.handshake()
+    first, last = talk.send(0, content(0, 20), 10)
+    ends = [talk.packet(0, flags=FIN | ACK)]
+    talk.seq[0] -= 10
+    ends.append(talk.packet(1, flags=FIN | ACK))
+    told = [*at(0.0, [*opening, first, *ends, *[OTHER] * 45]), *at(later, [last]), *at(later + 5.0, [OTHER] * 2)]
+    network, events = Network(), []
+    for part in batches([*told, (later + 5.1, OTHER)], size):
+        events += network.feed(part)
+    ended = [(c.number, c.ended) for c in network.take_forgotten()]
+    assert [type(e).__name__ for e in events if e.direction.connection.number == 1 and e.direction.side == 0][
+        -1
+    ] == "End"
+    assert not any(type(e).__name__ == "Gap" for e in events)
+    assert ended == [(1, len(told) + 1)]
+
+
+@SIZES
+def test_a_closed_connection_lasts_until_its_last_hole_was_given_up(size: int | None) -> None:
+    """The receiver acknowledged the lost bytes with its own FIN: nobody sends them again."""
+    talk = Talk()
+    opening = talk.handshake()
+    first, _ = talk.send(0, content(0, 20), 10)
+    ends = talk.close()
+    acked = talk.packet(1, seq=talk.seq[1], flags=ACK)
+    packets = [*at(0.0, [*opening, first, *ends]), *at(0.5, [OTHER] * 45), *at(4.8, [acked])]
+    packets += [*at(9.7, [OTHER]), *at(9.9, [OTHER] * 40)]
+    assert forgotten(packets, size, Limits(closed_seconds=5.0)) == [(1, len(packets) - 39)]
+
+
 @pytest.mark.parametrize("size", [None, 1, 63, 64, 65])
 def test_the_oldest_closed_connections_are_too_many(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.net.network.CLOSED_CHECK_PACKETS", 64)

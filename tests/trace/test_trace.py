@@ -195,9 +195,10 @@ def test_bytes_of_a_body_do_not_reach_the_terminal_raw(run: Run) -> None:
     assert result.out.replace("\n", "").isprintable()
 
 
-def test_nothing_that_fits_is_one_line_and_no_failure(run: Run) -> None:
+def test_nothing_that_fits_is_one_line_and_exit_code_1(run: Run) -> None:
     result = run("trace", BASIC, "--text", "is not in there")
-    assert (result.code, result.out, result.err) == (0, "", "no message fits\n")
+    assert (result.code, result.out, result.err) == (1, "", "no message fits\n")
+    assert run("trace", BASIC, "--text", "is not in there", "-q").err == ""
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class CaptureFile:
         """Live input: an empty batch tells that nothing came for so long."""
         self.follow = False
         """Its end is not the end: it grows, and is read on for ever."""
+        self.shift_ns = 0
+        """Added to all its times: its clock was behind by so much."""
         self._raw: RawSource | None = None
         self.info = FileInfo(self.name, index)
 
@@ -78,7 +81,8 @@ class CaptureFile:
             parsed = form.parse(buffer, position, self._batch_packets)
             position, need = parsed.position, parsed.need
             if parsed.columns is not None:
-                yield _batch(buffer, parsed.columns, count + 1)
+                batch = _batch(buffer, parsed.columns, count + 1)
+                yield batch if not self.shift_ns else replace(batch, time_ns=batch.time_ns + self.shift_ns)
                 count += len(parsed.columns)
                 parsed.columns = None
             if parsed.damage is not None:

@@ -25,7 +25,8 @@ class Capture:
     closed), in any order. batch_bytes: about this many bytes are read at a time (a longer packet is still
     read whole), batch_packets: most packets of a batch; neither changes what packets come out. max_record:
     a packet longer than this many bytes is taken for damage. idle_seconds: an empty batch tells that a single pipe
-    brought nothing for so long. follow: a single file is read on as it grows, without end.
+    brought nothing for so long. follow: a single file is read on as it grows, without end. shifts_ns: what is added to
+    the times of each file, where their clocks differ.
 
     Iterating raises CaptureError after the last packet when something could not be read: a damaged file
     costs its own rest only. A capture of named files can be iterated again and starts anew.
@@ -40,6 +41,7 @@ class Capture:
         max_record: int = MAX_RECORD_BYTES,
         idle_seconds: float | None = None,
         follow: bool = False,
+        shifts_ns: Sequence[int] = (),
     ) -> None:
         if not paths:
             raise ValueError("a capture needs at least one file")
@@ -53,6 +55,8 @@ class Capture:
         if len(self._files) == 1:
             self._files[0].idle_seconds = idle_seconds
             self._files[0].follow = follow
+        for file, shift_ns in zip(self._files, shifts_ns, strict=False):
+            file.shift_ns = shift_ns
         self.info = CaptureInfo([file.info for file in self._files])
         self.errors: list[CaptureError] = []
         """What could not be read, in the order of the files; complete after iterating."""
@@ -96,6 +100,7 @@ def open_capture(
     max_record: int = MAX_RECORD_BYTES,
     idle_seconds: float | None = None,
     follow: bool = False,
+    shifts_ns: Sequence[int] = (),
 ) -> Capture:
     """A Capture of ``paths``; nothing is opened before it is iterated."""
     return Capture(
@@ -105,4 +110,5 @@ def open_capture(
         max_record=max_record,
         idle_seconds=idle_seconds,
         follow=follow,
+        shifts_ns=shifts_ns,
     )

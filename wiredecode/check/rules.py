@@ -23,6 +23,8 @@ MOST_SLOW = 100
 """Per connection."""
 HOLES = frozenset({"hole", "no-frame", "header-cut"})
 """Findings of frames that a hole explains."""
+CAPTURE_ENDS = "frame-cut"
+"""Where nothing is missing before: the capture ends inside a frame, as many do."""
 
 
 class Waiting(NamedTuple):
@@ -44,7 +46,7 @@ class Requests(Rule):
 
     def __init__(self, report: Report, always: dict[str, frozenset[str]], offered: dict[str, Checks]) -> None:
         super().__init__(report)
-        self._elsewhere = frozenset(kind for checks in offered.values() for kind in checks.answered)
+        self._elsewhere = frozenset({"Close", *(kind for checks in offered.values() for kind in checks.answered)})
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in always.items()}
         self._waits = {(name, kind) for name, types in waits.items() for kind in types}
@@ -57,7 +59,7 @@ class Requests(Rule):
             slow = (frame.latency_ns or 0) >= SLOW_NS
             if slow and request is not None and (request.protocol, request.type) not in self._waits:
                 self._remember_slow(frame, request)
-        if frame.expects_response and "copy_of" not in frame.generated and frame.type not in self._elsewhere:
+        if frame.expects_response and "copy_of" not in frame.generated:
             always = frame.type in self._always.get(frame.protocol, ())
             packet = frame.packets[0] if frame.packets else None
             self._waiting[frame.id] = Waiting(
@@ -93,7 +95,7 @@ class Requests(Rule):
         last = self.report.last_ns
         for request in self._waiting.values():
             connection = request.connection
-            if last - request.time_ns < PATIENCE_NS or request.type == "Close":
+            if last - request.time_ns < PATIENCE_NS or request.type in self._elsewhere:
                 continue
             answers = connection.directions[1 - request.side]
             severity = None if request.always else "note"
@@ -158,4 +160,5 @@ class Findings(Rule):
         else:
             code = codes.GROUPS["malformed"] if finding.code in HOLES else codes.OTHER
             name = f"{frame.protocol}.{finding.code}"
-            self.report.add(code, finding.message, frame=frame, severity=finding.severity, name=name)
+            severity = "note" if finding.code == CAPTURE_ENDS else finding.severity
+            self.report.add(code, finding.message, frame=frame, severity=severity, name=name)

@@ -132,6 +132,7 @@ class Reporting:
         """Tell all frames; from the first one on it is known when the capture began."""
         assert session.dissector is not None
         report = gathering.checker.report
+        session.look = gathering.checker.look
         try:
             for frame in session.decoded(session.dissector):
                 if not report.first_ns:

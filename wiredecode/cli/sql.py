@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import chain, islice
 from pathlib import Path
@@ -20,8 +20,9 @@ from wiredecode.export.atomic import NewFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wiredecode.capture import CaptureError
-    from wiredecode.export.query import Open
+    from wiredecode.capture import CaptureError, PacketBatch
+    from wiredecode.export.query import Open, Reader
+    from wiredecode.filter import Filter
 
 EXAMPLES = """\b
 Examples:
@@ -30,6 +31,7 @@ Examples:
   wiredecode sql a.pcap "select layers.nats.subject from frames limit 5"
   wiredecode sql a.pcap "describe messages"           the columns of a table
   wiredecode sql a.pcap --format vertical "from frames limit 1"
+  wiredecode sql a.pcap -Y 'ip.addr == 10.0.0.7' "select count(*) from frames"
   wiredecode sql a.pcap* -o slow.csv \\
       "select time, type, latency_ns from frames where latency_ns > 5e6"
 """
@@ -57,6 +59,8 @@ def sql(
     files: options.Files,
     query: Annotated[str, typer.Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
     decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
     format_: Annotated[
         SqlFormat | None,
         typer.Option(
@@ -67,14 +71,15 @@ def sql(
     out: Annotated[
         str, typer.Option("-o", "--output", metavar="OUT", help="Write a file; - is standard output.")
     ] = "-",
+    display_filter: options.DisplayFilter = None,
     bytes_: options.Bytes = options.BytesChoice.hex,
     show_secrets: options.ShowSecrets = False,
     color: options.Color = options.ColorChoice.auto,
-    verbose: options.Verbose = False,
 ) -> int:
     """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
 
     Only the tables and columns that the query names are decoded. time is in microseconds, time_ns beside it exact.
+    With -Y, --from and --to tables have only the rows that are chosen, as with export.
     """
     import gc
 
@@ -83,18 +88,26 @@ def sql(
 
     form = _form(format_, out)
     reading = {**decoding.arguments, "show_secrets": show_secrets}
+
+    def display() -> Filter | None:
+        return options.display_filter(display_filter, secrets=show_secrets, utc=span.utc)
+
+    display()  # a wrong one ends the command before anything is read
     try:
-        with Database(_opener(files, reading), once="-" in files) as database:
+        with Database(_opener(files, reading, span, display), once="-" in files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
             if not database.unreadable:
                 answer = chain(first, batches)
                 if form is None:
-                    _show(schema, answer, bytes_.value, format_, color=wants_color(color.value, sys.stdout))
+                    colored = wants_color(color.value, sys.stdout)
+                    more = _show(schema, answer, bytes_.value, format_, color=colored)
+                    if more and not verbosity.quiet:
+                        complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
                 else:
                     _write(schema, answer, form, out, bytes_.value)
             return _told(database.errors)
-    except QueryError as error:
+    except (QueryError, ValueError) as error:
         from wiredecode.frames.escape import escape
 
         complain(escape(str(error)))
@@ -124,11 +137,32 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
         raise options.UsageError(str(error)) from None
 
 
-def _opener(files: list[str], reading: dict[str, Any]) -> Open:
+def _opener(
+    files: list[str], reading: dict[str, Any], span: options.Span, display: Callable[[], Filter | None]
+) -> Open:
+    """Opens a table of what is chosen."""
     from wiredecode.capture import open_capture
-    from wiredecode.tables.reader import TableReader
+    from wiredecode.export.selection import TIME, Timed
+    from wiredecode.tables.reader import TableReader, prefer_bulk
 
-    return lambda level, columns: TableReader(open_capture(files), level, columns=columns, **reading)
+    start, end = span.start, span.end
+
+    def since(first_ns: int) -> tuple[int | None, int | None]:
+        return start.since(first_ns) if start else None, end.since(first_ns) if end else None
+
+    def open_(level: str, columns: list[str] | None) -> Reader:
+        capture, chosen = open_capture(files), display()
+        if start is not None or end is not None:
+            columns = columns and list(dict.fromkeys([*columns, TIME]))
+
+        def reader(packets: Iterable[PacketBatch]) -> TableReader:
+            watched = packets if chosen is None else chosen.watch(packets)
+            bulk = prefer_bulk(capture)
+            return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **reading)
+
+        return Timed(capture, reader, since) if start or end else reader(capture)
+
+    return open_
 
 
 def _write(
@@ -158,15 +192,14 @@ def _write(
 
 def _show(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, form: SqlFormat | None, *, color: bool
-) -> None:
-    """The first rows for people."""
+) -> bool:
+    """The first rows for people; whether there are more."""
     rows, more = _first_rows(batches, form_of_bytes)
     if schema.names:
         output = Output()
         _print(schema, rows, form, output, color=color)
         output.flush()
-    if more:
-        complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+    return more
 
 
 def _first_rows(batches: Iterable[pa.RecordBatch], form_of_bytes: str) -> tuple[list[tuple[Any, ...]], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.frames.message import Messages
     from wiredecode.trace import Collector, Finder, Message, Wanted
+    from wiredecode.trace.clocks import Offset
 
 EXAMPLES = """\b
 Examples:
@@ -49,41 +51,61 @@ def trace(
         str | None, typer.Option("--bytes", metavar="HEX", help="Its body holds these bytes.")
     ] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Its key.")] = None,
+    own_clocks: Annotated[
+        bool, typer.Option("--own-clocks", help="Several captures: by their own times, however their clocks differ.")
+    ] = False,
     nth: Annotated[int, typer.Option("--nth", min=1, metavar="N", help="Which, where several messages fit.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Follow one message from its publisher to broker, replicas and consumers.
 
     Every hop has its frame, the time since the hop before, and what tells that it is the same message. Where several
-    messages fit, they are listed. Captures are read twice.
+    messages fit, they are listed. Captures are read twice. Clocks of captures of several hosts are compared by their
+    connections, and corrected. Exit code 1: no message fits.
     """
     from wiredecode.cli.live import is_pipe
     from wiredecode.trace import Collector, Finder, chosen, group
+    from wiredecode.trace.clocks import compare
 
     wanted = _wanted(frame, index, ident, topic, text, hexadecimal, key)
     if is_pipe(files) or "-" in files:
         raise UsageError("trace reads captures twice: give it files, not a pipe")
+    clocks = [] if own_clocks else compare(files)
+    if not verbosity.quiet:
+        for line in clock_lines(files, clocks):
+            say(line)
     finder = Finder(wanted)
-    session = _session(files, finder.messages, decoding, span, verbosity, again=False)
+    session = _session(files, clocks, finder.messages, decoding, span, verbosity, again=False)
     code = session.work(lambda: _find(session, finder))
-    if not finder.found:
-        if not verbosity.quiet and code != INTERRUPTED:
-            say("no message fits")
-        return code
     if code == INTERRUPTED:
         return code
+    if not finder.found:
+        if not verbosity.quiet:
+            say("no message fits")
+        return code or 1
     collector = Collector(finder.found)
-    second = _session(files, collector.messages, decoding, span, verbosity, again=True)
+    second = _session(files, clocks, collector.messages, decoding, span, verbosity, again=True)
     if second.work(lambda: _collect(second, collector)) == INTERRUPTED:
         return INTERRUPTED
     messages = chosen(group(collector.passages), finder.found)
     if nth > len(messages):
         raise UsageError(f"--nth {nth}: messages that fit: {len(messages)}")
-    _show(second, collector, messages, nth, json=json)
+    _show(second, collector, messages, clocks, nth, json=json)
     for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
         if more and not verbosity.quiet:
             say(f"{more:,} more passages {what}: ask for less, as with --topic, --from and --to")
     return code
+
+
+def clock_lines(files: list[str], clocks: list[Offset | None]) -> Iterator[str]:
+    """How clocks differ; nothing where one clock explains all."""
+    for file, clock in zip(files, clocks, strict=False):
+        if clock is None:
+            yield f"{file}: no connection in both directions compares its clock with that of {files[0]}"
+        elif clock.offset_ns:
+            ahead = "ahead of" if clock.offset_ns > 0 else "behind"
+            by = f"{abs(clock.offset_ns) / 1e9:.6f} s"
+            yield f"{file}: its clock is {by} {ahead} that of {files[0]} (± {clock.error_ns / 1e9:.6f} s); corrected"
 
 
 def _wanted(
@@ -117,6 +139,7 @@ def _bytes(text: str) -> bytes:
 
 def _session(
     files: list[str],
+    clocks: list[Offset | None],
     messages: Messages,
     decoding: options.Decoding,
     span: options.Span,
@@ -125,14 +148,16 @@ def _session(
     again: bool,
 ) -> Session:
     """One pass; the second one is told nothing of."""
+    from wiredecode.capture import open_capture
     from wiredecode.cli.session import Session
     from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.net import Network
 
     demand = Demand(link_responses=again, messages=messages, decode_as=decoding.ports)
+    shifts = [0 if each is None else -each.offset_ns for each in clocks]
     return Session(
-        files,
+        open_capture(files, shifts_ns=shifts) if any(shifts) else files,
         Dissector(demand, Network(decoding.limits)),
         Output(sys.stdout),
         start=None if again else span.start,
@@ -161,7 +186,15 @@ def _collect(session: Session, collector: Collector) -> None:
             collector.frame(frame)
 
 
-def _show(session: Session, collector: Collector, messages: list[Message], nth: int, *, json: bool) -> None:
+def _show(
+    session: Session,
+    collector: Collector,
+    messages: list[Message],
+    clocks: list[Offset | None],
+    nth: int,
+    *,
+    json: bool,
+) -> None:
     from wiredecode.protocols.registry import by_name
     from wiredecode.trace import text
 
@@ -172,6 +205,7 @@ def _show(session: Session, collector: Collector, messages: list[Message], nth: 
         from wiredecode.frames.record import dumps
 
         record = text.record(message, collector.names, nth, len(messages), **told)
+        record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
         if len(messages) > 1:

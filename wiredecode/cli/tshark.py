@@ -13,13 +13,6 @@ from wiredecode.cli.output import complain
 
 READERS = ("follow", "export", "stats", "sql", "check", "report")
 """Other commands that take ``-r FILE``."""
-ROWS = {
-    "-Y": """the query chooses rows, as in "... from frames where type = 'Publish'\"""",
-    "--from": """the query chooses rows, as in "... where time >= '2026-01-31 12:00:00'\"""",
-    "--to": """the query chooses rows, as in "... where time < '2026-01-31 12:00:00'\"""",
-    "-q": "it writes no totals",
-}
-"""What queries say in place of options."""
 OUR_VALUED = "cdYwTeE"
 VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
 """Short options that a value follows, as in tshark."""
@@ -76,11 +69,6 @@ def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
     first = words[0]
     if first == "pcap":
         return Reader(commands["pcap"], named=True).read(words[1:])
-    if first == "sql":
-        taken = {name for one in commands[first].params for name in one.opts}
-        for word in words[1:]:
-            if word in ROWS and word not in taken:
-                raise UsageError(f"sql has no {word}: {ROWS[word]}")
     if first in READERS:
         return [first, *(word for word in words[1:] if word != "-r")]
     if first in commands or words == ["-h"] or first.startswith(("--help", "--version", "--install", "--show-comp")):
@@ -236,7 +224,7 @@ def statistic(asked: str) -> list[str]:
     if kind in ("conv", "endpoints"):
         return ["stats", "--table", "connections"]
     if kind == "expert":
-        return ["stats", "--table", "findings"]
+        return ["check", "--severity", "note"]
     if asked == "io,phs" or asked.endswith(",tree"):
         return ["stats", "--table", "frames"]
     if kind == "io" and rest[:1] == ["stat"] and len(rest) > 1:

@@ -6,18 +6,29 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError
 from wiredecode.extras import install
+from wiredecode.tables.reader import table_schema
 
 if TYPE_CHECKING:
-    from wiredecode.tables.reader import TableReader
+    from wiredecode.frames.totals import Totals
 
-    Open = Callable[[str, list[str] | None], TableReader]
+    Open = Callable[[str, list[str] | None], "Reader"]
     """Opens the captures anew: takes level and columns."""
+
+
+class Reader(Protocol):
+    """What is read of a table; more columns than were asked for do no harm."""
+
+    @property
+    def totals(self) -> Totals: ...
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+
 
 LEVELS = ("frames", "messages", "packets", "connections")
 MEMORY = "256MiB"
@@ -54,7 +65,7 @@ class Table:
         """There was not one packet before what could not be read."""
         self.failure: BaseException | None = None
         """A scan ended with this; DuckDB would show its text only."""
-        self.schema = pa.schema(_fields(open_(level, None).schema))
+        self.schema = pa.schema(_fields(table_schema(level)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
@@ -71,7 +82,7 @@ class Table:
             self.failure = error
             raise
 
-    def _reader(self) -> TableReader:
+    def _reader(self) -> Reader:
         if self.needed is None:
             return self._open(self.level, None)
         wanted = {TIME if name == TIME_NS else name for name in self.needed}

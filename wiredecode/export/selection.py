@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.export.partition import TIMES
 from wiredecode.tables.schema import named
+
+if TYPE_CHECKING:
+    from wiredecode.capture import PacketBatch
+    from wiredecode.frames.totals import Totals
+    from wiredecode.tables.reader import TableReader
 
 TIME = "time"
 
@@ -57,6 +63,38 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     first, *rest = name.split(".")
     column = batch.column(first)
     return pc.struct_field(column, rest) if rest else column
+
+
+class Timed:
+    """A table of captures that are read with ``packets``, between two times; ``since`` makes them of the first one.
+
+    ``open_`` makes the reader of packets, which has the column :data:`TIME`.
+    """
+
+    def __init__(
+        self,
+        packets: Iterable[PacketBatch],
+        open_: Callable[[Iterable[PacketBatch]], TableReader],
+        since: Callable[[int], tuple[int | None, int | None]],
+    ) -> None:
+        self._since = since
+        self._span: tuple[int | None, int | None] = None, None
+        self._reader = open_(self._watched(packets))
+
+    @property
+    def totals(self) -> Totals:
+        return self._reader.totals
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._reader:
+            yield within(batch, *self._span)
+
+    def _watched(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
+        unset = True
+        for batch in packets:
+            if unset and len(batch):
+                unset, self._span = False, self._since(int(batch.time_ns[0]))
+            yield batch
 
 
 def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from wiredecode.capture.batch import Int64s
 from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Waiting
+from wiredecode.net.causality import Waiting, settle
 from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.limits import Limits
 from wiredecode.net.reassembly import Reassembler
@@ -78,6 +78,7 @@ class Connections:
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
         self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
+        self._unfilled: dict[Tracked, None] = {}  # the same, closed for their time but for holes that may be filled
         self.hole_ns = int(limits.hole_seconds * 1e9)
         self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
         self.shared = Shared(limits, limits_hit)
@@ -94,11 +95,11 @@ class Connections:
     @property
     def closed(self) -> int:
         """Closed connections that are remembered."""
-        return len(self._closed)
+        return len(self._closed) + len(self._unfilled)
 
     def closed_flows(self) -> Iterator[FlowKey]:
         """The flows of closed connections that are remembered."""
-        for tracked in self._closed:
+        for tracked in (*self._unfilled, *self._closed):
             yield tracked.key
             yield reverse(tracked.key)
 
@@ -147,8 +148,7 @@ class Connections:
         if found is None:
             return self.open(key, clock, number, time_ns, out)
         tracked, side = found
-        if tracked.ends == BOTH and clock > tracked.last + self.closed_ns:
-            self._forget(tracked, self.shared.after(tracked.last + self.closed_ns), out)
+        if tracked.ends == BOTH and self._forget_over(tracked, clock, out):
             return self.open(key, clock, number, time_ns, out)
         other = tracked.streams[1 - side]
         if other.answered is None:
@@ -169,16 +169,35 @@ class Connections:
 
     def forget_closed(self, clock: int, out: list[Event]) -> None:
         """Forget the closed connections whose time is over at ``clock``."""
+        for tracked in list(self._unfilled):
+            self._forget_over(tracked, clock, out)
         while self._closed:
             tracked = next(iter(self._closed))
             if clock <= tracked.last + self.closed_ns:
                 return
-            self._forget(tracked, self.shared.after(tracked.last + self.closed_ns), out)
+            if not self._forget_over(tracked, clock, out):
+                del self._closed[tracked]
+                self._unfilled[tracked] = None
+
+    def _forget_over(self, tracked: Tracked, clock: int, out: list[Event]) -> bool:
+        """Forget a connection if its time is over at ``clock``: so long closed, and no hole that may be filled.
+
+        FINs of both sides end nothing while one of them did not get all before the other's.
+        """
+        if clock <= tracked.last + self.closed_ns:
+            return False
+        settle(tracked, clock, out)
+        if any(stream in self.shared.holed for stream in tracked.streams):
+            return False
+        last = self.shared.after(tracked.last + self.closed_ns)
+        given_up = max(stream.over for stream in tracked.streams)
+        self._forget(tracked, moment(max(last.at, given_up), last.clock), out)
+        return True
 
     def bound_closed(self, last: Origin, out: list[Event]) -> None:
         """Enforce `Limits.closed_connections` at the packet ``last``."""
-        while len(self._closed) > self._limits.closed_connections:
-            self._forget(next(iter(self._closed)), last, out)
+        while self.closed > self._limits.closed_connections:
+            self._forget(next(iter(self._unfilled or self._closed)), last, out)
 
     def finish(self, last: Origin, out: list[Event]) -> None:
         """Forget all connections; ``last`` is the last packet."""
@@ -186,6 +205,7 @@ class Connections:
             self._forget(next(iter(self._recent)), last, out)
 
     def _close(self, tracked: Tracked) -> None:
+        self._unfilled.pop(tracked, None)
         self._closed[tracked] = None
         self._closed.move_to_end(tracked)
 
@@ -222,6 +242,7 @@ class Connections:
         self.shared.until = until
         del self._recent[tracked]
         self._closed.pop(tracked, None)
+        self._unfilled.pop(tracked, None)
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
         tracked.connection.ended = last.at

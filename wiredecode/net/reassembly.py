@@ -171,6 +171,7 @@ class Reassembler:
         if self.base is None:
             self.base = seq
         self.expire(origin.clock, out)
+        self.over = max(self.over, origin.ended)
         ahead = distance(advance(self.base, self.offset), seq)
         if self._fin is not None or not 0 <= ahead <= self.limits.window_bytes:
             return

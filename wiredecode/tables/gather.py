@@ -82,7 +82,7 @@ class Integers:
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
-        self.dtype: Any = np.dtype("int64") if pa.types.is_timestamp(kind) else np.dtype(kind.to_pandas_dtype())
+        self.dtype = np.dtype("int64" if pa.types.is_timestamp(kind) else str(kind))
         self.values: list[npt.NDArray[Any]] = []
         self.valid: list[Bools] = []
 

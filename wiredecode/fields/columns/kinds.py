@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,7 +115,12 @@ class EnumerationColumn(NumberColumn):
         assert kind.names is not None
         known = sorted(kind.names)
         self.known = np.array(known, np.int64)
-        self.spelled = pa.array([kind.names[number] for number in known], TEXT_TYPE)
+
+    @cached_property
+    def spelled(self) -> pa.Array:
+        """The names. Made late: ``pa.array`` imports pandas where that is installed, which tables of messages save."""
+        assert self.kind.names is not None
+        return pa.array([self.kind.names[number] for number in self.known.tolist()], TEXT_TYPE)
 
     def shown(self, values: npt.NDArray[Any], rows: Rows) -> list[pa.Array]:
         numbers = values.astype(np.int64)
@@ -129,7 +135,11 @@ class EnumerationColumn(NumberColumn):
 class FlagsColumn(NumberColumn):
     def __init__(self, kind: fields.Flags, look: Look) -> None:
         super().__init__(kind, look)
-        self.lists = pa.array([kind.present(value, look.style.show) for value in range(256)], pa.list_(TEXT_TYPE))
+        self.show = look.style.show
+
+    @cached_property
+    def lists(self) -> pa.Array:
+        return pa.array([self.kind.present(value, self.show) for value in range(256)], pa.list_(TEXT_TYPE))
 
     def shown(self, values: npt.NDArray[Any], rows: Rows) -> list[pa.Array]:
         return [self.lists.take(pa.array(values))]

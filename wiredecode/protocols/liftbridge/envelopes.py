@@ -15,6 +15,7 @@ from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.session import NO_FACTS, ack_key
 from wiredecode.protocols.nats.memory import plain_subject
+from wiredecode.protocols.shared.pairing import link
 
 if TYPE_CHECKING:
     from wiredecode.protocols.liftbridge.session import Meaning, Session
@@ -88,7 +89,7 @@ def _relate(
         if hop is not None:
             facts, expected = hop.facts, names.REQUESTS.get(hop.message_type)
     if hop is not None and frame.request is None:
-        frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
+        link(frame, hop)
     for name, value in facts.items():
         if not fields.get(name):
             generate(frame, reading, style, name, value)

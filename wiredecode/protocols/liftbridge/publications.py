@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Int64s
@@ -23,9 +24,12 @@ class Publications:
     """
 
     most: int
-    known: OrderedDict[Key, int] = field(default_factory=OrderedDict)
+    known: Newest[Key, int] = field(init=False)
     runs: list[tuple[list[str], Int64s, Int64s, Int64s, Int64s]] = field(default_factory=list)
     waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self.known = Newest(self.most)
 
     def __len__(self) -> int:
         self.merge_runs()
@@ -37,10 +41,7 @@ class Publications:
 
     def add(self, key: Key, number: int) -> None:
         self.merge_runs()
-        self.known[key] = number
-        self.known.move_to_end(key)
-        if len(self.known) > self.most:
-            self.known.popitem(last=False)
+        self.known.put(key, number)
 
     def add_run(self, subjects: list[str], codes: Int64s, sizes: Int64s, checksums: Int64s, numbers: Int64s) -> None:
         """Messages in columns; ``codes`` are places in ``subjects``."""
@@ -69,7 +70,4 @@ class Publications:
         self.runs, self.waiting = [], 0
         newest = list(fresh.items())[: self.most]
         for key, number in reversed(newest):
-            self.known[key] = number
-            self.known.move_to_end(key)
-        while len(self.known) > self.most:
-            self.known.popitem(last=False)
+            self.known.put(key, number)

@@ -14,6 +14,7 @@ from wiredecode.fields import Short
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import names, raft
 from wiredecode.protocols.liftbridge.packing import skip
+from wiredecode.protocols.shared.pairing import Request
 
 MAX_STREAMS = 1024
 """Raft streams remembered in a capture; the one that was idle longest is forgotten."""
@@ -30,13 +31,6 @@ MAPS = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
 STRINGS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
 
 PART, UNALIGNED, LIMIT = "part", "unaligned", "limit"
-
-
-class OutstandingRpc(NamedTuple):
-    """An RPC that waits for its answer."""
-
-    frame: int
-    time_ns: int
 
 
 class Piece(NamedTuple):
@@ -62,7 +56,7 @@ class RaftStream:
     """MessagePack items that are still to come."""
     snapshot: bytearray | None = None
     snapshot_left: int = 0
-    outstanding: deque[OutstandingRpc] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
+    outstanding: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
 
     @property
     def held(self) -> int:
@@ -194,12 +188,12 @@ class RaftStreams:
                     self.held -= stream.held
                     stream.reset()
 
-    def sent(self, key: Key, rpc: OutstandingRpc) -> bool:
+    def sent(self, key: Key, rpc: Request) -> bool:
         """Remember an RPC; tells whether its answer can be known."""
         self.streams[key].outstanding.append(rpc)
         return key[0] in self.peers
 
-    def answered(self, key: Key) -> OutstandingRpc | None:
+    def answered(self, key: Key) -> Request | None:
         """The RPC that an answer is for: answers come in the order of the RPCs."""
         subject, connection, side = key
         stream = self.streams.get((self.peers.get(subject, ""), connection, 1 - side))

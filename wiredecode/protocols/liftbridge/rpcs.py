@@ -11,8 +11,9 @@ from wiredecode.protocols.liftbridge import raft
 from wiredecode.protocols.liftbridge.inner import Reading, carry, read, tell_copy, tell_problem
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
-from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, OutstandingRpc, Piece
+from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Piece
 from wiredecode.protocols.liftbridge.session import MAX_KEY_CHARACTERS
+from wiredecode.protocols.shared.pairing import Request, link
 
 if TYPE_CHECKING:
     from wiredecode.protocols.liftbridge.session import Session
@@ -63,7 +64,7 @@ def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style |
     state.raft.accept(subject, inbox)
     hop = state.answer(("reply", subject), frame)
     if hop is not None and frame.request is None:
-        frame.request, frame.latency_ns = hop.frame, frame.time_ns - hop.time_ns
+        link(frame, hop)
 
 
 REMARKS = {
@@ -89,12 +90,12 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
             frame.find(severity, group, code, message, raft.NAME, where)
         elif issubclass(piece.layer, raft.Rpc):
             frame.code = piece.data[0] if frame.code is None else frame.code
-            if state.raft.sent(key, OutstandingRpc(frame.id, frame.time_ns)):
+            if state.raft.sent(key, Request(frame.id, frame.time_ns)):
                 frame.expects_response = True
         elif issubclass(piece.layer, raft.Answer):
             rpc = state.raft.answered(key)
             if rpc is not None and frame.request is None:
-                frame.request, frame.latency_ns = rpc.frame, frame.time_ns - rpc.time_ns
+                link(frame, rpc)
             if reading.fields.get("error"):
                 message = f"the RPC failed: {printable(reading.fields['error'])}"
                 frame.find("note", "response", "refused", message, f"{raft.NAME}.error", None)

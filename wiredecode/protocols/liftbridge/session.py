@@ -5,7 +5,6 @@ A request and its response usually travel on different NATS connections, and eac
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +23,7 @@ from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
 from wiredecode.protocols.nats.names import CLIENT
 from wiredecode.protocols.shared.carried import CarriedSession
+from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
@@ -83,7 +83,7 @@ class Meaning(NamedTuple):
 class Session(CarriedSession):
     """Everything in it is bounded."""
 
-    exchanges: OrderedDict[Key, list[Hop]] = field(default_factory=OrderedDict)
+    exchanges: Newest[Key, list[Hop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     forgets: bool = False
     """More requests came than are remembered."""
     publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
@@ -128,17 +128,19 @@ class Session(CarriedSession):
         longest = len(key) if isinstance(key, bytes) else max(map(len, key))
         if longest > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
             return
-        hops = self.exchanges.setdefault(key, [])
-        if len(hops) < MAX_HOPS:
-            number = frame.connection.number
-            hops.append(make_hop((frame.id, frame.time_ns, number, frame.side, message_type, facts)))
-        if len(self.exchanges) > MAX_EXCHANGES:
-            self._forget(frame)
+        hop = make_hop((frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts))
+        self._remember(key, hop, frame)
 
-    def _forget(self, frame: Frame | None = None) -> None:
-        self.exchanges.popitem(last=False)
-        if self.forgets:
-            return
+    def _remember(self, key: Key, hop: Hop, frame: Frame | None = None) -> None:
+        hops = self.exchanges.get(key)
+        if hops is None:
+            if self.exchanges.put(key, [hop]) and not self.forgets:
+                self._forget(frame)
+        elif len(hops) < MAX_HOPS:
+            hops.append(hop)
+
+    def _forget(self, frame: Frame | None) -> None:
+        """Tell it once."""
         self.forgets = True
         message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
         if frame is not None:
@@ -154,15 +156,6 @@ class Session(CarriedSession):
         columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
         for key, hop in zip(keys, map(make_hop, columns), strict=True):
             self._remember(key, hop)
-
-    def _remember(self, key: bytes, hop: Hop) -> None:
-        hops = self.exchanges.get(key)
-        if hops is None:
-            self.exchanges[key] = [hop]
-            if len(self.exchanges) > MAX_EXCHANGES:
-                self._forget()
-        elif len(hops) < MAX_HOPS:
-            hops.append(hop)
 
     def answer(self, key: Key, frame: Frame) -> Hop | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""

@@ -22,6 +22,7 @@ from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_
 from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, secret_plan
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.pairing import Request, link
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
@@ -50,14 +51,6 @@ class Subscription:
 
 
 @dataclass(slots=True)
-class Waiting:
-    """An operation that will be answered in its turn."""
-
-    frame: int
-    time_ns: int
-
-
-@dataclass(slots=True)
 class Side:
     """What one end said."""
 
@@ -65,7 +58,7 @@ class Side:
     """Stream offset behind its last frame."""
     whole: bool = True
     """No byte of it was lost so far."""
-    pings: deque[Waiting] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
+    pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     said: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
 
@@ -87,7 +80,7 @@ class NatsConversation(Conversation):
         """By the first four bytes; they depend on the kind of link and on what both sides said."""
         self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
         self.ended: OrderedDict[str, None] = OrderedDict()
-        self.verbose: deque[Waiting] | None = deque(maxlen=MAX_WAITING) if self.whole else None
+        self.verbose: deque[Request] | None = deque(maxlen=MAX_WAITING) if self.whole else None
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
         self.carried = CarriedStreams(protocol)
@@ -263,22 +256,22 @@ class NatsConversation(Conversation):
     # Answers in turn.
 
     def _ping(self, frame: Frame) -> None:
-        self.sides[frame.side].pings.append(Waiting(frame.id, frame.time_ns))
+        self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
         frame.expects_response = True
 
     def _pong(self, frame: Frame) -> None:
         pings = self.sides[1 - frame.side].pings
         if pings:
-            self._link(frame, pings.popleft())
+            link(frame, pings.popleft())
 
     def _await_ok(self, frame: Frame) -> None:
         if self.verbose is not None:
-            self.verbose.append(Waiting(frame.id, frame.time_ns))
+            self.verbose.append(Request(frame.id, frame.time_ns))
             frame.expects_response = True
 
     def _ok(self, frame: Frame) -> None:
         if self.verbose:
-            self._link(frame, self.verbose.popleft())
+            link(frame, self.verbose.popleft())
 
     def _err(self, frame: Frame) -> None:
         text = frame.values.get("error", "")
@@ -288,10 +281,6 @@ class NatsConversation(Conversation):
         severity = "warning" if harmless else "error"
         closing = "" if harmless else "; the connection is closed"
         frame.find(severity, "response", "server-error", f"the server says: {printable(text)}{closing}", "error")
-
-    def _link(self, frame: Frame, request: Waiting) -> None:
-        frame.request = request.frame
-        frame.latency_ns = frame.time_ns - request.time_ns
 
     # Subscriptions.
 

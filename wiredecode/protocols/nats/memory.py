@@ -7,7 +7,6 @@ connections: from the requester to a server, perhaps between servers, and on to 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
+from wiredecode.protocols.shared.pairing import Newest, link
 
 MAX_REQUESTS = 20_000
 """Reply subjects remembered; beyond it the oldest is forgotten."""
@@ -60,7 +60,7 @@ def plain_subject(subject: str) -> str:
 class Memory:
     """Shared by all connections of a capture; bounded."""
 
-    requests: OrderedDict[str, Request] = field(default_factory=OrderedDict)
+    requests: Newest[str, Request] = field(default_factory=lambda: Newest(MAX_REQUESTS))
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats")))
     """What the protocols inside payloads remember."""
 
@@ -76,10 +76,7 @@ class Memory:
             if len(known.hops) < MAX_HOPS:
                 known.hops.append(hop)
             return
-        self.requests[reply] = Request(values["subject"], digest, [hop])
-        self.requests.move_to_end(reply)
-        if len(self.requests) > MAX_REQUESTS:
-            self.requests.popitem(last=False)
+        self.requests.put(reply, Request(values["subject"], digest, [hop]))
 
     def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
         """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""
@@ -99,8 +96,7 @@ class Memory:
             frame.generate("copy_of", known.answer[0])
             if between and hop.connection != frame.connection.number:
                 return  # on its way: the request will be linked to what its sender gets
-        frame.request = hop.frame
-        frame.latency_ns = frame.time_ns - hop.time_ns
+        link(frame, hop)
 
 
 def recent(hop: Hop, frame: Frame) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
@@ -19,7 +20,14 @@ from wiredecode.protocols.rabbitmq_stream.checking_consumers import (
     Offsets,
 )
 from wiredecode.protocols.rabbitmq_stream.checking_credit import EARLY, ONE, STARVED, STOPPED, Credits
-from wiredecode.protocols.rabbitmq_stream.checking_publishers import REFUSED, UNCONFIRMED, PublishErrors, Unconfirmed
+from wiredecode.protocols.rabbitmq_stream.checking_publishers import (
+    DUPLICATES,
+    REFUSED,
+    UNCONFIRMED,
+    DuplicateIds,
+    PublishErrors,
+    Unconfirmed,
+)
 from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
 from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Report, Rule
 
@@ -43,6 +51,19 @@ AUTHENTICATION = Code(
     "Check user, password and permissions of the virtual host; guest may only connect over loopback.",
     "rabbitmq-stream/c43_authfail.pcap",
     CAUSE,
+)
+NOT_STARTED = Code(
+    "rabbitmq_stream.not-started",
+    "warning",
+    "a publisher or a consumer could not begin, or had no permission",
+    "The broker refused to declare a publisher or to subscribe, or told that the user may not do what was asked.",
+    (
+        "the stream does not exist (yet), or this broker has no leader or replica of it",
+        "the user has no permission on the stream: to write, to read, or to configure",
+    ),
+    "Read the reason; create the stream, ask Metadata for its leader, or give the user the permission it lacks.",
+    "rabbitmq-stream/c43_errors.pcap",
+    DEED,
 )
 SERVER_CLOSED = Code(
     "rabbitmq_stream.closed-by-server",
@@ -76,10 +97,14 @@ HEARTBEAT = Code(
 )
 
 
+BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
+RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
+
+
 class Admission(Rule):
     """Who was not let in, and connections that ended with or without a word."""
 
-    types = frozenset({"SaslAuthenticate", "SaslAuthenticateResponse", "Open", "OpenResponse", "Close"})
+    types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -106,6 +131,13 @@ class Admission(Rule):
             if problem is not None and told is GUEST:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
+        elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
+            name, asked = names.RESPONSE_CODES.get(code, f"code {code}"), (kind or "").removesuffix("Response")
+            user = self.report.names.get(frame.connection).get("user", "unknown")
+            to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
+            what = f"{asked}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
+            self.report.add(NOT_STARTED, what, (frame.connection.number, asked, to, code), frame=frame)
+
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
         health = connection.health
@@ -113,8 +145,9 @@ class Admission(Rule):
             return
         by_client = connection.initiator is None or health.end.side == connection.initiator
         who = "client" if by_client else "broker"
-        severity = "note" if by_client else "warning"
         end = health.end
+        answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
+        severity = "note" if by_client or answers else "warning"
         what = f"the {who} ended {self.report.names.short(connection)} by {end.how} without Close"
         self.report.add(
             NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
@@ -179,11 +212,11 @@ CHECKS = Checks(
             SERVER_CLOSED,
             NO_CLOSE,
         ),
-        *(HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
+        *(DUPLICATES, NOT_STARTED, HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
     ),
     rules=(
         *(AdvertisedHost, Credits, Unconfirmed, PublishErrors, Admission, Heartbeats),
-        *(Lag, Flapping, Offsets, Fill),
+        *(DuplicateIds, Lag, Flapping, Offsets, Fill),
     ),
     told=frozenset({"closed", "publish-error"}),
     answered=frozenset({"Publish"}),

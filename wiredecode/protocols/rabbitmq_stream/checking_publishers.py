@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.shared.checking import DEED, Code, Report, Rule
+from wiredecode.protocols.shared.checking import DEED, REMARK, Code, Report, Rule, values_of
 
 UNCONFIRMED = Code(
     "rabbitmq_stream.unconfirmed",
@@ -40,6 +40,24 @@ REFUSED = Code(
     "stories/stream-deleted.pcap",
     DEED,
 )
+DUPLICATES = Code(
+    "rabbitmq_stream.duplicate-ids",
+    "note",
+    "publishing ids that the broker knows already",
+    "A publisher with a name published ids that are not above its last one: the broker drops these messages, and "
+    "confirms them all the same. So it is to be after a reconnection; otherwise messages are lost without a word.",
+    (
+        "the publisher sends again what was not confirmed before it reconnected",
+        "the application numbers its messages from the start again, under the same name",
+        "two publishers use one name",
+    ),
+    "Begin behind what QueryPublisherSequence tells; give each publisher a name of its own.",
+    "rabbitmq-stream/c43_dedup.pcap",
+    REMARK,
+)
+MOST_LOOKED = 10_000
+"""Publish frames whose ids are read: that takes time."""
+MOST_NAMES = 1000
 MOST_WAITING = 1000
 """Publish frames per publisher that are remembered until they are confirmed."""
 
@@ -79,9 +97,6 @@ class Unconfirmed(Rule):
             packet = frame.packets[0] if frame.packets else None
             publisher.waiting.append((publisher.published, frame.number, packet, frame.time_ns))
             return
-        if frame.latency_ns is None and publisher.waiting:
-            _, frame.request, _, since_ns = publisher.waiting[0]
-            frame.latency_ns = frame.time_ns - since_ns
         publisher.settled += count
         while publisher.waiting and publisher.waiting[0][0] <= publisher.settled:
             publisher.waiting.popleft()
@@ -125,3 +140,29 @@ class PublishErrors(Rule):
                 for finding in frame.findings:
                     if finding.code in ("ended", "not-declared"):
                         problem.detail(finding.message)
+
+
+class DuplicateIds(Rule):
+    """Publishing ids of publishers with a name that do not go up."""
+
+    types = frozenset({"Publish"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._highest: dict[tuple[str, str], int] = {}
+        self._looked = 0
+
+    def frame(self, frame: Frame) -> None:
+        name = frame.generated.get("reference")
+        if name is None or self._looked >= MOST_LOOKED:
+            return
+        self._looked += 1
+        key = frame.generated["stream"], name
+        ids = [each["publishing_id"] for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
+        highest = self._highest.get(key, -1)
+        again = [each for each in ids if each <= highest]
+        if ids and (key in self._highest or len(self._highest) < MOST_NAMES):
+            self._highest[key] = max(highest, *ids)
+        if again:
+            what = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
+            self.report.add(DUPLICATES, what, key, frame=frame, count=len(again))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
@@ -29,7 +29,25 @@ class Request:
 
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 R = TypeVar("R", bound=Request)
+
+
+class Newest(OrderedDict[K, V]):
+    """The ``most`` keys that were put last: where what is asked on one connection may be answered on several others."""
+
+    def __init__(self, most: int = 0) -> None:
+        super().__init__()
+        self.most = most
+
+    def put(self, key: K, value: V) -> bool:
+        """Remember a value; whether the oldest one was forgotten for it."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) <= self.most:
+            return False
+        self.popitem(last=False)
+        return True
 
 
 class Outstanding(Generic[K, R]):
@@ -88,7 +106,17 @@ def outcome_told_by(response: Frame) -> str:
     return REFUSED if any(finding.group == "response" for finding in response.findings) else ANSWERED
 
 
-def link(frame: Frame, request: Request) -> None:
+class Asked(Protocol):
+    """A frame that asked for something; a :class:`Request` is one."""
+
+    @property
+    def frame(self) -> int: ...
+
+    @property
+    def time_ns(self) -> int: ...
+
+
+def link(frame: Frame, request: Asked) -> None:
     """Tie a response to its request."""
     frame.request = request.frame
     frame.latency_ns = frame.time_ns - request.time_ns
