@@ -11,6 +11,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import codes, names
+from wiredecode.protocols.liftbridge.changes import CHANGES
 from wiredecode.protocols.liftbridge.gauges import GAUGES
 from wiredecode.protocols.liftbridge.metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.replicas import Replicas, Silence, server_of
@@ -226,6 +227,7 @@ def spelled(partition: tuple[str, int]) -> str:
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     gauges=GAUGES,
     codes=(
         *(codes.LEADER_LOST, codes.NO_ACK, codes.LATE_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),
