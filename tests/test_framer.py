@@ -106,3 +106,55 @@ def test_a_frame_bears_the_notes_up_to_the_packet_that_completed_it(ready: int, 
     assert not other.findings
     assert not accounts.has_notes(owner, 0)
     assert accounts.totals.notes == {"late-data": 3}
+
+
+class Long(Letters):
+    """Frames of 30 bytes that begin with ``<``."""
+
+    def split(self, data: bytes) -> Split:
+        return Split([*range(30, len(data) + 1, 30)], 30)
+
+
+def around_a_hole(*sent: tuple[int, bytes]) -> list[Frame]:
+    """10 bytes of a frame of 30 in packet 1, then 10 that are missing, then these packets."""
+    owner, out = connection(), []
+    framer = Framer(owner.directions[0], Long(), out, True)  # type: ignore[arg-type]
+    framer.chunk(packets(owner, 0, (1, b"<" + bytes(9))))
+    framer.gap(Gap(owner.directions[0], 10, 10, "not captured", 2, 2000))
+    framer.chunk(packets(owner, 20, *sent))
+    assert framer.framed == sum(frame.length - frame.missing for frame in out)
+    return out
+
+
+def told(frame: Frame) -> tuple[Any, ...]:
+    times = frame.first_ns, frame.time_ns
+    return frame.offset, frame.length, frame.missing, frame.status, frame.packets, frame.ready, *times
+
+
+def test_a_frame_with_a_hole_has_the_packets_behind_it_up_to_its_end_and_the_next_one_has_the_rest() -> None:
+    found = around_a_hole((4, bytes(6)), (5, bytes(4) + b"<ab"), (6, bytes(20)), (7, bytes(7)), (8, b"<" + bytes(29)))
+    assert [told(frame) for frame in found] == [
+        (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000),
+        (30, 30, 0, "ok", [5, 6, 7], 7, 5000, 7000),
+        (60, 30, 0, "ok", [8], 8, 8000, 8000),
+    ]
+    assert found[1].data == b"<ab" + bytes(27)
+
+
+def test_a_frame_with_a_hole_ends_where_its_packet_does() -> None:
+    (frame,) = around_a_hole((4, bytes(6)), (5, bytes(4)))
+    assert told(frame) == (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000)
+    frame, after = around_a_hole((4, bytes(10)), (5, b"<" + bytes(29)))
+    assert (frame.packets, frame.ready, told(after)) == ([1, 4], 4, (30, 30, 0, "ok", [5], 5, 5000, 5000))
+
+
+@pytest.mark.parametrize(("bytes_seen", "ready"), [(3, 2), (4, 3), (5, 4), (6, 4)])
+def test_a_frame_that_bytes_behind_it_tell_is_ready_with_the_last_of_these(bytes_seen: int, ready: int) -> None:
+    class Told(Letters):
+        def split(self, data: bytes) -> Split:
+            return Split([3, 6], told=[(0, bytes_seen)])
+
+    owner, out = connection(), []
+    framer = Framer(owner.directions[0], Told(), out, True)  # type: ignore[arg-type]
+    framer.chunk(packets(owner, 0, (2, b"<ab"), (3, b"<"), (4, b"cd")))
+    assert [frame.ready for frame in out] == [ready, 4]

@@ -107,3 +107,7 @@ def test_a_message_as_large_as_the_server_takes_is_none_too_large() -> None:
 
 def test_a_client_that_reads_is_no_slow_consumer() -> None:
     assert "nats.slow-consumer" not in {problem.name for problem in check(CAPTURES / "nats" / "03-pubsub.pcap")}
+
+
+def test_a_capture_that_ends_inside_a_message_is_no_trouble() -> None:
+    assert worse(talk((1.0, CLIENT, b"PUB orders 16909060\r\nhalf of it"))) == []

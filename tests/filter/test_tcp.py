@@ -71,9 +71,14 @@ def test_every_command_with_a_filter_analyses(run: Run) -> None:
 
 
 def test_stable_ids_do_not_go_with_what_needs_packet_numbers(run: Run) -> None:
-    result = run(
-        *("export", CAPTURES / "cursus/stream.pcap", "-o", "-", "--format", "ndjson", "--ids", "stable"),
-        *("-Y", "tcp.retransmission"),
-    )
-    assert result.code == 2
-    assert "tcp.analysis.retransmission" in result.err
+    """Told in the words of the user."""
+    for text, told in (
+        ("tcp.retransmission", "tcp.retransmission (tcp.analysis.retransmission)"),
+        ("frame.length > 3 && frame.number > 3", "frame.number"),
+        ("!(connection == 1)", "connection (tcp.stream)"),
+    ):
+        result = run(
+            *("export", CAPTURES / "cursus/stream.pcap", "-o", "-", "--format", "ndjson", "--ids", "stable", "-Y", text)
+        )
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert f"{told} depends on the rest of the capture" in result.err

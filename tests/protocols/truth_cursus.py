@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from tests.protocols import driver_accounts
 from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
@@ -18,6 +19,8 @@ TEXT_STYLE = Style(show=lambda raw: raw.decode("utf-8", "backslashreplace"), sec
 
 def check(capture_path: Path | str, truth: dict[str, Any]) -> list[str]:
     """What the capture's records say differently from the truth; empty when they agree."""
+    if driver_accounts.is_account(truth):
+        return driver_accounts.check(Path(capture_path), truth, Cursus())
     dissector = Dissector(Demand(style=TEXT_STYLE, protocols=(Cursus(),)))
     frames = list(dissector.frames(open_capture([Path(capture_path)])))
     wrong = [] if dissector.totals.closes else ["the accounting does not close"]

@@ -7,12 +7,14 @@ segments held in the end. The truth of the proposal is hand-made: its ``steps`` 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.protocols import driver_accounts
 from tests.support import Run, careful_values, dissect
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
@@ -28,6 +30,8 @@ Frames = dict[tuple[int, int], Frame]
 
 def check(path: Path, truth: dict[str, Any]) -> list[str]:
     """The disagreements between a capture and its truth; none: all of the truth was found in it."""
+    if driver_accounts.is_account(truth):
+        return driver_accounts.check(path, truth, Pravega()) + unframed(path, truth)
     run = dissect(open_capture([path]), known=(Pravega(),))
     wrong: list[str] = []
     for told in truth["connections"]:
@@ -47,6 +51,18 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
     if not run.totals.closes:
         wrong.append("the accounts do not close")
     return wrong
+
+
+def unframed(path: Path, truth: dict[str, Any]) -> list[str]:
+    """What was appended to a byte stream, whose appends have no events, is what the application wrote in all."""
+    if "bytes_sha256" not in truth:
+        return []
+    appended: dict[Any, bytes] = {}
+    for frame in dissect(open_capture([path]), known=(Pravega(),)).of("AppendBlockEnd"):
+        segment = frame.generated.get("segment")
+        appended[segment] = appended.get(segment, b"") + (append_bytes(frame) or b"")
+    hashes = {hashlib.sha256(data).hexdigest() for data in appended.values()}
+    return [] if truth["bytes_sha256"] in hashes else [f"{truth['bytes_total']} bytes that were written were not found"]
 
 
 def by_place(run: Run, client_port: int) -> Frames:

@@ -14,23 +14,7 @@ import pytest
 
 from tests.protocols import rabbitmq_vectors
 from tests.support import RABBITMQ, STYLE, capture
-from wiredecode.fields import (
-    Array,
-    Binary,
-    Boolean,
-    Flags,
-    Kind,
-    Optional,
-    Struct,
-    Text,
-    Timestamp,
-    UInt8,
-    UInt16,
-    UInt32,
-    UInt64,
-    Uuid,
-    When,
-)
+from wiredecode import fields as kinds
 from wiredecode.fields.columns import steps as columns_steps
 from wiredecode.fields.columns.reader import reader
 from wiredecode.fields.columns.rows import Rows, Source
@@ -101,9 +85,11 @@ def test_secrets_are_hidden_unless_asked_for() -> None:
     assert all(columns_agree(layer, frames, Style(lambda data: data.decode("latin-1"), secrets=True)))
 
 
-@pytest.mark.parametrize("kind", [UInt8, Boolean, Flags, Uuid, Timestamp, Token, DecimalText])
-def test_a_secret_of_a_kind_that_hides_nothing_has_no_column(kind: type[Kind]) -> None:
-    secret: Kind = kind("value", secret=True)
+@pytest.mark.parametrize(
+    "kind", [kinds.UInt8, kinds.Boolean, kinds.Flags, kinds.Uuid, kinds.Timestamp, Token, DecimalText]
+)
+def test_a_secret_of_a_kind_that_hides_nothing_has_no_column(kind: type[kinds.Kind]) -> None:
+    secret: kinds.Kind = kind("value", secret=True)
     layer = type("Secret", (Layer,), {"fields_desc": [secret], "__module__": __name__})
     assert reader(layer, STYLE) is None
 
@@ -151,12 +137,12 @@ def test_no_frames_and_no_bytes() -> None:
 
 
 def test_a_kind_that_shows_its_value_otherwise_has_no_column() -> None:
-    class Doubled(UInt8):
+    class Doubled(kinds.UInt8):
         def present(self, value: int, show: Any) -> int:
             return 2 * value
 
     class Odd(Layer):
-        fields_desc: ClassVar[list[Kind]] = [UInt8("a"), Doubled("b")]
+        fields_desc: ClassVar[list[kinds.Kind]] = [kinds.UInt8("a"), Doubled("b")]
 
     assert reader(Odd, STYLE) is None
 
@@ -165,27 +151,27 @@ def test_a_kind_that_shows_its_value_otherwise_has_no_column() -> None:
 
 
 class Note(Layer):
-    fields_desc: ClassVar[list[Kind]] = [
-        UInt8("kind", names={0: "bare", 1: "noted"}),
-        Optional(Text("note", length=UInt8), When("kind == 1")),
+    fields_desc: ClassVar[list[kinds.Kind]] = [
+        kinds.UInt8("kind", names={0: "bare", 1: "noted"}),
+        kinds.Optional(kinds.Text("note", length=kinds.UInt8), kinds.When("kind == 1")),
     ]
 
 
 class Middle(Layer):
-    fields_desc: ClassVar[list[Kind]] = [
-        Struct("inner", Note),
-        Binary("blob", length=UInt16, null=0xFFFF),
-        Array("more", Note, count=UInt8),
+    fields_desc: ClassVar[list[kinds.Kind]] = [
+        kinds.Struct("inner", Note),
+        kinds.Binary("blob", length=kinds.UInt16, null=0xFFFF),
+        kinds.Array("more", Note, count=kinds.UInt8),
     ]
 
 
 class Outer(Layer):
     filter_name: ClassVar[str] = "outer"
-    fields_desc: ClassVar[list[Kind]] = [
-        UInt16("size", little=True),
-        Array("middles", Middle, count=None, size="size"),
-        UInt32("last", little=True),
-        Array("numbers", UInt64("numbers"), count="last"),
+    fields_desc: ClassVar[list[kinds.Kind]] = [
+        kinds.UInt16("size", little=True),
+        kinds.Array("middles", Middle, count=None, size="size"),
+        kinds.UInt32("last", little=True),
+        kinds.Array("numbers", kinds.UInt64("numbers"), count="last"),
     ]
 
 

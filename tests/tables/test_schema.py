@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
 from tests.tables.freeze import FROZEN, lines
+from tests.toy.installing import installed as installed
 from wiredecode.fields import (
     Array,
     Binary,
@@ -193,20 +191,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest_one() -> None:
 # Other packages.
 
 
-@pytest.fixture
-def kv_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    about = tmp_path / "kv-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[wiredecode.protocols]\nkv = tests.toy.kv:KV\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    registry.known.cache_clear()
-    yield
-    registry.known.cache_clear()
-    sys.path_importer_cache.pop(str(tmp_path), None)
-
-
-@pytest.mark.usefixtures("kv_installed")
+@pytest.mark.usefixtures("installed")
 def test_a_protocol_of_another_package_has_its_member(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"key", "value", "code", "code_code", "other"} <= set(members(schema.frames_schema(), "kv"))
     assert "kv" not in members(schema.type_schema("nats"))

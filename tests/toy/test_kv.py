@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.check.support import check
 from tests.net.craft import Talk, batches
 from tests.support import Part, craft, dissect, every
+from tests.toy.installing import installed as installed
 from tests.toy.kv import KV, Error, Get, Value
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields import compiler
@@ -23,20 +20,6 @@ def talk(port: int) -> list[bytes]:
     said = Talk(server=("10.0.0.2", port))
     told = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
     return [*said.handshake(), *said.send(0, ASKED, 5), *said.send(1, told), *said.close()]
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The toy as an installed distribution with an entry point."""
-    about = tmp_path / "kv-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[wiredecode.protocols]\nkv = tests.toy.kv:KV\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    registry.known.cache_clear()
-    yield
-    registry.known.cache_clear()
-    sys.path_importer_cache.pop(str(tmp_path), None)
 
 
 @pytest.mark.usefixtures("installed")

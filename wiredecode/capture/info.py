@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 """Comments, names and secrets kept per file; what exceeds it is counted in ``FileInfo.dropped``."""
+OBJECT_BYTES = 256
+"""What each of them counts besides its text."""
 
 
 @dataclass(slots=True)
@@ -94,6 +96,7 @@ class FileInfo:
 
     def keep(self, size: int) -> bool:
         """Whether ``size`` more bytes of comments, names or secrets may be kept; counts them."""
+        size += OBJECT_BYTES
         if self.kept_bytes + size > MAX_KEPT_BYTES:
             self.dropped += 1
             return False

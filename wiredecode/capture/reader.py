@@ -13,7 +13,7 @@ from wiredecode.capture.info import CaptureInfo
 from wiredecode.capture.merge import Merge
 
 DEFAULT_BATCH_BYTES = 4 * 1024 * 1024
-MAX_BATCH_PACKETS = 65_536
+MAX_BATCH_PACKETS = 16_384
 MAX_RECORD_BYTES = 1024 * 1024
 """Longest packet that is believed: twice the largest that segmentation offload makes."""
 

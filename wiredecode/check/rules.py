@@ -23,6 +23,8 @@ MOST_SLOW = 100
 """Per connection."""
 HOLES = frozenset({"hole", "no-frame", "header-cut"})
 """Findings of frames that a hole explains."""
+CAPTURE_ENDS = "frame-cut"
+"""Where nothing is missing before: the capture ends inside a frame, as many do."""
 
 
 class Waiting(NamedTuple):
@@ -158,4 +160,5 @@ class Findings(Rule):
         else:
             code = codes.GROUPS["malformed"] if finding.code in HOLES else codes.OTHER
             name = f"{frame.protocol}.{finding.code}"
-            self.report.add(code, finding.message, frame=frame, severity=finding.severity, name=name)
+            severity = "note" if finding.code == CAPTURE_ENDS else finding.severity
+            self.report.add(code, finding.message, frame=frame, severity=severity, name=name)

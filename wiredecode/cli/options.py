@@ -314,6 +314,8 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
             value = -1
         if not 0 <= value < 1 << 62:
             raise typer.BadParameter(f"{choice!r} needs a number, as in {name}={known[name]}", param_hint="--limit")
+        if name == "connections" and not value:
+            raise typer.BadParameter("at least one connection has to be remembered", param_hint="--limit")
         chosen = replace(chosen, **{name: value})
     if hole_seconds is not None:
         chosen = replace(chosen, hole_seconds=hole_seconds)

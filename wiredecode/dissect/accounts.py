@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Run
 
 
+MOST_NOTES = 64
+"""Notes of one direction that wait for its next frame; further ones are only counted in the totals."""
+
+
 def note_finding(note: Note) -> Finding:
     """What reassembly noted, as a finding of a frame."""
     group = "limit" if note.code == "limit-reached" else "reassembly"
@@ -45,7 +49,9 @@ class Accounts:
     def note(self, note: Note) -> None:
         """Keep a note until the frame comes that it is about."""
         self.totals.notes[note.code] += 1
-        self._notes.setdefault(note.direction, []).append(note)
+        notes = self._notes.setdefault(note.direction, [])
+        if len(notes) < MOST_NOTES:
+            notes.append(note)
 
     def has_notes(self, connection: Connection, side: int) -> bool:
         """Whether a frame of a direction has to bear a note."""
@@ -101,6 +107,7 @@ class Accounts:
     def close(self, connection: Connection, tracker: Tracker | None) -> None:
         """A connection is over: add up its bytes. ``tracker``: None where it had no payload."""
         totals = self.totals
+        totals.connections += 1
         for direction in connection.directions:
             totals.captured += direction.captured
             totals.duplicate += direction.duplicate
@@ -132,7 +139,7 @@ class Accounts:
         """The capture is over: add up its packets."""
         totals = self.totals
         totals.packets, totals.tcp_packets = network.packets, network.tcp_packets
-        totals.not_decoded, totals.connections = network.not_decoded, network.connections
+        totals.not_decoded = network.not_decoded
         totals.limits.update(network.limits_hit)
 
     def _attach_notes(self, frame: Frame) -> None:

@@ -123,16 +123,16 @@ class Filter:
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
+        from wiredecode.filter.logic import tests
         from wiredecode.filter.tcp import is_analysis
-        from wiredecode.protocols.catalogue import RECORD_NAMES
 
-        counted = sorted(name for name in self.names if name in COUNTED or is_analysis(name))
-        if counted:
-            spelled = {name: record for record, name in RECORD_NAMES.items()}
-            also = f" ({spelled[counted[0]]})" if counted[0] in spelled else ""
-            raise ValueError(
-                f"{counted[0]}{also} depends on the rest of the capture, so it does not go with stable ids"
-            )
+        for test in tests(self.expression):
+            for name, spelled in test.spelled:
+                if name in COUNTED or is_analysis(name):
+                    also = f" ({name})" if name != spelled else ""
+                    raise ValueError(
+                        f"{spelled}{also} depends on the rest of the capture, so it does not go with stable ids"
+                    )
 
     @property
     def names(self) -> frozenset[str]:

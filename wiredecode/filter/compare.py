@@ -84,7 +84,7 @@ class Comparisons:
         """The name of a protocol beside text is text: ``frame.protocol == nats``."""
         text = isinstance(other, Operand) and other.type is Type.STRING
         if text and isinstance(side, Operand) and side.type is Type.PROTOCOL and isinstance(node, Word):
-            self.operands.used.discard(node.text)
+            self.operands.used.pop(node.text, None)
             return Constant(node.text, False, node.start, node.stop)
         return side
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ class Atom:
     column: Column | None = None
     names: frozenset[str] = frozenset()
     """The fields it is about."""
+    spelled: tuple[tuple[str, str], ...] = ()
+    """Each of them, and how the user spells it."""
     wanted: bytes | None = None
     """What plain frames that fit have to hold."""
 
@@ -65,11 +67,11 @@ def tests(expression: Expression) -> Iterator[Atom]:
             yield from tests(part)
 
 
-def about(names: frozenset[str], expression: Expression) -> Expression:
-    """One comparison, or its negation, told what it is about."""
+def about(fields: Mapping[str, str], expression: Expression) -> Expression:
+    """One comparison, or its negation, told what it is about: names of fields, and how they are spelled there."""
     if isinstance(expression, Atom):
-        return replace(expression, names=names)
-    return Negation(about(names, expression.part)) if isinstance(expression, Negation) else expression
+        return replace(expression, names=frozenset(fields), spelled=tuple(fields.items()))
+    return Negation(about(fields, expression.part)) if isinstance(expression, Negation) else expression
 
 
 def negation(part: Expression) -> Expression:

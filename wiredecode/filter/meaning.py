@@ -30,7 +30,7 @@ class Meaning:
             return negation(self.of(node.part))
         self.operands.used.clear()
         found = self._comparison(node)
-        return about(frozenset(self.operands.used), found)
+        return about(self.operands.used, found)
 
     def _comparison(self, node: Node) -> Expression:
         if isinstance(node, Relation):

@@ -27,8 +27,8 @@ class Operands:
 
     def __init__(self, text: str, names: Names, secrets: bool, *, utc: bool) -> None:
         self.text, self.names, self.secrets, self.utc = text, names, secrets, utc
-        self.used: set[str] = set()
-        """Names of the fields that were made operands."""
+        self.used: dict[str, str] = {}
+        """The fields that were made operands: name, and how the user spells it."""
 
     def fail(self, message: str, node: Node | Constant) -> FilterError:
         return FilterError(message, self.text, node.start, node.stop)
@@ -61,7 +61,7 @@ class Operands:
                 return Constant(node.text, False, node.start, node.stop)
             self.field(node)
         assert found is not None
-        self.used.add(found.name)
+        self.used.setdefault(found.name, node.text)
         if found.secret and not presence and not self.secrets:
             message = f"{found.name} is a secret: only whether it is there can be asked, or all with --show-secrets"
             raise self.fail(message, node)

@@ -193,10 +193,6 @@ def as_names(values: Values) -> Values:
     return [each if isinstance(each, str) else None for each in values]
 
 
-def as_text(values: Values) -> Values:
-    return [each if each is None or isinstance(each, str) else str(each) for each in values]
-
-
 def as_any(values: Values) -> Values:
     return [getattr(each, "raw", each) for each in values]
 

@@ -116,14 +116,8 @@ MOST_MILLISECONDS = (1 << 63) // 1_000_000
 """Times beyond it, in the year 2262, do not fit into 64 bits of nanoseconds: they are null."""
 
 
-def from_milliseconds(times: npt.NDArray[np.int64]) -> Valid:
-    """A column of times, from milliseconds since the epoch."""
-    valid = (times > -MOST_MILLISECONDS) & (times < MOST_MILLISECONDS)
-    return Valid(np.where(valid, times, 0) * 1_000_000, valid)
-
-
 def nanoseconds(milliseconds: int) -> int | None:
-    """The same for one time."""
+    """A time since the epoch in nanoseconds; None: it does not fit."""
     return milliseconds * 1_000_000 if -MOST_MILLISECONDS < milliseconds < MOST_MILLISECONDS else None
 
 

@@ -1,0 +1,65 @@
+"""Floods: memory is that of the limits, however many packets, connections and notes there are."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.net.craft import SYN, Talk, batches
+from wiredecode.cli import session
+from wiredecode.dissect import accounts
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.net import Limits, Network
+from wiredecode.net.types import Connection
+
+
+def alive() -> int:
+    return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\0\0\x10abcdefgh"], ids=["syn_flood", "one_packet_each"])
+def test_connections_of_a_flood_are_forgotten_with_all_that_is_known_of_them(payload: bytes) -> None:
+    dissector = Dissector(network=Network(Limits(connections=100)))
+    gc.collect()
+    before = alive()
+    for first in range(0, 3000, 500):
+        talks = [Talk(client=(f"10.1.{n // 250}.{n % 250 + 1}", 40000)) for n in range(first, first + 500)]
+        packets = [talk.packet(0, payload, flags=0x18 if payload else SYN) for talk in talks]
+        for batch in batches(packets):
+            list(dissector.feed(batch))
+    gc.collect()
+    assert alive() - before <= 200
+
+
+def test_connections_are_collected_while_a_capture_is_read(
+    run: Run, captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    plain = gc.collect
+    monkeypatch.setattr(session, "COLLECT_CONNECTIONS", 1)
+    monkeypatch.setattr(session.gc, "collect", lambda: seen.append(plain()))
+    assert run("pcap", captures / "stories" / "slow-consumer.pcap", "--summary", "--limit", "connections=1").code == 0
+    assert seen
+
+
+def test_no_connections_at_all_is_no_limit(run: Run, captures: Path) -> None:
+    found = run("pcap", captures / "stories" / "slow-consumer.pcap", "--limit", "connections=0")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+
+
+def test_segments_that_differ_from_what_was_sent_are_noted_a_bounded_number_of_times() -> None:
+    talk = Talk()
+    again = [
+        talk.packet(0, bytes([number & 0xFF, number >> 8]) * 20, seq=talk.seq[0] + 1 + number % 7)
+        for number in range(1000)
+    ]
+    dissector = Dissector()
+    for batch in batches([*talk.handshake(), *again]):
+        list(dissector.feed(batch))
+    kept = [len(notes) for notes in dissector.accounts._notes.values()]
+    assert sum(dissector.totals.notes.values()) > 900
+    assert kept
+    assert max(kept) == accounts.MOST_NOTES
