@@ -33,6 +33,7 @@ CASES = {
     "differing overlap of delivered bytes": ("S d0:10 x0:10 d10:5", "0-15 !overlap-differs"),
     "differing overlap of a part": ("S d0:10 x5:5 d10:5", "0-15 !overlap-differs"),
     "differing overlap of buffered bytes": ("S d10:10 x10:10 d0:10", "0-20 !overlap-differs"),
+    "two differing bytes that wait behind a hole": ("S d10:10 x12:2 d0:10", "0-20 !overlap-differs"),
     "differing overlap after bulk": (f"S {IN_BULK} x395:5", "0-400 !overlap-differs"),
     "hole never filled": ("S d0:10 d20:10", "0-10 [10-20] 20-30"),
     "two holes never filled": ("S d0:10 d20:10 d40:5", "0-10 [10-20] 20-30 [30-40] 40-45"),
@@ -142,6 +143,14 @@ def test_behind_a_hole_that_was_given_up_bytes_have_their_place_there_and_their_
     assert all(time_ns == ready_ns for _, _, time_ns, _, ready_ns in outcome.pieces())
     (gap,) = [e for e in outcome.events if isinstance(e, Gap)]
     assert (gap.offset, gap.length, gap.ready) == (10, 10, 5)
+
+
+def test_delivered_bytes_are_compared_as_far_back_as_the_limit_says_and_no_further() -> None:
+    limits = Limits(history_bytes=40)
+    said = "S " + " ".join(f"d{at}:10 d{at + 20}:10 d{at + 10}:10" for at in range(0, 300, 30))
+    for at, differs in ((290, True), (260, True), (240, False)):
+        notes = play(f"{said} x{at}:10", 1, limits=limits).notes()
+        assert notes == ([(32, at, "overlap-differs")] if differs else [])
 
 
 def test_the_watermark_never_waits_for_a_hole() -> None:

@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from wiredecode.report.bins import LATENCIES, POINTS, Bins, Series, bucket_ns, bucket_of, percentile
+from wiredecode.frames.bins import Bins
+from wiredecode.report.bins import LATENCIES, POINTS, Series, bucket_ns, bucket_of, percentile
 
 BEGIN = 1_700_000_000_000_000_000
 

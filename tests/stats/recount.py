@@ -76,23 +76,34 @@ def frames(whole: Sequence[Frame]) -> list[Row]:
 
 
 def latency(whole: Sequence[Frame]) -> list[Row]:
+    """Copies do not count, neither of requests nor of answers that the one who asked was sent, too."""
     by_number = {frame.number: frame for frame in whole}
-    answered = {frame.request for frame in whole}
+    answers: dict[int | None, list[Frame]] = defaultdict(list)
+    for frame in whole:
+        answers[frame.request].append(frame)
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     silent: Counter[tuple[Any, ...]] = Counter()
     asking = {name: types for one in protocols() for name, types in one.requests.items()}
+    polls = {one.name: checks.waits for one in protocols() if (checks := one.checks()) is not None}
     for frame in whole:
-        if frame.latency_ns is not None and frame.request is not None:
-            asked = by_number[frame.request]
-            values[asked.protocol, asked.type, broker(frame)].append(frame.latency_ns)
-        if frame.number not in answered and frame.type in asking.get(frame.protocol or "", ()):
+        if "copy_of" in frame.generated:
+            continue
+        told = [each for each in answers[frame.number] if each.latency_ns is not None]
+        own = [each for each in told if each.connection is frame.connection]
+        for each in own or [each for each in told if "copy_of" not in each.generated]:
+            assert each.latency_ns is not None
+            values[frame.protocol, frame.type, broker(each)].append(each.latency_ns)
+        asked = frame.outcome is None and frame.type in asking.get(frame.protocol or "", ())
+        if not answers[frame.number] and (asked or frame.outcome in ("unanswered", "late")):
             silent[frame.protocol, frame.type, broker(frame)] += 1
+    assert all(one.request is None or one.request in by_number for one in whole)
     return [
         {
             **dict(zip(("protocol", "request", "broker"), key, strict=True)),
             "count": len(values[key]),
             **spread(values[key]),
             "unanswered": silent[key],
+            "long_poll": key[1] in polls.get(key[0], ()),
         }
         for key in {**values, **silent}
     ]
@@ -151,14 +162,17 @@ def numbers(frame: Frame) -> Iterable[tuple[str, Any, int]]:
 def throughput(messages: Iterable[Row]) -> list[Row]:
     found: dict[tuple[Any, ...], list[int | None]] = defaultdict(list)
     for row in messages:
-        found[row["protocol"], row.get("topic"), row["operation"], row["time"][:19] + "Z"].append(row["size"])
+        topic = row.get("topic")
+        for begin in (begin for one in protocols() for begin in one.reply_topics):
+            topic = f"{begin}*" if topic is not None and topic.startswith(begin) else topic
+        found[row["protocol"], topic, row["operation"], row["time"][:19] + "Z"].append(row["size"])
     names = ("protocol", "topic", "operation", "start")
     rows = []
     for key, sizes in found.items():
         known = [size for size in sizes if size is not None]
-        rows.append(
-            {**dict(zip(names, key, strict=True)), "messages": len(sizes), "bytes": sum(known) if known else None}
-        )
+        size = sum(known) if known else None
+        rates = {"messages_per_s": float(len(sizes)), "bytes_per_s": None if size is None else float(size)}
+        rows.append({**dict(zip(names, key, strict=True)), "messages": len(sizes), "bytes": size, **rates})
     return rows
 
 

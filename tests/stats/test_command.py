@@ -48,7 +48,7 @@ def test_json_is_one_object_with_the_numbers_of_the_function(run: Run) -> None:
     result = run("stats", BASIC, "--json", "-q")
     assert (result.code, result.err, len(result.lines)) == (0, "", 1)
     found = rows(result.out)
-    wanted = statistics(BASIC)
+    wanted = statistics(BASIC, interval="auto")
     assert list(found) == list(NAMES)
     for name in ("frames", "latency", "confirms"):
         assert found[name] == wanted[name].to_pylist()
@@ -183,7 +183,7 @@ def test_a_wrong_option_is_told_before_anything_is_read(run: Run, words: list[st
 def test_what_duckdb_cannot_do_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """A disk that is full, for example."""
     if step == "insert":
-        monkeypatch.setattr("wiredecode.stats.store.flat", lambda *_: "select error('no\nroom') from incoming")
+        monkeypatch.setattr("wiredecode.stats.store.flat", lambda *_, **__: "select error('no\nroom') from incoming")
     else:
         monkeypatch.setattr("wiredecode.stats.store.query", lambda *_: "select error('no\nroom')")
     result = run("stats", BASIC, "-q")

@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 
 from tests.stats.recount import recounted
 from wiredecode.stats import statistics
-from wiredecode.stats.tables import NAMES, STATISTICS, TOLD
+from wiredecode.stats.tables import NAMES, STATISTICS, TOLD, fitting
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 RECOUNTED = (
@@ -79,6 +79,27 @@ def test_columns_are_those_that_are_declared() -> None:
         columns = (*statistic.columns, *(TOLD if statistic.name == "connections" else ()))
         assert tuple(found[statistic.name].schema.names) == columns
         assert set(statistic.narrow) <= set(columns)
+
+
+def test_a_cluster_is_counted_by_exchanges_and_not_by_hops() -> None:
+    """255 of 261 publishes were acked, as clients say (the truth file); 28 AppendEntries met a server that was gone."""
+    path = CAPTURES / "stories/leader-killed.pcap.gz"
+    rows = {row["request"]: row for row in statistics(path, tables=["latency"])["latency"].to_pylist()}
+    assert (rows["Publish"]["count"], rows["Publish"]["unanswered"]) == (255, 6)
+    assert (rows["AppendEntries"]["count"], rows["AppendEntries"]["unanswered"]) == (1447, 28)
+    hops = {row["request"]: row for row in statistics(path, tables=["latency"], hops=True)["latency"].to_pylist()}
+    assert hops["AppendEntries"]["count"] == 2895
+
+
+def test_requests_that_wait_for_data_stand_apart() -> None:
+    rows = statistics(CAPTURES / "tank/tank_09_consume_tail.pcap", tables=["latency"])["latency"].to_pylist()
+    assert [row["request"] for row in rows if row["long_poll"]] == ["Consume"]
+    assert [row["long_poll"] for row in rows] == sorted(row["long_poll"] for row in rows)
+
+
+@pytest.mark.parametrize(("seconds", "interval"), [(0, 1), (20, 1), (21, 2), (3_600, 300), (10**9, 86_400)])
+def test_an_interval_fits(seconds: int, interval: int) -> None:
+    assert fitting(seconds * 10**9) == interval
 
 
 def test_connections_without_frames_are_there_unless_frames_are_chosen() -> None:

@@ -14,6 +14,7 @@ from wiredecode.cli.output import Output, say
 
 if TYPE_CHECKING:
     from wiredecode.check import Checker, Problem
+    from wiredecode.check.timeline import Timeline
     from wiredecode.cli.session import Session
 
 EXAMPLES = """\b
@@ -45,6 +46,9 @@ def check(
         Severity | None, typer.Option("--fail-on", help="Exit 1 when something is as severe, or worse.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per problem (NDJSON).")] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Below the problems: what changed when; with --json one more object.")
+    ] = False,
 ) -> int:
     """Find out what is wrong in captures: causes first, with evidence and what to do.
 
@@ -52,17 +56,22 @@ def check(
     Wireshark; times are seconds since the first packet.
     """
     from wiredecode.check import SEVERITIES, Checker
+    from wiredecode.check.timeline import Timeline
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
+    from wiredecode.cli.timeline import show as show_timeline
     from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.net import Network
 
     checker = Checker()
+    when = Timeline() if timeline else None
     demand = Demand(link_responses=False, decode_as=decoding.ports)
     session = (PipeSession if is_pipe(files) else Session)(
         files,
-        Dissector(demand, Network(decoding.limits, analyse=True), on_end=checker.end),
+        Dissector(
+            demand, Network(decoding.limits, analyse=True), on_end=checker.end, on_over=when.end if when else None
+        ),
         Output(sys.stdout),
         start=span.start,
         end=span.end,
@@ -74,11 +83,13 @@ def check(
 
     def work() -> None:
         try:
-            read(session, checker)
+            read(session, checker, when)
         finally:
             found.extend(checker.finish())
             shown = SEVERITIES[: SEVERITIES.index(least) + 1]
             show(session, [each for each in found if each.severity in shown], json=json)
+            if when is not None:
+                show_timeline(session, when, json=json)
 
     code = session.work(work)
     if checker.report.untold and not verbosity.quiet:
@@ -89,7 +100,7 @@ def check(
     return 1 if fail_on is not None and worst <= SEVERITIES.index(fail_on) else 0
 
 
-def read(session: Session, checker: Checker) -> None:
+def read(session: Session, checker: Checker, timeline: Timeline | None = None) -> None:
     """Tell the checker all frames."""
     report, dissector = checker.report, session.dissector
     assert dissector is not None
@@ -99,6 +110,8 @@ def read(session: Session, checker: Checker) -> None:
             if not report.first_ns:
                 report.first_ns, report.span = session.first_ns, session.span()
             checker.frame(frame)
+            if timeline is not None and session.within(frame.time_ns):
+                timeline.frame(frame)
     finally:
         report.first_ns, report.span = session.first_ns, session.span()
 

@@ -28,6 +28,7 @@ Examples:
   wiredecode stats a.pcap* --table latency --table confirms
   wiredecode stats a.pcap --table throughput --interval 1m
   wiredecode stats a.pcap -Y 'ip.addr == 10.0.0.7' --from 60
+  wiredecode stats a.pcap --timeline                 what changed when
   wiredecode stats a.pcap --json | jq '.confirms[].p99_us'
   wiredecode stats a.pcap --table latency --csv > latency.csv
 """
@@ -57,7 +58,15 @@ class StatsOptions:
             help=f"Only this table: {', '.join(TABLES)}. Repeatable.",
         ),
     ] = None
-    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ...")] = "1h"
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
+    ] = "auto"
+    hops: Annotated[
+        bool, typer.Option("--hops", help="Latency: count requests again where servers pass them on to others.")
+    ] = False
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen. Needs no DuckDB.")
+    ] = False
     json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
     csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
     color: options.Color = options.ColorChoice.auto
@@ -76,6 +85,8 @@ def stats(
 
     With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
     """
+    if form.timeline:
+        return _timeline(files, form, decoding, span, verbosity, display_filter)
     from wiredecode.cli.stats_reader import StatsReader
     from wiredecode.tables import bound_memory
 
@@ -89,7 +100,7 @@ def stats(
         raise options.UsageError(str(error)) from None
     reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
     try:
-        with reader, Store(statistics, length) as store:
+        with reader, Store(statistics, length, hops=form.hops) as store:
             code = reader.run(store)
             if code == INTERRUPTED or (code and not reader.packets):
                 return code
@@ -101,7 +112,23 @@ def stats(
     return code
 
 
-def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int]:
+def _timeline(
+    files: list[str],
+    form: StatsOptions,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
+    display_filter: str | None,
+) -> int:
+    from wiredecode.cli.timeline import run
+
+    if form.csv or form.table:
+        raise options.UsageError("--timeline is no table: it goes without --table and --csv")
+    display = options.display_filter(display_filter, utc=span.utc)
+    return run(files, decoding, span, verbosity, display, json=form.json)
+
+
+def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int | None]:
     """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
     from wiredecode.stats.tables import chosen, seconds
 
@@ -110,7 +137,7 @@ def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> 
         raise ValueError("--json and --csv are two formats: choose one")
     if csv and len(statistics) > 1:
         raise ValueError("--csv writes one table: name it with --table")
-    return statistics, seconds(interval)
+    return statistics, None if interval == "auto" else seconds(interval)
 
 
 def show(found: Found, *, json: bool, csv: bool, color: bool) -> None:

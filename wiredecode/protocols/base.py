@@ -120,6 +120,8 @@ class Protocol(ABC):
     """Names of what tells its messages apart, the most telling first: a line too long for a terminal keeps these."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
     """Fields, by their full names, below which AMQP 1.0 messages stand."""
+    reply_topics: ClassVar[tuple[str, ...]] = ()
+    """What topics begin with that are made for one client, or one answer: statistics count them together."""
     confirms: ClassVar[Confirms | None] = None
     """How it confirms published messages, where it numbers them."""
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from wiredecode.check import Checker, Problem
 from wiredecode.check.codes import offers
 from wiredecode.frames import who
+from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
 from wiredecode.net.health import Times
-from wiredecode.report.bins import LATENCIES, Bins, Series, bucket_of
+from wiredecode.report.bins import LATENCIES, Series, bucket_of
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection

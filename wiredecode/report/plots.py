@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wiredecode.report.bins import PER_DOUBLING, Bins, percentile
+from wiredecode.frames.bins import Bins
+from wiredecode.report.bins import PER_DOUBLING, percentile
 
 if TYPE_CHECKING:
     from wiredecode.report.bins import Series

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 
 def statistics(
-    paths: Path_ | Iterable[Path_], *, tables: Sequence[str] | None = None, interval: str = "1h", **reading: Any
+    paths: Path_ | Iterable[Path_],
+    *,
+    tables: Sequence[str] | None = None,
+    interval: str = "1h",
+    hops: bool = False,
+    **reading: Any,
 ) -> dict[str, pa.Table]:
     """The statistics of captures as Arrow tables, by name; read once for frames, and once for messages if needed.
 
-    ``tables``: names, all by default. ``interval``: of throughput. ``reading``: as for :func:`wiredecode.read`, such as
+    ``tables``: names, all by default. ``interval``: of throughput; ``auto`` is one that fits. ``hops``: messages that
+    servers pass on count each time. ``reading``: as for :func:`wiredecode.read`, such as
     ``filter``, ``decode_as``, ``limits``, ``strict`` and ``ids``. Raises ``ValueError``, ``ImportError`` where DuckDB
     is missing, and what :func:`wiredecode.read` raises.
     """
@@ -28,7 +34,8 @@ def statistics(
     from wiredecode.stats.tables import chosen, seconds
 
     wanted = chosen(tables)
-    with Store(wanted, seconds(interval)) as store:
+    length = None if interval == "auto" else seconds(interval)
+    with Store(wanted, length, hops=hops) as store:
         for level, columns in store.levels.items():
             dissection = read(paths, level=level, columns=columns, **reading)
             if level == "frames":

@@ -22,7 +22,7 @@ BROKER = "case sender when 'client' then dst when 'server' then src end"
 
 SAME = (
     *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "protocol", "type", "status", "length"),
-    *("request", "latency_ns", "findings", "topic", "operation", "size"),
+    *("request", "latency_ns", "outcome", "findings", "topic", "operation", "size"),
 )
 """Columns that flat tables have like the wide ones."""
 
@@ -56,6 +56,8 @@ def columns(names: Sequence[str]) -> list[str]:
             found.append(name)
         elif name == "broker":
             found += ["sender", "src", "dst"]
+        elif name == "copy_of":
+            found += _copies()
         else:
             found += ["protocol", "type"]
             found += [one.column(path) for one in confirmed() for path in _paths(one, name)]
@@ -68,9 +70,16 @@ def _paths(one: Confirmed, name: str) -> list[str]:
     return [found[name]] if name in found else list(one.numbers.values())
 
 
-def flat(dialect: Dialect, names: Sequence[str], table: str) -> str:
-    """A query that makes a flat table of a wide one."""
-    parts = [f"{_expression(dialect, name)} as {name}" for name in names]
+@cache
+def _copies() -> tuple[str, ...]:
+    """The columns that tell which frames are a message on its further way."""
+    return tuple(f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields())
+
+
+def flat(dialect: Dialect, names: Sequence[str], table: str, *, hops: bool = False) -> str:
+    """A query that makes a flat table of a wide one; ``hops``: copies are not told from what they are copies of."""
+    no_copies = {"copy_of": "cast(null as bigint)"} if hops else {}
+    parts = [f"{no_copies.get(name) or _expression(dialect, name)} as {name}" for name in names]
     return f"select {', '.join([SOURCE, *parts])} from {table}"
 
 
@@ -79,6 +88,8 @@ def _expression(dialect: Dialect, name: str) -> str:
         return name
     if name == "broker":
         return BROKER
+    if name == "copy_of":
+        return f"coalesce({', '.join(_copies())}, cast(null as bigint))"
     cases = [f"when {_sent_by(one, kind)} then {_values(dialect, one, path)}" for one, kind, path in _cases(name)]
     return f"case {' '.join(cases)} end"
 
@@ -121,25 +132,45 @@ def _frames(dialect: Dialect, _: int) -> Parts:
 
 
 def _latency(_: Dialect, __: int) -> Parts:
+    """Exchanges, not hops: where servers pass requests and answers on, only what the one who asked saw counts."""
     asks = " or ".join(
         f"protocol = '{name}' and type in ({_texts(types)})"
         for protocol in protocols()
         for name, types in protocol.requests.items()
     )
+    same = "case when a.connection = q.connection then 1 else 0 end"
+    linked = (
+        "select a.source, coalesce(q.protocol, a.protocol) as protocol, q.type as request, a.broker, a.copy_of, "
+        f"a.latency_ns as ns, q.frame as asked, {same} as own, "
+        f"max({same}) over (partition by a.source, a.request) as seen "
+        "from frames a left join frames q on a.source = q.source and a.request = q.frame "
+        "where a.latency_ns is not null and q.copy_of is null"
+    )
     answered = (
-        "select a.source, coalesce(q.protocol, a.protocol) as protocol, q.type as request, a.broker, "
-        "a.latency_ns as ns, 0 as unanswered "
-        "from frames a left join frames q on a.source = q.source and a.request = q.frame where a.latency_ns is not null"
+        "select source, protocol, request, broker, ns, 0 as unanswered from linked "
+        "where asked is null or own = 1 or (seen = 0 and copy_of is null)"
     )
     silent = (
         "select q.source, q.protocol, q.type as request, q.broker, cast(null as bigint) as ns, 1 as unanswered "
         "from asked q left join answers a on q.source = a.source and q.frame = a.request where a.request is null"
     )
     return [
-        f"asked as (select source, frame, protocol, type, broker from frames where {asks})",
+        "asked as (select source, frame, protocol, type, broker from frames where copy_of is null and "
+        f"(outcome in ('unanswered', 'late') or (outcome is null and ({asks}))))",
         "answers as (select distinct source, request from frames where request is not null)",
+        f"linked as ({linked})",
         f"events as ({answered} union all {silent})",
-    ], _spread("events", ("source", "protocol", "request", "broker"), ("unanswered",), "count")
+    ], (
+        f"select *, {_long_poll()} as long_poll from "
+        f"({_spread('events', ('source', 'protocol', 'request', 'broker'), ('unanswered',), 'count')}) told"
+    )
+
+
+def _long_poll() -> str:
+    """Whether a request waits for data: its latency says nothing about the broker."""
+    waits = {one.name: checks.waits for one in protocols() if (checks := one.checks()) is not None and checks.waits}
+    told = (f"(protocol = '{name}' and request in ({_texts(types)}))" for name, types in waits.items())
+    return f"coalesce({' or '.join(told) or 'false'}, false)"
 
 
 def _confirms(dialect: Dialect, _: int) -> Parts:
@@ -177,10 +208,19 @@ def _confirms(dialect: Dialect, _: int) -> Parts:
 def _throughput(dialect: Dialect, interval: int) -> Parts:
     second = dialect.quotient.format("time_ns", 1_000_000_000)
     start = f"second - (second % {interval} + {interval}) % {interval}"
-    return [f"counted as (select *, {second} as second from messages)"], (
+    counted = f"select source, protocol, {_topic()} as topic, operation, size, {second} as second from messages"
+    rates = f"count(*) / {interval}e0 as messages_per_s, {_sum('size')} / {interval}e0 as bytes_per_s"
+    return [f"counted as ({counted})"], (
         f"select source, protocol, topic, operation, {dialect.moment.format(start)} as start, count(*) as messages, "
-        f"{_sum('size')} as bytes from counted group by source, protocol, topic, operation, {start}"
+        f"{_sum('size')} as bytes, {rates} from counted group by source, protocol, topic, operation, {start}"
     )
+
+
+def _topic() -> str:
+    """A topic; those that are made for one answer as one: ``_INBOX.*``."""
+    begins = dict.fromkeys(begin for one in protocols() for begin in one.reply_topics)
+    cases = "".join(f" when substr(topic, 1, {len(begin)}) = '{begin}' then '{begin}*'" for begin in begins)
+    return f"case{cases} else topic end" if cases else "topic"
 
 
 def _findings(dialect: Dialect, _: int) -> Parts:
@@ -231,7 +271,7 @@ def _keys(*names: str) -> str:
 SEVERITY = "case severity when 'error' then 0 when 'warning' then 1 when 'note' then 2 else 3 end"
 ORDERS = {
     "frames": _keys("protocol", "frames desc", "type", "sender"),
-    "latency": _keys("protocol", "count desc", "request", "broker"),
+    "latency": _keys("protocol", "long_poll", "count desc", "request", "broker"),
     "confirms": _keys("confirmed desc", "stream", "broker"),
     "throughput": _keys("protocol", "topic", "operation", "start"),
     "findings": _keys(SEVERITY, "count desc", "code", "src", "dst", "connection"),

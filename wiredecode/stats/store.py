@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.extras import install, installed
 from wiredecode.stats.dialects import DUCKDB
 from wiredecode.stats.queries import columns, flat, query
-from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, needed
+from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, fitting, needed
 from wiredecode.stats.told import joined
 from wiredecode.tables.connections import ConnectionTable
 
@@ -42,11 +42,11 @@ class Store:
     Raises ``ImportError``, with what to install, where DuckDB is missing.
     """
 
-    def __init__(self, statistics: Sequence[Statistic], interval: int = HOUR) -> None:
+    def __init__(self, statistics: Sequence[Statistic], interval: int | None = HOUR, *, hops: bool = False) -> None:
         require_duckdb()
         import duckdb
 
-        self.statistics, self._interval = statistics, interval
+        self.statistics, self._interval, self._hops = statistics, interval, hops
         self._error: type[Exception] = duckdb.Error
         self._schemas: dict[str, pa.Schema] = {}
         self.connections = ConnectionTable() if any(each.name == CONNECTIONS for each in statistics) else None
@@ -85,12 +85,19 @@ class Store:
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all rows taken; without the column ``source``."""
         with self._told():
-            answer = self._database.sql(query(statistic, DUCKDB, self._interval))
+            answer = self._database.sql(query(statistic, DUCKDB, self._length(statistic)))
             found: pa.Table = answer.to_arrow_table()
         found = found.select(list(statistic.columns))
         if self.connections is None or statistic.name != CONNECTIONS:
             return found
         return joined(found, self.connections.rows, whole=self.whole)
+
+    def _length(self, statistic: Statistic) -> int:
+        """The interval, or one that fits the messages."""
+        if self._interval is not None or statistic.level != MESSAGES:
+            return self._interval or HOUR
+        ((span,),) = self._database.execute("select max(time_ns) - min(time_ns) from messages").fetchall()
+        return fitting(span or 0)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -118,5 +125,7 @@ class Store:
         what = f"create table {level} as" if create else f"insert into {level}"
         with self._told():
             self._database.register("incoming", rows)
-            self._database.execute(f"{what} {flat(DUCKDB, needed(self.statistics, level), 'incoming')}")
+            self._database.execute(
+                f"{what} {flat(DUCKDB, needed(self.statistics, level), 'incoming', hops=self._hops)}"
+            )
             self._database.unregister("incoming")

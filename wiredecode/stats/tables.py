@@ -42,8 +42,8 @@ STATISTICS = (
         "latency",
         "latency of requests, in microseconds",
         FRAMES,
-        ("frame", "protocol", "type", "sender", "broker", "request", "latency_ns"),
-        ("protocol", "request", "broker", "count", *SPREAD, "unanswered"),
+        ("frame", "connection", "protocol", "type", "sender", "broker", "request", "latency_ns", "outcome", "copy_of"),
+        ("protocol", "request", "broker", "long_poll", "count", *SPREAD, "unanswered"),
         ("request", "count", "p50_us", "p99_us", "unanswered"),
     ),
     Statistic(
@@ -59,7 +59,7 @@ STATISTICS = (
         "messages by time",
         MESSAGES,
         ("protocol", "topic", "operation", "time_ns", "size"),
-        ("protocol", "topic", "operation", "start", "messages", "bytes"),
+        ("protocol", "topic", "operation", "start", "messages", "bytes", "messages_per_s", "bytes_per_s"),
         ("topic", "operation", "start", "messages"),
     ),
     Statistic(
@@ -111,6 +111,16 @@ def needed(statistics: Sequence[Statistic], level: str) -> list[str]:
     """The columns that those of a level read; none: they do not read it."""
     names = [name for statistic in statistics if statistic.level == level for name in statistic.needs]
     return list(dict.fromkeys(names))
+
+
+FITTING = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+"""Intervals, seconds, that :func:`fitting` chooses of."""
+MOST_INTERVALS = 20
+
+
+def fitting(span_ns: int) -> int:
+    """The shortest interval, seconds, of which a capture of that length has at most :data:`MOST_INTERVALS`."""
+    return next((each for each in FITTING if span_ns <= each * MOST_INTERVALS * 10**9), FITTING[-1])
 
 
 def seconds(interval: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import codes
+from wiredecode.protocols.cursus.changes import CHANGES
 from wiredecode.protocols.shared.checking import Checks, Report, Rule
 
 MOST_MEMBERS = 10_000
@@ -164,6 +165,7 @@ class Acks(Rule):
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     codes=codes.ALL,
     rules=(Groups, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),

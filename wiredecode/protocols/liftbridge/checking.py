@@ -11,6 +11,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import codes, names
+from wiredecode.protocols.liftbridge.changes import CHANGES
 from wiredecode.protocols.liftbridge.gauges import GAUGES
 from wiredecode.protocols.liftbridge.metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.replicas import Replicas, Silence, server_of
@@ -24,6 +25,8 @@ PATIENCE_NS = 1_000_000_000
 """A publish has no ack when so much of the capture followed."""
 REPORTED_AFTER_NS = 30_000_000_000
 """Publishes so long before a report belong to it."""
+ACK_TIMEOUT_NS = 5_000_000_000
+"""So long clients wait for an ack."""
 LATE_NS = 1_000_000_000
 """Acks that took longer are late."""
 
@@ -204,9 +207,13 @@ class Cluster(Rule):
         several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
         what = f"{len(places):,} publish{several} to {where} got no ack"
         first = places[0]
-        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first)
+        left = self.report.last_ns - first.time_ns
+        severity = None if left >= ACK_TIMEOUT_NS else "warning"
+        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first, severity=severity)
         if problem is None:
             return
+        if severity is not None:
+            problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
         problem.count = problem.weight = len(places)
         for place in places:
             self.report.cite(problem, place)
@@ -220,6 +227,7 @@ def spelled(partition: tuple[str, int]) -> str:
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     gauges=GAUGES,
     codes=(
         *(codes.LEADER_LOST, codes.NO_ACK, codes.LATE_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),

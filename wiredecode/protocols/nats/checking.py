@@ -9,6 +9,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import codes, names
+from wiredecode.protocols.nats.changes import CHANGES
 from wiredecode.protocols.shared.checking import Checks, Code, Place, Report, Rule, place_of
 
 KINDS = (
@@ -240,6 +241,7 @@ def take_message(reader: Reader, frame: Frame) -> None:
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     codes=(
         *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
         *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR),

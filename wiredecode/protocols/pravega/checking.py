@@ -10,6 +10,7 @@ from uuid import UUID
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
+from wiredecode.protocols.pravega.changes import CHANGES
 from wiredecode.protocols.pravega.names import AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
@@ -115,6 +116,7 @@ class Setups(Rule):
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     codes=codes.ALL,
     rules=(Refusals, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),

@@ -8,6 +8,7 @@ from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
+from wiredecode.protocols.rabbitmq_stream.changes import CHANGES
 from wiredecode.protocols.rabbitmq_stream.checking_consumers import (
     FLAPPING,
     LAGS,
@@ -197,6 +198,7 @@ class Heartbeats(Rule):
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     gauges=GAUGES,
     codes=(
         *(

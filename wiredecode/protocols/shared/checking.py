@@ -16,6 +16,7 @@ from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
+    from wiredecode.protocols.shared import changes
     from wiredecode.protocols.shared.gauges import Gauge
 
 SEVERITIES = ("error", "warning", "note")
@@ -210,6 +211,8 @@ class Checks:
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     told: frozenset[str] = frozenset()
     """Codes of findings of frames that rules tell better."""
+    changes: Mapping[str, changes.Teller] = field(default_factory=dict)
+    """By message type: what its frames change, for the timeline."""
     confirms: Mapping[str, str] = field(default_factory=dict)
     """Message types that confirm publishes, and their field that names the stream or topic."""
     gauges: tuple[type[Gauge], ...] = ()

@@ -10,6 +10,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.shared.checking import Checks, Code, Report, Rule
 from wiredecode.protocols.tank import codes, names
+from wiredecode.protocols.tank.changes import CHANGES
 from wiredecode.protocols.tank.topics import outcome, result_places
 
 MOST_REQUESTS = 10_000
@@ -142,6 +143,7 @@ def place(topic: str, partition: int | None) -> str:
 
 
 CHECKS = Checks(
+    changes=CHANGES,
     codes=codes.ALL,
     rules=(Results,),
     waits=frozenset({"Consume"}),

@@ -1,0 +1,107 @@
+"""What changed when, on one screen: the words are those of truth files, of the table of connections and of frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wiredecode
+from tests.cli.conftest import Run, run
+from wiredecode.check.codes import offers
+from wiredecode.check.timeline import WEIGHTS, Event, condensed
+from wiredecode.protocols.registry import carried_by, protocols
+
+__all__ = ["run"]
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+STORY = CAPTURES / "stories/leader-killed.pcap.gz"
+SCREENS = (
+    *("stories/leader-killed.pcap.gz", "stories/slow-consumer.pcap", "nats/14-cluster-routes.pcap"),
+    *("cursus/group.pcap", "pravega/segment_admin.pcap", "tank/tank_02_create_discover.pcap"),
+    *("rabbitmq-stream/c43_sac.pcap", "rabbitmq-stream/d_drop1pct.pcap", "nats/02-auth.pcap"),
+)
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_it_is_one_screen(run: Run, name: str) -> None:
+    found = run("stats", CAPTURES / name, "--timeline", "-q")
+    assert found.code == 0
+    assert 4 <= len(found.lines) <= 24
+    assert max(map(len, found.lines)) <= 80
+
+
+def test_the_story_of_a_leader_that_was_killed(run: Run) -> None:
+    """Times and names are those of the truth file, which the servers' own logs told."""
+    found = run("stats", STORY, "--timeline", "-q")
+    words = [" ".join(line.split()) for line in found.lines]
+    assert any(line.startswith("25.425 s closed 5 connections by client FIN") for line in words)
+    assert any("lb-b reports that lb-c does not lead orders-stream[0]" in line for line in words)
+    kinds = [line.split()[2] for line in words[3:] if line[0].isdigit()]
+    assert {"opened", "closed", "leader", "term", "replicas", "stream"} <= set(kinds)
+
+
+def test_json_has_every_event_with_its_evidence(run: Run) -> None:
+    told = json.loads(run("stats", STORY, "--timeline", "--json", "-q").out)
+    frames = {frame.number: frame for frame in wiredecode.read(STORY)}
+    connections = wiredecode.read(STORY, level="connections", columns=["connection", "ended", "end_packet"]).table()
+    closed = {row["connection"]: row["end_packet"] for row in connections.to_pylist() if row["ended"]}
+    assert {each["connection"]: each["packet"] for each in told["events"] if each["kind"] == "closed"} == closed
+    leaders = [each for each in told["events"] if each["kind"] == "leader"]
+    assert leaders
+    for each in leaders:
+        frame = frames[each["frame"]]
+        assert frame.time_ns == each["time_ns"]
+        assert frame.type in ("AppendEntries", "PropagatedRequest")
+    assert [each["time_ns"] for each in told["events"]] == sorted(each["time_ns"] for each in told["events"])
+    sent = sum(frame.length for frame in frames.values())
+    flow = told["throughput"]
+    assert sum(flow["client_bytes"]) + sum(flow["server_bytes"]) == sent
+
+
+def test_a_client_that_reads_nothing_is_a_stall(run: Run) -> None:
+    told = json.loads(run("stats", CAPTURES / "stories/slow-consumer.pcap", "--timeline", "--json", "-q").out)
+    stall = next(each for each in told["events"] if each["kind"] == "stall")
+    assert "report-export" in stall["what"]
+    assert stall["until_ns"] - stall["time_ns"] > 3_000_000_000
+
+
+def test_a_filter_and_times_choose(run: Run) -> None:
+    story = ("stats", CAPTURES / "nats/02-auth.pcap", "--timeline", "--json", "-q")
+    one = json.loads(run(*story, "-Y", "tcp.stream == 2").out)["events"]
+    assert {each["connection"] for each in one} == {2}
+    late = json.loads(run(*story, "--from", "0.1").out)["events"]
+    assert late
+    assert min(each["seconds"] for each in late) >= 0.1
+
+
+def test_check_has_it_below_the_problems(run: Run) -> None:
+    problems = run("check", STORY).out
+    both = run("check", STORY, "--timeline").out
+    assert both.startswith(problems)
+    assert both.removeprefix(problems) == run("stats", STORY, "--timeline", "-q").out
+    objects = [json.loads(line) for line in run("check", STORY, "--json", "--timeline").lines]
+    assert "events" in objects[-1]
+    assert all("code" in each for each in objects[:-1])
+
+
+def test_it_is_no_table(run: Run) -> None:
+    assert run("stats", STORY, "--timeline", "--csv").code == 2
+    assert run("stats", STORY, "--timeline", "--table", "frames").code == 2
+
+
+def test_types_that_change_something_are_types_that_there_are() -> None:
+    names = {one.name: set(one.type_names()) for one in protocols()}
+    names |= {one.name: set(one.type_names()) for host in protocols() for one in carried_by(host.name)}
+    for name, checks in offers():
+        assert set(checks.changes) <= names[name], name
+
+
+def test_of_too_many_those_that_weigh_most_stay() -> None:
+    events = [
+        Event(number * 1_000_000_000, kind, f"{kind} {number}", str(number)) for number, kind in enumerate(WEIGHTS)
+    ]
+    kept, left = condensed(events, 13_000_000_000, most=5)
+    assert left == len(events) - 5
+    assert all(WEIGHTS[each.kind] == 3 for each in kept)

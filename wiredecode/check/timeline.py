@@ -1,0 +1,274 @@
+"""What changed when: connections, leaders, terms, replicas, groups, streams, errors, stalls; and the throughput."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wiredecode.check.codes import offers
+from wiredecode.frames.bins import Bins
+from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import rfc3339
+from wiredecode.frames.who import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
+from wiredecode.frames.who import began as beginning
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.changes import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, Teller, told
+
+OPENED, CLOSED, REFUSED, RESET, STALL, SILENCE, ERROR = (
+    *("opened", "closed", "refused", "reset", "stall", "silence", "error"),
+)
+WEIGHTS = {
+    **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 3),
+    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE), 2),
+    **dict.fromkeys((STREAM, CLOSED), 1),
+    OPENED: 0,
+}
+"""What is left out first where there is no room: what weighs least."""
+MOST_EVENTS = 20_000
+"""That are remembered; of more only the number is known."""
+MOST_LINES = 18
+"""Of events on a screen of 24."""
+MOST_KEYS = 4_096
+"""Subjects whose last change is remembered."""
+LEAST_STALL_NS = 200_000_000
+LEAST_SILENCE_NS = 1_000_000_000
+SILENCE_SHARE = 10
+"""A silence is told if it is so large a part of the capture: a tenth."""
+WIDTH = 80
+BARS = " ▁▂▃▄▅▆▇█"
+ROWS = 60
+"""Columns of the spark lines."""
+TOLD_GROUPS = frozenset({"response", "sequence", "checksum"})
+"""Groups of findings that are told as errors when they are warnings, too."""
+
+
+@dataclass(slots=True)
+class Event:
+    """One change, or several of one kind that came together."""
+
+    time_ns: int
+    kind: str
+    what: str
+    """Not escaped."""
+    together: str = ""
+    """Events of one kind with the same text here may be told as one."""
+    frame: int | None = None
+    packet: int | None = None
+    connection: int | None = None
+    count: int = 1
+    until_ns: int = 0
+
+
+class Timeline:
+    """Is told the frames in order and the connections that are over; then :meth:`finish`."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.untold = 0
+        self.bins = Bins(2)
+        """Bytes of frames from clients, and from servers."""
+        self.before = 0
+        """Connections that began before the capture."""
+        self.first_ns = self.last_ns = 0
+        self._tellers: dict[tuple[str, str | None], Teller] = {}
+        for name, checks in offers():
+            self._tellers |= {(name, kind): teller for kind, teller in checks.changes.items()}
+        self._known: dict[tuple[str, str], str] = {}
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame."""
+        time_ns = frame.time_ns
+        if self.last_ns and time_ns - self.last_ns >= LEAST_SILENCE_NS:
+            what = f"no frame for {(time_ns - self.last_ns) / 1e9:.3f} s"
+            self._add(Event(self.last_ns, SILENCE, what, frame=frame.number, until_ns=time_ns))
+        self.last_ns = max(self.last_ns, time_ns)
+        self.bins.add(time_ns, frame.sender != "client", frame.length)
+        teller = self._tellers.get((frame.protocol, frame.type))
+        if teller is not None and "copy_of" not in frame.generated:
+            for change in told(teller, frame):
+                self._change(frame, *change)
+        if frame.findings:
+            self._findings(frame)
+
+    def end(self, connection: Connection, other: str | None = None) -> None:
+        """A connection is over, and everything is known of it."""
+        number, health, start = connection.number, connection.health, beginning(connection)
+        name = f"#{number} {label(connection)}".rstrip()
+        if start == BEFORE:
+            self.before += 1
+        elif start == HANDSHAKE:
+            self._add(Event(connection.first_ns, OPENED, name, "", packet=connection.first, connection=number))
+        else:
+            to = connection.endpoints[1 - client_side(connection)]
+            what = f"{to} {'refuses' if start == 'refused' else 'does not answer'} a connection"
+            self._add(Event(connection.first_ns, REFUSED, what, what, packet=connection.first, connection=number))
+        if health is None:
+            return
+        self.last_ns = max(self.last_ns, health.last_ns)
+        over = ended(connection)
+        if health.end is not None and over is not None and start in (HANDSHAKE, BEFORE):
+            kind = RESET if over[1] == "RST" else CLOSED
+            text = f"by {end_text(connection)}"
+            self._add(Event(health.end.time_ns, kind, name, text, packet=health.end.packet, connection=number))
+        for side, direction in enumerate(health.directions):
+            who = "client" if side == client_side(connection) else "server"
+            for begin, until in direction.zero_intervals:
+                if until - begin >= LEAST_STALL_NS:
+                    what = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
+                    self._add(Event(begin, STALL, what, f"{who} {number}", connection=number, until_ns=until))
+
+    def finish(self, first_ns: int) -> list[Event]:
+        """All events in order of time, short silences left out."""
+        self.first_ns = first_ns
+        least = (self.last_ns - first_ns) // SILENCE_SHARE
+        kept = [each for each in self.events if each.kind != SILENCE or each.until_ns - each.time_ns >= least]
+        return sorted(kept, key=lambda each: (each.time_ns, each.packet or 0, each.frame or 0))
+
+    def _add(self, event: Event) -> None:
+        if len(self.events) < MOST_EVENTS:
+            self.events.append(event)
+        else:
+            self.untold += 1
+
+    def _change(self, frame: Frame, kind: str, key: str, what: str) -> None:
+        known = self._known
+        if known.get((kind, key)) == what:
+            return
+        known.pop((kind, key), None)
+        known[kind, key] = what
+        if len(known) > MOST_KEYS:
+            del known[next(iter(known))]
+        packet = frame.packets[0] if frame.packets else None
+        self._add(Event(frame.time_ns, kind, what, "", frame.number, packet, frame.connection.number))
+
+    def _findings(self, frame: Frame) -> None:
+        for finding in frame.findings:
+            if finding.severity != "error" and not (finding.severity == "warning" and finding.group in TOLD_GROUPS):
+                continue
+            what = f"{short(frame.connection)}, {frame.type or frame.status}: {finding.message}"
+            packet = frame.packets[0] if frame.packets else None
+            where = frame.number, packet, frame.connection.number
+            self._add(Event(frame.time_ns, ERROR, what, f"{frame.protocol} {finding.code}", *where))
+
+
+def condensed(events: list[Event], span_ns: int, most: int = MOST_LINES) -> tuple[list[Event], int]:
+    """At most so many: those of one kind that came soon after each other as one, then the least left out, counted."""
+    gap = max(span_ns // 64, 1)
+    while True:
+        merged = list(_merged(events, gap))
+        if len(merged) <= most or gap > span_ns:
+            break
+        gap *= 2
+    kept = sorted(range(len(merged)), key=lambda place: (-WEIGHTS[merged[place].kind], place))[:most]
+    return [merged[place] for place in sorted(kept)], len(merged) - len(kept)
+
+
+def _merged(events: list[Event], gap: int) -> Iterator[Event]:
+    """Events of one kind, each at most ``gap`` after the one before, as one at the time of the first."""
+    groups: dict[tuple[str, str], tuple[Event, list[str], int]] = {}
+    found: list[tuple[Event, list[str]]] = []
+    for event in events:
+        key = event.kind, event.together
+        known = groups.get(key)
+        if known is not None and event.time_ns - known[2] <= gap:
+            first, names, _ = known
+            first.count += 1
+            first.until_ns = max(first.until_ns, event.until_ns, event.time_ns)
+            if event.what not in names:
+                names.append(event.what)
+        else:
+            first, names = replace(event), [event.what]
+            found.append((first, names))
+        groups[key] = first, names, event.time_ns
+    for event, names in found:
+        event.what = _text(event, names)
+        yield event
+
+
+def _text(event: Event, names: list[str]) -> str:
+    """What is told of events that came together."""
+    times = f" ({event.count:,} times)" if event.count > 1 and len(names) == 1 else ""
+    if event.kind in (OPENED, CLOSED, RESET):
+        if event.count == 1:
+            return f"{names[0]} {event.together}".rstrip()
+        return f"{event.count:,} connections {event.together}".rstrip() + f": {', '.join(names)}"
+    more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+    return f"{names[0]}{times}{more}"
+
+
+def lines(timeline: Timeline, events: list[Event]) -> Iterator[str]:
+    """One screen of 80 columns: throughput as spark lines, then what changed when."""
+    first, span = timeline.first_ns, max(timeline.last_ns - timeline.first_ns, 1)
+    began = f", {timeline.before:,} connections began before" if timeline.before else ""
+    yield f"{rfc3339(first)}, {span / 1e9:.3f} s{began}"
+    yield from sparks(timeline)
+    shown, left_out = condensed(events, span)
+    room = MOST_LINES - len(shown)
+    for event in shown:
+        head = f"{(event.time_ns - first) / 1e9:10.3f} s  {event.kind:<9} "
+        text = textwrap.wrap(escape(event.what), WIDTH - len(head), break_on_hyphens=False)
+        rows = text[:2] if room > 0 else text[:1]
+        room -= len(rows) - 1
+        if len(text) > len(rows):
+            rows[-1] = f"{rows[-1][: WIDTH - len(head) - 2]} …"
+        yield head + rows[0]
+        yield from (" " * len(head) + row for row in rows[1:])
+    if left_out or timeline.untold:
+        yield f"{'':14}and {left_out + timeline.untold:,} more that weigh less; --json has all that is known"
+
+
+def throughput(timeline: Timeline, most: int = ROWS) -> tuple[list[list[int]], float]:
+    """Bytes per bin from clients and from servers, and the width of a bin in seconds."""
+    timeline.bins.add(timeline.first_ns, 0, 0)
+    counts, width = timeline.bins.counts(most, timeline.last_ns)
+    return [counts[:, column].tolist() for column in (0, 1)], width / 1e9
+
+
+def sparks(timeline: Timeline) -> Iterator[str]:
+    """Bytes of frames over time, a line per direction."""
+    columns, width = throughput(timeline)
+    for name, counts in zip(("clients", "servers"), columns, strict=True):
+        most = max(counts, default=0)
+        bars = "".join(BARS[-(-count * (len(BARS) - 1) // most) if most else 0] for count in counts)
+        yield f"{name} {bars.rstrip()} {amount(most / width)}/s at most" if most else f"{name} nothing"
+
+
+def amount(number: float) -> str:
+    """``"1.2 MB"``: bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
+    """All of it as one JSON object."""
+    (clients, servers), width = throughput(timeline)
+    return {
+        "start": rfc3339(timeline.first_ns),
+        "seconds": (timeline.last_ns - timeline.first_ns) / 1e9,
+        "connections_before": timeline.before,
+        "throughput": {"interval_s": width, "client_bytes": clients, "server_bytes": servers},
+        "events": [_record(each, timeline.first_ns) for each in events],
+        "not_told": timeline.untold,
+    }
+
+
+def _record(event: Event, first_ns: int) -> dict[str, Any]:
+    what = f"{event.what} closed {event.together}" if event.kind in (CLOSED, RESET) else event.what
+    found = {
+        "time": rfc3339(event.time_ns),
+        "time_ns": event.time_ns,
+        "seconds": (event.time_ns - first_ns) / 1e9,
+        "kind": event.kind,
+        "what": what,
+        "frame": event.frame,
+        "packet": event.packet,
+        "connection": event.connection,
+        "until_ns": event.until_ns or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
