@@ -154,7 +154,7 @@ def test_only_what_was_heard_whole_did_not_answer(other_side: dict[str, Any], ou
 
 
 def test_a_response_tells_the_outcome() -> None:
-    for findings, outcome in (((), "ok"), ([SimpleNamespace(group="response")], "refused")):
+    for findings, outcome in (((), "ok"), ([SimpleNamespace(group="response", message="no")], "refused")):
         waits, request, response = Lookahead(), asked(), frame(2, request=1)
         response.findings = findings
         waits.add(request)

@@ -127,6 +127,7 @@ def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
     paused = said["continued_at_epoch_s"] - said["stopped_at_epoch_s"]
     worst = float(re.search(r"worst ([0-9.]+) s", problem.what)[1])  # type: ignore[index]
     assert abs(worst - paused) < 0.1
+    assert problem.count == 3  # those that waited longer than 0.2 s
     assert found == {}
 
 

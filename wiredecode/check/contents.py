@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from wiredecode.check.codes import CLEAR_TEXT, MISMATCH
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.checking import Report, Rule
 
@@ -73,6 +73,8 @@ class ClearText(Rule):
         self._looked[layer] += 1
         if not layer.holds_secrets() or self._looked[layer] > MOST_LOOKED:
             self.harmless.add(layer)
+            return
+        if frame.status != OK:
             return
         ranges = layer.within(frame.data, 0, len(frame.data)).secret_ranges()
         if any(stop > start for start, stop in ranges):

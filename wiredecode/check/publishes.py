@@ -64,7 +64,8 @@ class SlowConfirms(Rule):
 
     def _tell(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times
-        worst = sorted(confirmed.worst, key=lambda entry: (-entry[0], entry[1]))
+        slow = [entry for entry in confirmed.worst if entry[0] >= REMARKABLE_NS]
+        worst = sorted(slow, key=lambda entry: (-entry[0], entry[1]))
         what = (
             f"{broker} confirmed publishes to {stream or 'it'} late: p99 {p99 / 1e9:.3f} s, "
             f"worst {worst[0][0] / 1e9:.3f} s of {times.count:,} confirms"

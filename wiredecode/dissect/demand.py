@@ -22,6 +22,8 @@ class RunsFor(Enum):
 
     MESSAGES = "messages"
     """Only their messages: any run will do."""
+    CONFIRMS = "confirms"
+    """Their messages, and what became of them: requests and responses come one by one."""
     COLUMNS = "columns"
     """The table of frames: runs that can be read as columns come, with ``Run.layers``."""
 

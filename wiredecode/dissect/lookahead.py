@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.frame import LATE, UNANSWERED, Answer
-from wiredecode.protocols.shared.pairing import outcome_told_by
+from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Settled
+from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -46,8 +46,10 @@ class Lookahead:
         elif frame.request is not None:
             request = self._requests.pop(frame.request, None)
             if request is not None:
-                request.response = frame.id
-                request.outcome = outcome_told_by(frame)
+                request.response, request.outcome = frame.id, outcome_told_by(frame)
+                refusal = refusal_told_by(frame) if request.outcome == REFUSED else None
+                settled = Settled(frame.request, 0, ALL, refusal, request.outcome)
+                request.answers = (Answer(settled, frame.id, frame.time_ns),)
         if frame.expects_response:
             self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))

@@ -156,7 +156,9 @@ class Tracker:
         if self.runs is None:
             return
         bulk = protocol.bulk()
-        kinds = bulk.with_layers if bulk is not None and self.runs is RunsFor.COLUMNS else None
+        kinds = None
+        if bulk is not None and self.runs is not RunsFor.MESSAGES:
+            kinds = bulk.with_layers if self.runs is RunsFor.COLUMNS else bulk.unlinked
         for framer in self.framers or ():
             framer.find_runs(bulk, kinds)
 

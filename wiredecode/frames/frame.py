@@ -65,6 +65,10 @@ class Finding:
         }
 
 
+ALL = 1 << 62
+"""Messages of a frame, however many it has."""
+
+
 class Settled(NamedTuple):
     """What a confirm says about published messages."""
 
@@ -73,7 +77,7 @@ class Settled(NamedTuple):
     first: int
     """Which they are: places among the messages of that frame, from here on ..."""
     length: int
-    """... so many."""
+    """... so many; :data:`ALL`."""
     refusal: str | None
     """Why they were refused; None: they are confirmed."""
     final: str | None

@@ -37,6 +37,8 @@ class FrameMessages:
     headers: Sequence[list[Header] | None] | None
     shares: Sequence[int] | None = None
     """Which each is of what confirms name; None: its place in the frame. The messages of a sub-batch share one."""
+    chunk: int | None = None
+    """First offset of the chunk that they were delivered in."""
 
     @property
     def size(self) -> int:
@@ -63,6 +65,8 @@ class FrameElements:
     """Offset of the first message; that of each other is one more."""
     time_ns: int | None = None
     """Time of all of them."""
+    chunk: int | None = None
+    """As for :class:`FrameMessages`."""
     partition: int | None = None
     compression: str | None = None
 
@@ -163,6 +167,7 @@ class Messages:
         headers: Sequence[list[Header] | None] | None = None,
         compression: str | None = None,
         shares: Sequence[int] | None = None,
+        chunk: int | None = None,
     ) -> None:
         """Add the messages of a frame that was just decoded; several calls for one frame count on.
 
@@ -173,7 +178,7 @@ class Messages:
         if not bodies:
             return
         self.count += len(bodies)
-        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares)
+        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk)
         self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
 
     def add_elements(self, part: FrameElements) -> None:
@@ -186,6 +191,16 @@ class Messages:
         """What was added since the last time."""
         parts, self.parts, self.count = self.parts, [], 0
         return parts
+
+    def take_until(self, number: int) -> list[FrameMessages | FrameElements | RunMessages]:
+        """The same of frames up to a number, where there are no runs."""
+        parts, count = self.parts, 0
+        while count < len(parts) and parts[count].frame.number <= number:  # type: ignore[union-attr]
+            count += 1
+        taken = parts[:count]
+        if taken:
+            del parts[:count]
+        return taken
 
     def add_run(self, run: Run, rows: npt.NDArray[np.int64], **columns: Column) -> None:
         """Add the messages of a run; ``columns``: ``index``, and as the parameters of :meth:`add`, in the singular."""

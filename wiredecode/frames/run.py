@@ -171,6 +171,11 @@ class Bulk(ABC):
     protocols: tuple[str, ...] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 
+    @property
+    def unlinked(self) -> tuple[int, ...]:
+        """Kinds that neither ask nor answer."""
+        return tuple(kind for kind in range(1, len(self.types)) if kind not in self.with_links)
+
     @abstractmethod
     def cut(self, data: bytes, wanted: tuple[int, ...] | None) -> Cut:
         """Cut the whole frames off the front of ``data``, which starts at a frame; ``wanted``: only these kinds count.

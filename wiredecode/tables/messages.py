@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,15 @@ import pyarrow.compute
 from wiredecode.frames.ids import Int64s
 from wiredecode.frames.message import Coded, FrameElements, FrameMessages, Messages, RunMessages
 from wiredecode.tables import elements
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, told_of
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.schema import messages_schema
 
-NAMES = ("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression")
-NUMBERS = ("frame", "time", "connection", "index", "partition", "offset", "sequence", "timestamp")
+NAMES = ("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression", "outcome", "refusal")
+NUMBERS = (
+    *("frame", "time", "connection", "index", "partition", "offset", "sequence", "timestamp"),
+    *("confirmed_ns", "latency_ns", "confirm_frame", "chunk"),
+)
 BYTES = ("key", "body")
 
 
@@ -86,7 +90,9 @@ class MessageTable:
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
         for name, tell in TOLD_BY_FRAME.items():
             self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
-        firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]) - self._places(parts, counts)
+        places = self._places(parts, counts)
+        firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]) - places
+        self._add_told(parts, counts, places)
         self.numbers["index"].add(np.arange(len(rows)) - firsts[rows], len(rows))
         for name, tell in TOLD_BY_MESSAGE.items():
             self._lists(name).add_lists([tell(part) for part in parts], counts)
@@ -107,12 +113,19 @@ class MessageTable:
             self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
         self.numbers["index"].add(index, len(rows))
         self.numbers["timestamp"].add_each([part.time_ns for part in parts], rows)
+        self._add_told(parts, np.bincount(rows).tolist(), [0] * len(parts))
         columns: dict[str, Any] = dict(found.columns)
         if parts[0].first_offset is not None:
             firsts = np.array([part.first_offset for part in parts], np.uint64)
             columns["offset"] = firsts[rows] + index.astype(np.uint64)
         for name in TOLD_BY_MESSAGE.keys() - {"timestamp"}:
             self._lists(name).add(columns.get(name), len(rows))
+
+    def _add_told(self, parts: Sequence[FrameMessages | FrameElements], counts: list[int], firsts: list[int]) -> None:
+        """What became of published messages."""
+        answers, which = told_of(parts, counts, firsts)
+        for name, values in zip(CONFIRM_COLUMNS, zip(*answers, strict=True), strict=True):
+            self._texts_or_numbers(name).add_each(values, which)
 
     def _places(self, parts: list[FrameMessages], counts: list[int]) -> list[int]:
         """The index of the first message of each part in its frame."""
@@ -167,6 +180,7 @@ TOLD_BY_FRAME: dict[str, Callable[[Any], Any]] = {
     "topic": lambda part: part.topic,
     "compression": lambda part: part.compression,
     "partition": lambda part: part.partition,
+    "chunk": lambda part: part.chunk,
 }
 TOLD_BY_MESSAGE: dict[str, Callable[[FrameMessages], Any]] = {
     "offset": lambda part: part.offsets,

@@ -15,11 +15,12 @@ from wiredecode.capture.reader import Capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import Messages, RunMessages
+from wiredecode.frames.message import FrameElements, FrameMessages, Messages, RunMessages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Connection
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, Waiting
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
 from wiredecode.tables.messages import MessageTable, encoded_schema
@@ -133,13 +134,15 @@ class TableReader:
         self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
-        responses = level == FRAMES and not {"response", "outcome"}.isdisjoint(self.schema.names)
+        waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
+        responses = not set(waits).isdisjoint(self.schema.names)
         one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
+        runs = {MESSAGES: RunsFor.CONFIRMS if responses else RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
         demand = Demand(
             style=style if self._select is None else self._select.style(style),
             link_responses=responses or (self._select is not None and self._select.needs_responses),
             messages=self.messages,
-            runs=None if one_by_one else {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}.get(level),
+            runs=None if one_by_one else runs.get(level),
             select=self._select,
             stable_ids=stable_ids,
             decode_as=decode_as or {},
@@ -180,7 +183,8 @@ class TableReader:
         if self.messages is None:
             return FrameBatches(self.schema, self.bytes_choice, self.totals.failures)
         selected = self._select is not None
-        return MessageBatches(self.messages, self.schema, self.bytes_choice, selected, self._encoded)
+        linked = self.dissector.demand.link_responses
+        return MessageBatches(self.messages, self.schema, self.bytes_choice, selected, self._encoded, linked)
 
     def _selected(self, display: Filter, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The frames that match. Messages of others are dropped; those of frames that wait for a response wait too."""
@@ -219,12 +223,21 @@ class TableReader:
     def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
         error: CaptureError | None = None
+        assert isinstance(collect, MessageBatches) and self.messages is not None
+        waiting = Waiting(self.messages) if self.dissector.demand.link_responses else None
         try:
-            for _ in self.dissector.mixed(self.capture):
-                if isinstance(collect, MessageBatches) and collect.gather():
+            for items in self.dissector.mixed(self.capture):
+                if waiting is not None:
+                    waiting.add(items)
+                    waiting.release()
+                if collect.gather():
                     yield from collect.take()
         except CaptureError as raised:
             error = raised
+        if waiting is not None:
+            waiting.finish()
+            waiting.release()
+            collect.gather()
         yield from collect.take()
         if error is not None:
             raise error
@@ -320,10 +333,23 @@ class FrameBatches:
 
 
 class MessageBatches:
-    """The messages of frames until they make a batch; ``selected``: other frames than those added have some too."""
+    """The messages of frames until they make a batch.
 
-    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, selected: bool, encoded: bool) -> None:
+    ``selected``: other frames than those added have some too. ``linked``: frames are added when it is known what became
+    of them; until then their messages are left where they are collected.
+    """
+
+    def __init__(
+        self,
+        messages: Messages,
+        schema: pa.Schema,
+        bytes_choice: str,
+        selected: bool,
+        encoded: bool,
+        linked: bool = False,
+    ) -> None:
         self._messages, self._schema, self._selected, self._encoded = messages, schema, selected, encoded
+        self._linked = linked
         self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
         self._table = MessageTable()
         self._size = 0
@@ -335,11 +361,16 @@ class MessageBatches:
                 part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
             ]
             self._messages.parts = chosen  # type: ignore[assignment]
+        elif self._linked:
+            return self._gather(self._messages.take_until(frame.number))
         return self.gather()
 
     def gather(self) -> bool:
         """Add all messages that were collected; whether it is time to take batches."""
-        for part in self._messages.take():
+        return self._gather(self._messages.take())
+
+    def _gather(self, parts: Iterable[FrameMessages | FrameElements | RunMessages]) -> bool:
+        for part in parts:
             self._table.add(part)
             self._size += part.size
         return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES

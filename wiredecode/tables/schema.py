@@ -162,6 +162,12 @@ def messages_schema(bytes_choice: str = RAW) -> pa.Schema:
             ("compression", pa.string()),
             ("size", pa.int64()),
             ("body", data),
+            ("confirmed_ns", pa.int64()),
+            ("latency_ns", pa.int64()),
+            ("outcome", pa.string()),
+            ("refusal", pa.string()),
+            ("confirm_frame", pa.int64()),
+            ("chunk", pa.uint64()),
         ],
     )
 

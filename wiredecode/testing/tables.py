@@ -52,7 +52,7 @@ def messages_one_by_one(source: Iterable[PacketBatch]) -> pa.Table:
 
     messages, made = Messages(), MessageTable()
     with suppress(CaptureError):
-        for _ in Dissector(Demand(messages=messages, link_responses=False)).frames(source):
+        for _ in Dissector(Demand(messages=messages)).frames(source):
             pass
     for part in messages.take():
         made.add(part)

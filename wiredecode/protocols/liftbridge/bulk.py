@@ -10,6 +10,7 @@ import numpy as np
 from wiredecode.fields.columns.rows import Bools, Int64s, Source
 from wiredecode.fields.protobuf import Message
 from wiredecode.fields.protobuf.columns import Elements, Members, Spans, members
+from wiredecode.frames.frame import NOT_ASKED
 from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
 from wiredecode.frames.run import UInt8s
 from wiredecode.protocols.liftbridge import names
@@ -80,6 +81,7 @@ class LiftbridgeBulk(CarriedBulk):
             "partition": Valid(*found.numbers["partition"]),
             "timestamp": Valid(*found.numbers["timestamp"]),
         }
+        columns["outcome"] = Coded(np.where(some.kinds == PLAIN, 0, -1).astype(np.int32), [NOT_ASKED])
         if len(found.elements["headers"].rows):
             columns["headers"] = header_lists(Source(buffer), found.elements["headers"], len(some.rows))
         return some.rows, columns

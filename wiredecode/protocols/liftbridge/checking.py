@@ -25,6 +25,8 @@ PATIENCE_NS = 1_000_000_000
 """A publish has no ack when so much of the capture followed."""
 REPORTED_AFTER_NS = 30_000_000_000
 """Publishes so long before a report belong to it."""
+ACK_TIMEOUT_NS = 5_000_000_000
+"""So long clients wait for an ack."""
 LATE_NS = 1_000_000_000
 """Acks that took longer are late."""
 
@@ -205,9 +207,13 @@ class Cluster(Rule):
         several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
         what = f"{len(places):,} publish{several} to {where} got no ack"
         first = places[0]
-        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first)
+        left = self.report.last_ns - first.time_ns
+        severity = None if left >= ACK_TIMEOUT_NS else "warning"
+        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first, severity=severity)
         if problem is None:
             return
+        if severity is not None:
+            problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
         problem.count = problem.weight = len(places)
         for place in places:
             self.report.cite(problem, place)

@@ -19,7 +19,8 @@ NO_ACK = Code(
     "liftbridge.no-ack",
     "error",
     "publishes got no ack",
-    "The publisher asked for an ack and none came: the message may be stored, or lost.",
+    "The publisher asked for an ack and none came: the message may be stored, or lost. It is a warning where the "
+    "capture ends within the five seconds that clients wait.",
     ("the leader of the partition had ended", "too few replicas in sync for the ack policy ALL"),
     "Publish again what matters, with the same correlation id; see whether a leader was lost at that time.",
     "stories/leader-killed.pcap.gz",

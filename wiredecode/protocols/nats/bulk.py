@@ -110,6 +110,8 @@ class NatsBulk(Bulk):
             for bulk, _, payloads in inner:
                 rows, columns = bulk.messages(payloads)
                 others[rows] = False
+                if not published:
+                    columns.pop("outcome", None)
                 out.add_run(run, rows, index=0, operation=operation, **columns)
             add_rows(run, np.flatnonzero(others), codes, subjects, operation, out)
         return True

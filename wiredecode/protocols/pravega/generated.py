@@ -22,6 +22,7 @@ GENERATED = {
     ),
     "pravega.unfinished_event_bytes": Generated("int64", "bytes of it so far, its header included"),
     "pravega.acknowledged_appends": Generated("int64", "how many appends are acknowledged at once"),
+    "pravega.requests": Generated("list<int64>", "frames of these appends, the oldest first, where they are several"),
     "pravega.begun_in": Generated("int64", "frame of the first part of the message"),
     "pravega.whole": Generated("json", "the message that the parts make"),
     "pravega.whole_length": Generated("int64", "its length, header included"),

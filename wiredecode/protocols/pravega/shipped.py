@@ -14,6 +14,7 @@ from wiredecode.protocols.pravega.events import Events, SegmentEvents, SegmentRe
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, link
+from wiredecode.protocols.shared.publications import confirm_all
 
 MAX_WRITERS = 4096
 """Writers remembered per connection; Java clients set up at most 2000."""
@@ -335,17 +336,16 @@ class Shipped:
         identity = values.get("writer_id")
         if number is None:
             return
-        request = None
-        count = 0
-        while writer is not None and writer.pending and writer.pending[0] <= number:
-            taken = self.outstanding.pop(("append", identity, writer.pending.popleft()))
-            request, count = taken or request, count + 1
-        if writer is None:
-            request = self.outstanding.pop(("append", identity, number))
+        pending = deque([number]) if writer is None else writer.pending
+        taken, count = [], 0
+        while pending and pending[0] <= number:
+            request = self.outstanding.pop(("append", identity, pending.popleft()))
+            taken += [] if request is None else [request]
+            count += 1
         if count > 1:
             frame.generate("acknowledged_appends", count)
-        if request is not None:
-            link(frame, request)
+        if taken:
+            confirm_all(frame, taken)
         elif self.whole and number != NO_VALUE and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no append for this acknowledgement was captured")
 

@@ -45,6 +45,7 @@ def add_elements(frame: Frame, out: Messages) -> None:
         columns = {"body": "data"}
         part = FrameElements(frame, DELIVER, element, starts, columns, add_messages)
         part.first_offset, part.time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
+        part.chunk = part.first_offset
     part.topic = frame.generated.get("stream")
     out.add_elements(part)
 
@@ -69,6 +70,7 @@ class Entries:
     budget: Budget = field(default_factory=Budget)
     shares: list[int] = field(default_factory=list)
     """Which entry of the frame each is in."""
+    chunk: int | None = None
     count: int = 0
     """Entries."""
 
@@ -121,6 +123,7 @@ class Entries:
                 times_ns=None if time_ns is None else [time_ns] * (high - low),
                 compression=self.compressions[low],
                 shares=self.shares[low:high] if operation == PUBLISH else None,
+                chunk=self.chunk,
             )
             low = high
 
@@ -160,7 +163,7 @@ def delivered(data: bytes, start: int) -> Entries:
     header = Chunk.HEADER.unpack_from(data, start)
     position = start + Chunk.HEADER_LENGTH
     data = data[: position + header[8]]
-    offset = header[6]
+    offset = entries.chunk = header[6]
     try:
         for _ in range(header[2]):
             before = len(entries.numbers)

@@ -106,6 +106,11 @@ def outcome_told_by(response: Frame) -> str:
     return REFUSED if any(finding.group == "response" for finding in response.findings) else ANSWERED
 
 
+def refusal_told_by(response: Frame) -> str:
+    """Why a response says no."""
+    return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
+
+
 class Asked(Protocol):
     """A frame that asked for something; a :class:`Request` is one."""
 

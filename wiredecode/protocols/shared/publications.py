@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from wiredecode.frames.frame import ANSWERED, REFUSED, Frame, Settled
+from wiredecode.frames.frame import ALL, ANSWERED, REFUSED, Frame, Settled
+from wiredecode.protocols.shared.pairing import Request, link
 
 MAX_RUNS = 10_000
 """Runs of numbers that may wait on one connection; beyond it the oldest of the publisher is forgotten."""
@@ -200,6 +201,14 @@ def settle(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
         requests = list(dict.fromkeys([each[0] for each in settled]))
         if len(requests) > 1:
             frame.generate("requests", requests)
+
+
+def confirm_all(frame: Frame, requests: Sequence[Request]) -> None:
+    """Tie a frame to publishes that it confirms as a whole, the oldest first."""
+    frame.settles = [Settled(request.frame, 0, ALL, None, ANSWERED) for request in requests]
+    link(frame, requests[0])
+    if len(requests) > 1:
+        frame.generate("requests", [request.frame for request in requests])
 
 
 def runs_of(numbers: Sequence[int]) -> list[Numbers]:

@@ -1,0 +1,104 @@
+"""What became of published messages: the table of messages against frames, and against what statistics count."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from wiredecode.capture import open_capture
+from wiredecode.stats.store import Store
+from wiredecode.stats.tables import chosen
+from wiredecode.tables.reader import TableReader
+
+duckdb: Any = pytest.importorskip("duckdb")
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+PUBLISHING = (
+    *("rabbitmq-stream/c43_multi.pcap", "rabbitmq-stream/c43_puberr.pcap", "rabbitmq-stream/c43_subentry.pcap"),
+    *("rabbitmq-stream/c43_dedup.pcap", "rabbitmq-stream/d_drop1pct.pcap", "pravega/append_basic.pcap"),
+    *("pravega/errors.pcap", "tank/tank_04_produce_batches.pcap", "cursus/produce.pcap"),
+    "liftbridge/30-lb-publish-ack.pcap",
+)
+
+
+def table(name: str, level: str, columns: list[str] | None = None, *, bulk: bool = False) -> pa.Table:
+    reader = TableReader(open_capture([CAPTURES / name]), level, columns=columns, bulk=bulk)
+    return pa.Table.from_batches([*reader], reader.schema)
+
+
+def asked(query: str, **tables: pa.Table) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as database:
+        for name, each in tables.items():
+            database.register(name, each)
+        rows: list[tuple[Any, ...]] = database.execute(query).fetchall()
+    return rows
+
+
+BOTH = "from messages m join frames p on m.frame = p.frame join frames a on a.frame = m.confirm_frame where"
+"""Each answered message, the frame that published it and the one that answers."""
+WRONG = (
+    "m.confirmed_ns != epoch_ns(a.time) or m.latency_ns != epoch_ns(a.time) - epoch_ns(p.time)",
+    "a.request > p.frame or p.response < a.frame",
+    "a.request = p.frame and p.response = a.frame and a.latency_ns != m.latency_ns",
+    "p.outcome = 'ok' and m.outcome != 'ok'",
+    "p.outcome = 'refused' and p.response = a.frame and a.request = p.frame and m.refusal is null",
+    "m.operation = 'deliver'",
+)
+
+
+@pytest.mark.parametrize("name", PUBLISHING)
+def test_each_answer_names_its_publish_and_its_time(name: str) -> None:
+    columns = ["frame", "time", "request", "response", "outcome", "latency_ns"]
+    told = {"messages": table(name, "messages"), "frames": table(name, "frames", columns)}
+    assert asked(f"select count(*) {BOTH} true", **told)[0][0] > 0
+    assert [asked(f"select count(*) {BOTH} {wrong}", **told)[0][0] for wrong in WRONG] == [0] * len(WRONG)
+    silent = (
+        "select count(*) from messages m join frames p on m.frame = p.frame where m.operation = 'publish' "
+        "and m.confirm_frame is null and m.outcome is distinct from p.outcome"
+    )
+    assert asked(silent, **told) == [(0,)]
+
+
+@pytest.mark.parametrize("name", PUBLISHING)
+def test_runs_and_batches_do_not_matter(name: str) -> None:
+    assert table(name, "messages", bulk=True).equals(table(name, "messages"))
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHING if name.startswith("rabbitmq-stream/c43")])
+def test_confirms_are_those_that_statistics_count_by_publishing_ids(name: str) -> None:
+    with Store(chosen(["confirms"])) as store:
+        for level, columns in store.levels.items():
+            for batch in TableReader(open_capture([CAPTURES / name]), level, columns=columns):
+                store.add(level, batch)
+        counted = store.table(chosen(["confirms"])[0]).to_pylist()
+    query = (
+        "select topic, count(*) filter (outcome = 'ok'), "
+        "quantile_cont(latency_ns, 0.99) filter (outcome = 'ok') / 1e3, "
+        "count(*) filter (outcome = 'refused') from (select distinct on (frame, sequence) * from messages "
+        "where operation = 'publish') group by topic"
+    )  # of a sub-batch one row: it has one publishing id
+    found = asked(query, messages=table(name, "messages"))
+    key = itemgetter("stream", "confirmed", "failed")
+    expected = {key(each): each["p99_us"] for each in counted}
+    told = {(stream, confirmed, failed): p99 for stream, confirmed, p99, failed in found}
+    assert told == pytest.approx(expected, abs=0.01)
+
+
+def test_refused_messages_have_the_name_of_their_code() -> None:
+    columns = ["frame", "outcome", "refusal", "confirm_frame"]
+    rows = table("rabbitmq-stream/c43_puberr.pcap", "messages", columns).to_pylist()
+    assert {tuple(row.values()) for row in rows} == {
+        (14, "refused", "Publisher does not exist", 15),
+        (18, "ok", None, 19),
+        (23, "refused", "Publisher does not exist", 24),
+    }
+
+
+def test_deliveries_name_their_chunk() -> None:
+    rows = table("rabbitmq-stream/c43_multi.pcap", "messages", ["operation", "offset", "chunk"]).to_pylist()
+    assert all(row["chunk"] <= row["offset"] for row in rows if row["operation"] == "deliver")
+    assert {row["chunk"] for row in rows if row["operation"] == "publish"} == {None}

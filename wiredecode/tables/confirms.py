@@ -1,0 +1,94 @@
+"""What became of published messages, as columns of the table of messages: confirmed when and where, refused why."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from wiredecode.dissect.lookahead import Lookahead
+from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
+from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, Messages, RunMessages
+from wiredecode.frames.run import Int64s, Run
+from wiredecode.tables.mixed import column, link
+
+CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
+
+Told = tuple[int | None, int | None, str | None, str | None, int | None]
+"""One message: the values of these columns."""
+Part = FrameMessages | FrameElements
+NOTHING_TOLD: Told = (None,) * 5
+
+
+def told_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[int]) -> tuple[list[Told], Int64s]:
+    """What was told about the messages of parts: different answers, and which of them holds for each message.
+
+    ``counts``: messages of each part; ``firsts``: how many of its frame precede it.
+    """
+    answers: list[Told] = []
+    which: list[Int64s] = []
+    for part, count, first in zip(parts, counts, firsts, strict=True):
+        found = _answers(part)
+        if len(found) == 1:
+            which.append(np.full(count, len(answers)))
+        else:
+            which.append(len(answers) + _which(part, count, first))
+        answers += found
+    return answers, np.concatenate(which) if which else np.empty(0, np.int64)
+
+
+def _answers(part: Part) -> list[Told]:
+    """What holds for messages that nothing was told about, then each answer; one where it holds for all."""
+    frame = part.frame
+    if part.operation != PUBLISH:
+        return [NOTHING_TOLD]
+    found: list[Told] = [
+        (at_ns, at_ns - frame.time_ns, ANSWERED if settled.refusal is None else REFUSED, settled.refusal, number)
+        for settled, number, at_ns in frame.answers
+    ]
+    if len(found) == 1 and frame.answers[0].settled.final is not None:
+        return found
+    return [(None, None, frame.outcome or None, None, None), *found]
+
+
+def _which(part: Part, count: int, first: int) -> Int64s:
+    """For each message of a part the last answer that names it; 0 for none."""
+    shares = np.arange(first, first + count)
+    if isinstance(part, FrameMessages) and part.shares is not None:
+        shares = np.array(part.shares, np.int64)
+    found = np.zeros(count, np.int64)
+    for place, answer in enumerate(part.frame.answers, 1):
+        low = answer.settled.first
+        found[(shares >= low) & (shares < low + answer.settled.length)] = place
+    return found
+
+
+class Waiting:
+    """Holds the messages of frames and runs back until it is known what became of them, within bounds."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self._lookahead = Lookahead()
+        self._held: deque[tuple[int, list[FrameMessages | FrameElements | RunMessages]]] = deque()
+        """Number of the last frame, and the messages, of what came together."""
+
+    def add(self, items: Iterable[Frame | Run]) -> None:
+        """What :meth:`Dissector.mixed` yields; its messages were collected."""
+        frames = [item for item in items if isinstance(item, Frame)]
+        runs = [item for item in items if not isinstance(item, Frame)]
+        order = np.argsort(column((frame.number for frame in frames), (run.numbers for run in runs)))
+        times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
+        lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
+        link(self._lookahead, frames, times, lengths)
+        self._held.append((self._lookahead.seen, self._messages.take()))
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        self._lookahead.finish()
+
+    def release(self) -> None:
+        """Give back, to what is collected, the messages that need not wait."""
+        settled = self._lookahead.seen - self._lookahead.waiting
+        while self._held and self._held[0][0] <= settled:
+            self._messages.parts += self._held.popleft()[1]
