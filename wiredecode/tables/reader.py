@@ -306,7 +306,7 @@ def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | No
 
 
 def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
-    """Whether reading many frames at a time pays: compiled loops take a second to load."""
+    """Whether reading many frames at a time pays: it takes more memory."""
     size = capture.bytes_total if isinstance(capture, Capture) else None
     return size is not None and size >= LARGE_BYTES
 
