@@ -172,8 +172,8 @@ def test_rows_that_do_not_fit_are_shown_one_below_the_other_and_text_as_text() -
     nats = CAPTURES / "nats" / "03-pubsub.pcap"
     lines = on_terminal(80, "sql", nats, "from messages limit 1", no_color=True).splitlines()
     assert lines[0] == "── row 1 ──"
-    assert "topic        orders.new" in lines
-    assert 'body         {"id":1,"qty":3}' in lines
+    cells = dict(line.split(maxsplit=1) for line in lines[1:] if " " in line)
+    assert (cells["topic"], cells["body"]) == ("orders.new", '{"id":1,"qty":3}')
     few = on_terminal(80, "sql", nats, "select topic, body from messages limit 2", no_color=True).splitlines()
     assert few[0].split() == ["topic", "body"]
     assert few[3].split() == ["orders.new.eu", "deep"]
