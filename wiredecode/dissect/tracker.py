@@ -123,8 +123,10 @@ class Tracker:
         self.conversation.hand_on = []
         self.conversation.tellers = protocol.tellers()
         skip = None if self.tally is None else partial(self.tally, (self.connection, self.conversation), protocol.name)
+        cutter = known.verdict.cutter if known.verdict else None
+        self.conversation.cutter = cutter
         first, second = (
-            Framer(each, protocol, self.out, each.started, skip and partial(skip, each.side))
+            Framer(each, cutter or protocol, self.out, each.started, skip and partial(skip, each.side))
             for each in self.connection.directions
         )
         self.framers = first, second
