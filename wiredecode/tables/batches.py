@@ -19,6 +19,8 @@ BATCH_ROWS = 16_384
 """Most rows of a batch."""
 BATCH_BYTES = 32 * 1024 * 1024
 """About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
+GATHERED = 1024
+"""Frames whose messages are gathered at a time."""
 FRAME_ROWS = 16_384
 FRAME_BYTES = 4 * 1024 * 1024
 """The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
@@ -124,7 +126,12 @@ class MessageSink:
         assert messages is not None
         schema = select(messages_schema(bytes_choice), also.columns)
         self._batches = MessageBatches(messages, schema, bytes_choice, False, False)
-        self._take = also.take
+        self._messages, self._take = messages, also.take
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was collected: to gather a few is slow."""
+        return len(self._messages.parts) >= GATHERED
 
     def gather(self) -> None:
         """Take what was collected."""
@@ -133,5 +140,6 @@ class MessageSink:
 
     def finish(self) -> None:
         """Hand on what is there."""
+        self._batches.gather()
         for batch in self._batches.take():
             self._take(batch)

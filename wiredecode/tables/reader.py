@@ -216,7 +216,7 @@ class TableReader:
         frames = self.dissector.frames(self.capture)
         try:
             for frame in frames if self._select is None else self._selected(self._select, frames):
-                if self._also is not None:
+                if self._also is not None and self._also.is_due:
                     self._also.gather()
                 if collect.add(frame):
                     yield from collect.take()
