@@ -235,3 +235,37 @@ def test_commands_take_key_logs_and_captures_bring_them(folder: Path, tmp_path: 
     assert shown(str(capture), "--keylog-dir", str(keys)) == expected
     assert shown(str(inside)) == expected
     assert shown(str(capture)) == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["anonymize", "{}", "out.pcapng"], ["spark", "{}", "-o", "out"]], ids=["anonymize", "spark"]
+)
+@pytest.mark.parametrize("option", ["--keylog", "--keylog-dir"])
+def test_what_decrypts_nothing_says_so(words: list[str], option: str, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tests.support import RABBITMQ
+    from wiredecode.cli.app import app
+
+    capture = str(RABBITMQ / "c43_tls.pcap")
+    result = CliRunner().invoke(app, [*(word.format(capture) for word in words), option, str(tmp_path)])
+    assert result.exit_code == 2
+    assert not Path("out.pcapng").exists()
+
+
+def test_a_real_broker() -> None:
+    """The frames that rstream and RabbitMQ say they exchanged in TLS, by their truth file."""
+    import json
+
+    from tests.support import RABBITMQ
+    from tests.support import packets as of_file
+    from wiredecode.capture import PacketBatch
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+
+    network = Network(Keyed.of(Limits(), KeyLog([RABBITMQ / "c43_tls.keylog"])))
+    frames = list(Dissector(Demand(), network).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))
+    truth = json.loads((RABBITMQ / "c43_tls.truth.json").read_bytes())
+    said = [each for connection in truth["connections"] for each in connection["frames"]]
+    assert sorted(frame.code & 0x7FFF for frame in frames) == sorted(each["key"] & 0x7FFF for each in said)
+    assert {frame.status for frame in frames} == {"ok"}

@@ -200,6 +200,11 @@ class Decoding:
         limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
         return _with_keys(limits, self.keylog or [], self.keylog_dir)
 
+    def without_keys(self, command: str) -> None:
+        """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
+        if self.keylog or self.keylog_dir:
+            raise UsageError(f"wiredecode {command} decrypts no TLS: leave out --keylog and --keylog-dir")
+
     @property
     def arguments(self) -> dict[str, Any]:
         """The same as arguments of ``Dissector`` and ``TableReader``."""

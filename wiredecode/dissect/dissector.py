@@ -171,7 +171,7 @@ class Dissector:
 
     def _receive(self, batch: PacketBatch) -> None:
         self.accounts.packets(batch)
-        if batch.secrets:
+        if batch.secrets and self.demand.decrypt:
             self._learn_secrets(batch.secrets)
         self._events(self.network.feed(batch))
         self._close_ended(REPLACED)
