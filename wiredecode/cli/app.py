@@ -32,11 +32,14 @@ Examples:
 """
 
 FIRST = """\
-wiredecode decodes what clients and streaming brokers say to each other. The first three things to do:
+wiredecode decodes what clients and streaming brokers say to each other.
+The first three things to do:
 
-  wiredecode pcap capture.pcap --summary    what was said, a line per message
-  wiredecode stats capture.pcap             what is in it: counts, latencies, findings
-  wiredecode sniff -i any --summary         the same live; wiredecode interfaces lists where
+  wiredecode capture.pcap --summary    what was said, a line per message
+  wiredecode check capture.pcap        what is wrong, why, and what to do
+  wiredecode stats capture.pcap        what is in it: counts, latencies, who
+
+wiredecode sniff -i any --summary shows the same live.
 
 wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
 """What is shown to those who say nothing."""
@@ -79,6 +82,7 @@ def common(
 
 def _register() -> None:
     from wiredecode.cli import (
+        anonymize,
         check,
         export,
         fields,
@@ -128,6 +132,12 @@ def _register() -> None:
     command(
         "report", short_help="One HTML page for a ticket or a colleague.", no_args_is_help=True, epilog=report.EXAMPLES
     )(report.report)
+    command(
+        "anonymize",
+        short_help="The same capture without secrets and addresses.",
+        no_args_is_help=True,
+        epilog=anonymize.EXAMPLES,
+    )(anonymize.anonymize)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",

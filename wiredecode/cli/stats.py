@@ -171,7 +171,7 @@ def _write_json(found: Found) -> None:
 
 
 def _show_tables(found: Found, *, color: bool) -> None:
-    """Titles and grids; on a terminal fewer columns, where not all fit, and fewer rows."""
+    """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
     from wiredecode.view import theme
@@ -198,7 +198,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
             return console.measure(grid, options=wide).maximum + MESSAGE_WIDTH * (MESSAGE in names)
 
         optional = [name for name in names if name not in _columns(table, statistic.narrow)]
-        while terminal and optional and width(names) > console.width:
+        while optional and width(names) > console.width:
             left_out.insert(0, optional.pop())
             names.remove(left_out[0])
         console.print(_grid(shown, names, people=terminal))
