@@ -11,8 +11,23 @@ from tests.secrets.cases import CORE, PROTOCOLS, forms, write
 
 FIELDS = ("frame.number", "frame.type", "_ws.col.info")
 LAYERS = {
-    "nats": ("nats.options", "nats.line", "nats.headers", "nats.headers.value", "nats.data", "nats.error", "nats.junk", "nats.options.pass"),
-    "rabbitmq": ("rabbitmq_stream.data", "rabbitmq_stream.body", "rabbitmq_stream.properties", "rabbitmq_stream.properties.value", "rabbitmq_stream.user"),
+    "nats": (
+        "nats.options",
+        "nats.line",
+        "nats.headers",
+        "nats.headers.value",
+        "nats.data",
+        "nats.error",
+        "nats.junk",
+        "nats.options.pass",
+    ),
+    "rabbitmq": (
+        "rabbitmq_stream.data",
+        "rabbitmq_stream.body",
+        "rabbitmq_stream.properties",
+        "rabbitmq_stream.properties.value",
+        "rabbitmq_stream.user",
+    ),
     "cursus": ("cursus.token", "cursus.other_fields", "cursus.ignored_words", "cursus.text", "cursus.data"),
     "pravega": ("pravega.delegation_token",),
 }

@@ -29,6 +29,7 @@ class Command(Layer):
 
     filter_name = "rabbitmq_stream"
     added = Added.NOTHING
+    by_record = ("properties", "arguments")
     verbatim = ("messages.data", "chunk.entries.data")
 
 
