@@ -29,6 +29,7 @@ from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
 
 if TYPE_CHECKING:
+    from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
 
@@ -333,21 +334,31 @@ class Dissector:
     def _read(self, frame: Frame, conversation: Conversation) -> None:
         """Decode a frame as far as it is wanted."""
         demand = self.demand
-        if demand.runs is RunsFor.COLUMNS and conversation.records_later and frame.status == OK:
+        style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
+        as_column = demand.runs is RunsFor.COLUMNS and frame.status == OK
+        after_messages = style is not None and demand.messages is not None and demand.select is None
+        record_later = conversation.records_later and (as_column or after_messages)
+        if record_later:
             conversation.decode(frame, None)
-            if conversation.is_plain(frame):
-                frame.recorder = conversation.record
-            elif demand.style is not None:
-                conversation.record(frame, demand.style)
         elif demand.select is None:
-            conversation.decode(frame, demand.style)
+            conversation.decode(frame, style)
         else:
             self._decode_selected(frame, conversation, demand.select)
         if demand.messages is not None:
             conversation.messages(frame, demand.messages)
+        if record_later:
+            if as_column and conversation.is_plain(frame):
+                frame.recorder = conversation.record
+            elif style is not None:
+                conversation.record(frame, style)
         teller = conversation.tellers.get(frame.type)
         if teller is not None:
             learn(frame, teller)
+
+    def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
+        """The style of the records that are wanted of some protocols only."""
+        protocol = self._trackers[frame.connection].protocol
+        return self.demand.style if protocol is not None and protocol.name in recorded else None
 
     def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter) -> None:
         """Decode a frame, with no record where it will not be shown."""
