@@ -14,6 +14,7 @@ EXTRAS = {
     "markupsafe": "report",
     "matplotlib": "report",
     "pyspark": "spark",
+    "textual": "ui",
 }
 """By the module that is imported: the extra in pyproject.toml."""
 

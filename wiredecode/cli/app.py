@@ -93,6 +93,7 @@ def _register() -> None:
         sql,
         stats,
         trace,
+        ui,
     )
 
     command = partial(app.command, cls=Command)
@@ -128,6 +129,7 @@ def _register() -> None:
     command(
         "report", short_help="One HTML page for a ticket or a colleague.", no_args_is_help=True, epilog=report.EXAMPLES
     )(report.report)
+    command("ui", short_help="Look through captures on a full screen.", no_args_is_help=True, epilog=ui.EXAMPLES)(ui.ui)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",

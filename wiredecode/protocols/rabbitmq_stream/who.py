@@ -28,6 +28,14 @@ def properties(frame: Frame) -> dict[str, str]:
     return {entry["key"]: printable(entry["value"]) for entry in entries if isinstance(entry["value"], str)}
 
 
+def user(frame: Frame) -> Mapping[str, Any]:
+    return {"user": frame.generated.get("user")}
+
+
+def virtual_host(frame: Frame) -> Mapping[str, Any]:
+    return {"virtual_host": printable(frame.values.get("virtual_host") or "")}
+
+
 def close(frame: Frame) -> Mapping[str, Any]:
     return {"closed_by": frame.sender, "reason": printable(frame.values.get("closing_reason") or "")}
 
@@ -35,7 +43,7 @@ def close(frame: Frame) -> Mapping[str, Any]:
 TELLERS: Mapping[str | None, Teller] = {
     "PeerProperties": client,
     "PeerPropertiesResponse": broker,
-    "SaslAuthenticate": lambda frame: {"user": frame.generated.get("user")},
-    "Open": lambda frame: {"virtual_host": printable(frame.values.get("virtual_host") or "")},
+    "SaslAuthenticate": user,
+    "Open": virtual_host,
     "Close": close,
 }
