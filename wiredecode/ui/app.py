@@ -35,6 +35,7 @@ class Inspector(App[int]):
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
+        self.theme = THEMES[0]
         self._reader.start()
 
     def get_default_screen(self) -> Screen[Any]:
