@@ -1,6 +1,7 @@
-"""Make the picture of the README from real runs: ``python docs/make_picture.py``.
+"""Make the pictures of README and docs from real runs: ``python docs/make_picture.py``.
 
-What three commands print about a capture of the repository, shortened, recorded by rich as SVG.
+What commands print about captures of the repository, shortened, recorded by rich as SVG; and a report in headless
+Chromium as PNG, where that is installed. Each is made for light and for dark pages.
 """
 
 from __future__ import annotations
@@ -10,33 +11,41 @@ import io
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME
 from rich.text import Text
 
 HERE = Path(__file__).parent
-CAPTURE = HERE.parent / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
-PICTURE = HERE / "images" / "screen.svg"
-COLUMNS = 120
-COMMANDS = (
-    (("pcap", "--summary", "-q", "-Y", "frame.number >= 29"), 0, 9),
-    (("follow", "-n", "2"), 24, 36),
-    (("pcap", "-q", "-Y", "frame.number == 32"), 0, 14),
-)
-"""Command and options, and which of its lines are shown."""
+IMAGES = HERE / "images"
+CAPTURES = HERE.parent / "captures"
+BASIC, STARVED = CAPTURES / "rabbitmq-stream/c43_basic.pcap", CAPTURES / "stories/credit-starvation.pcap"
+COLUMNS = 100
+THEMES = {"light": DEFAULT_TERMINAL_THEME, "dark": SVG_EXPORT_THEME}
+PICTURES = {
+    "summary": (BASIC, ("pcap", "--summary", "-q", "-Y", "frame.number >= 26"), 0, 16),
+    "tree": (BASIC, ("pcap", "-q", "-Y", "frame.number == 31"), 0, 16),
+    "follow": (BASIC, ("follow", "-q", "-n", "2"), 21, 38),
+    "check": (STARVED, ("check",), 0, 20),
+}
+"""Capture, command and options, and which of its lines are shown."""
+REPORT = 1000, 1350
+"""Columns and rows of the picture of a report."""
 
 
-def printed(words: tuple[str, ...]) -> list[str]:
-    """The lines, with colours, that a command prints about the capture on a terminal of so many columns."""
+def printed(capture: Path, words: tuple[str, ...]) -> list[str]:
+    """The lines, with colours, that a command prints about a capture on a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
-    command = [sys.executable, "-m", "wiredecode", words[0], CAPTURE, *words[1:]]
+    command = [sys.executable, "-m", "wiredecode", words[0], capture, *words[1:]]
     environment = {"PYTHONPATH": str(HERE.parent), "TERM": "xterm-256color"}
     parts = []
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
@@ -50,18 +59,52 @@ def printed(words: tuple[str, ...]) -> list[str]:
     return b"".join(parts).decode().replace("\r\n", "\n").split("\n")
 
 
-def main() -> None:
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    for words, first, last in COMMANDS:
-        shown = " ".join(f"'{word}'" if " " in word else word for word in (*words[:1], CAPTURE.name, *words[1:]))
+def terminal(name: str) -> None:
+    """A picture of what a command prints."""
+    capture, words, first, last = PICTURES[name]
+    lines = printed(capture, words)[first:last]
+    shown = " ".join(f"'{word}'" if " " in word else word for word in (words[0], capture.name, *words[1:]))
+    for theme, colors in THEMES.items():
+        console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard")
         console.print(Text(f"$ wiredecode {shown}", style="bold"))
-        for line in printed(words)[first:last]:
+        for line in lines:
             console.print(Text.from_ansi(line), no_wrap=True, overflow="ellipsis", crop=True)
-        console.print()
-    # A fixed id keeps the file the same from run to run; without web fonts it loads nothing from elsewhere.
-    svg = console.export_svg(title="wiredecode", unique_id="wiredecode")
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
+        # A fixed id keeps the file the same from run to run; without web fonts it loads nothing from elsewhere.
+        svg = console.export_svg(title="wiredecode", unique_id=f"wiredecode-{name}", theme=colors)
+        (IMAGES / f"{name}-{theme}.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
+
+
+def report(chromium: str) -> None:
+    """Pictures of a report."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        made = [
+            sys.executable,
+            "-m",
+            "wiredecode",
+            "report",
+            "-q",
+            str(STARVED.relative_to(HERE.parent)),
+            "-o",
+            str(page),
+        ]
+        subprocess.run(made, check=True, cwd=HERE.parent)
+        for scheme, theme in enumerate(("dark", "light")):
+            command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+            command += [f"--blink-settings=preferredColorScheme={scheme}", f"--window-size={REPORT[0]},{REPORT[1]}"]
+            target = IMAGES / f"report-{theme}.png"
+            subprocess.run([*command, f"--screenshot={target}", page.as_uri()], check=True, capture_output=True)
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    for name in PICTURES:
+        terminal(name)
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("chromium is not installed: the pictures of the report stay as they are")
+    else:
+        report(chromium)
 
 
 if __name__ == "__main__":

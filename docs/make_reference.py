@@ -89,7 +89,7 @@ def fields(layers: Iterable[type[Layer]], generated: Iterable[tuple[str, str]]) 
 
 def sources(name: str) -> Iterator[ast.Module]:
     own = [path.read_text() for path in sorted((SOURCES / name).rglob("*.py"))]
-    pairing = any("shared.pairing import" in text for text in own)
+    pairing = any("shared.pairing import" in text and "Outstanding[" in text for text in own)
     shared = ["reading.py", "shared/pairing.py"] if pairing else ["reading.py"]
     yield from map(ast.parse, [*own, *((SOURCES / path).read_text() for path in shared)])
 

@@ -66,7 +66,13 @@ def test_totals_tell_how_many_frames_match_and_what_was_shown(run: Run, basic: P
 def test_nothing_said_is_answered_with_the_first_three_things_to_do(run: Run) -> None:
     result = run()
     assert (result.code, result.raw) == (2, b"")
-    assert [line.split()[1] for line in result.err.splitlines() if line.startswith("  ")] == ["pcap", "stats", "sniff"]
+    lines = result.err.splitlines()
+    assert [line.split()[1:3] for line in lines if line.startswith("  ")] == [
+        ["capture.pcap", "--summary"],
+        ["check", "capture.pcap"],
+        ["stats", "capture.pcap"],
+    ]
+    assert max(map(len, lines)) < 80
 
 
 def test_json_is_one_record_per_frame_and_nothing_else(run: Run, basic: Path) -> None:

@@ -127,6 +127,6 @@ def test_a_table_without_a_column_that_is_needed_is_told(tables: dict[str, DataF
     from wiredecode.spark.stats import statistics
 
     frames = tables["frames"].drop("layers")
-    assert list(statistics(frames, tables=["latency"])) == ["latency"]
-    with pytest.raises(ValueError, match="confirms needs the column layers"):
+    assert list(statistics(frames, tables=["findings"])) == ["findings"]
+    with pytest.raises(ValueError, match="latency needs the column layers"):
         statistics(frames)

@@ -32,11 +32,14 @@ Examples:
 """
 
 FIRST = """\
-wiredecode decodes what clients and streaming brokers say to each other. The first three things to do:
+wiredecode decodes what clients and streaming brokers say to each other.
+The first three things to do:
 
-  wiredecode pcap capture.pcap --summary    what was said, a line per message
-  wiredecode stats capture.pcap             what is in it: counts, latencies, findings
-  wiredecode sniff -i any --summary         the same live; wiredecode interfaces lists where
+  wiredecode capture.pcap --summary    what was said, a line per message
+  wiredecode check capture.pcap        what is wrong, why, and what to do
+  wiredecode stats capture.pcap        what is in it: counts, latencies, who
+
+wiredecode sniff -i any --summary shows the same live.
 
 wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
 """What is shown to those who say nothing."""

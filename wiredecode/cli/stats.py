@@ -170,7 +170,7 @@ def _write_json(found: Found) -> None:
 
 
 def _show_tables(found: Found, *, color: bool) -> None:
-    """Titles and grids; on a terminal fewer columns, where not all fit, and fewer rows."""
+    """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
     from wiredecode.stats.shown import grid, shown_columns
@@ -194,12 +194,11 @@ def _show_tables(found: Found, *, color: bool) -> None:
 
         def width(names: list[str], shown: pa.Table = shown) -> int:
             narrow = [name for name in names if name != MESSAGE]
-            return console.measure(grid(shown, narrow, people=terminal), options=wide).maximum + MESSAGE_WIDTH * (
-                MESSAGE in names
-            )
+            needed = console.measure(grid(shown, narrow, people=terminal), options=wide).maximum
+            return needed + MESSAGE_WIDTH * (MESSAGE in names)
 
         optional = [name for name in names if name not in shown_columns(table, statistic.narrow)]
-        while terminal and optional and width(names) > console.width:
+        while optional and width(names) > console.width:
             left_out.insert(0, optional.pop())
             names.remove(left_out[0])
         console.print(grid(shown, names, people=terminal))

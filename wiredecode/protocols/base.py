@@ -10,12 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import Protocol as Shape
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.framing import LengthPrefix, Number, Split
 
 __all__ = [
     "Conversation",
+    "Cutter",
     "Found",
     "Generated",
     "LengthPrefix",
@@ -38,6 +40,18 @@ if TYPE_CHECKING:
     from wiredecode.protocols.shared.checking import Checks
 
 
+class Cutter(Shape):
+    """What cuts the bytes of a direction into frames: a :class:`Protocol`, or what its connections turn into."""
+
+    name: ClassVar[str]
+
+    def split(self, data: bytes) -> Split: ...
+
+    def search(self, data: bytes, *, final: bool) -> Found: ...
+
+    def begin(self, data: bytes, *, final: bool) -> Found: ...
+
+
 NO_TELLERS: Mapping[str | None, Teller] = {}
 
 
@@ -50,6 +64,8 @@ class Verdict:
     client: bool | None = None
     """Whether the sender is the client; None: the bytes do not tell."""
     dialect: str | None = None
+    cutter: Cutter | None = None
+    """What cuts both directions in place of the protocol, where they turned into something else before."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -201,6 +217,9 @@ class Conversation(ABC):
 
     Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.
     """
+
+    cutter: Cutter | None = None
+    """:attr:`Verdict.cutter`, set by whoever drives the conversation."""
 
     tellers: Mapping[str | None, Teller] = NO_TELLERS
     """:meth:`Protocol.tellers`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""

@@ -79,7 +79,7 @@ STATISTICS = (
             *("connection", "client", "server", "protocol", "start", "seconds"),
             *("client_frames", "client_bytes", "server_frames", "server_bytes"),
         ),
-        ("connection", "client", "server", "client_bytes", "server_bytes", "name", "ended_by", "ended", "reason"),
+        ("connection", "client", "server", "name", "ended_by"),
     ),
 )
 TOLD = (

@@ -137,7 +137,7 @@ class TableReader:
         waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
         responses = not set(waits).isdisjoint(self.schema.names)
         one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
-        runs = {MESSAGES: RunsFor.CONFIRMS if responses else RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
+        runs = {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
         demand = Demand(
             style=style if self._select is None else self._select.style(style),
             link_responses=responses or (self._select is not None and self._select.needs_responses),
@@ -306,7 +306,7 @@ def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | No
 
 
 def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
-    """Whether reading many frames at a time pays: compiled loops take a second to load."""
+    """Whether reading many frames at a time pays: it takes more memory."""
     size = capture.bytes_total if isinstance(capture, Capture) else None
     return size is not None and size >= LARGE_BYTES
 
