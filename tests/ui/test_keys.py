@@ -301,9 +301,9 @@ def test_other_colours() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         seen = {ui.app.theme}
-        for _ in range(4):
+        for _ in range(5):
             await ui.press("L")
             seen.add(ui.app.theme)
-        assert len(seen) == 4 and ui.app.theme == "textual-dark"
+        assert len(seen) == 5 and ui.app.theme == "textual-dark"
 
     drive(BASIC, test)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
 
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
-THEMES = ("textual-dark", "textual-light", CONTRAST.name, "textual-ansi")
+THEMES = ("textual-dark", "textual-light", CONTRAST.name, "ansi-dark", "ansi-light")
 
 
 class Inspector(App[int]):

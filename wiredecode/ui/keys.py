@@ -41,7 +41,7 @@ KEYS = (
     Key("A", "take_field('and')", "A", "the same, and what is filtered by now", FILTERS),
     Key("x", "take_field('not')", "x", "what the field under the cursor is not", FILTERS),
     Key("escape", "stop", "Esc", "stop filtering or counting; back from a screen", FILTERS),
-    Key("s", "ask('word')", "s", "search for text in types and details", FILTERS, "search"),
+    Key("s", "ask('word')", "s", "search for text in types and details", FILTERS),
     Key("N", "search_on", "N", "search on for the same", FILTERS),
     Key("c", "report('connections')", "c", "connections", SCREENS, "conns"),
     Key("F", "report('findings')", "F", "findings of check, the worst first", SCREENS, "findings"),
