@@ -32,7 +32,7 @@ def ui(files: options.Files, decoding: options.Decoding, display_filter: options
         _check(name)
     select = options.display_filter(display_filter)
     arguments = decoding.arguments
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise options.UsageError("ui needs a terminal; wiredecode pcap FILE writes to files and pipes")
     import gc
 

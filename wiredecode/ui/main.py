@@ -70,9 +70,9 @@ class Loaded(Message):
 class Done(Message):
     """A job is over."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, screen: ReportScreen | None = None) -> None:
         super().__init__()
-        self.job = job
+        self.job, self.screen = job, screen
 
 
 class MainScreen(Screen[None]):
@@ -381,7 +381,9 @@ class MainScreen(Screen[None]):
 
     @on(Done)
     def _done(self, event: Done) -> None:
-        if event.job.problem:
+        if event.screen is not None:
+            event.screen.made(event.job)
+        elif event.job.problem:
             self.say(event.job.problem)
         elif event.job.name == taking.SAVING and not event.job.stopped:
             self.say(event.job.result)
@@ -406,7 +408,7 @@ class MainScreen(Screen[None]):
             def told(job: Job) -> None:
                 if whole and job.result is not None and not job.stopped:
                     self.reports[kind] = job.result
-                screen.post_message(screen.Made(job))
+                self.post_message(Done(job, screen))
 
             screen.job = Job(title.lower(), lambda job: make(self.reading, job, number), told)
             self._jobs.append(screen.job)

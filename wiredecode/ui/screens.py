@@ -9,7 +9,6 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -65,13 +64,6 @@ class BackScreen(Screen[int]):
 class ReportScreen(BackScreen):
     """What one of :data:`wiredecode.ui.reports.MAKERS` made; Enter goes to the frame of a line."""
 
-    class Made(Message):
-        """It is ready, or failed."""
-
-        def __init__(self, job: Job) -> None:
-            super().__init__()
-            self.job = job
-
     def __init__(self, title: str, cursor: int) -> None:
         super().__init__()
         self.heading, self._cursor = title, cursor
@@ -81,8 +73,13 @@ class ReportScreen(BackScreen):
         super().on_mount()
         self.set_interval(PROGRESS_SECONDS, self.tell)
         if self.lines.told:
-            self.call_after_refresh(self.lines.move_to, self._cursor)
+            self.call_after_refresh(self._begin)
         self.tell()
+
+    def _begin(self) -> None:
+        """The cursor goes to where it was, or to the first line that leads to a frame."""
+        leading = (at for at, each in enumerate(self.lines.told) if each.frames)
+        self.lines.move_to(self._cursor or next(leading, 0))
 
     def tell(self, text: str = "") -> None:
         """The line at the bottom."""
@@ -94,14 +91,16 @@ class ReportScreen(BackScreen):
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
         self.bottom.update(Text(f" {self.heading} │ {text or f'{leads}Esc: back'}"))
 
-    @on(Made)
-    def _made(self, event: Made) -> None:
-        if event.job.problem:
+    def made(self, job: Job) -> None:
+        """The lines are ready, or could not be made; the user may have left."""
+        if self not in self.app.screen_stack:
+            return
+        if job.problem:
             self.job = None
-            self.lines.fill([Told(Text(event.job.problem, theme.SEVERITY["warning"]))])
-        elif event.job.result is not None:
-            self.lines.fill(event.job.result)
-            self.call_after_refresh(self.lines.move_to, self._cursor)
+            self.lines.fill([Told(Text(job.problem, theme.SEVERITY["warning"]))])
+        elif job.result is not None:
+            self.lines.fill(job.result)
+            self.call_after_refresh(self._begin)
         self.tell()
 
     @on(Lines.Moved)
