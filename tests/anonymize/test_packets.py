@@ -108,6 +108,27 @@ def test_what_is_not_tcp_and_what_is_not_decoded_is_blanked(out: Path) -> None:
     assert packets[0][34:38] == udp[:4]
 
 
+def test_credentials_of_nats_wherever_they_stand_are_blanked(out: Path) -> None:
+    talk = Talk(server=("10.0.0.2", 4222))
+    info = b'INFO {"server_id":"N","version":"2.10.0","client_id":5,"max_payload":1000,"headers":true}\r\n'
+    connect = b'CONNECT {"verbose":false,"lang":"go","extra":{"my_token":"hush1"},"pass":"p\\"hush2"}\r\n'
+    claims = b"PUB $SYS.REQ.USER.AUTH 13\r\neyJhbGc.hush3\r\n"
+    header = b"HPUB a 35 37\r\nNATS/1.0\r\nAuthorization: hush4 \r\n\r\nhi\r\n"
+    sent = [
+        *talk.handshake(),
+        *talk.send(1, info),
+        *talk.send(0, connect),
+        *talk.send(0, claims),
+        *talk.send(0, header),
+    ]
+    packets = through(sent, out)
+    assert not any(b"hush" in packet for packet in packets)
+    frames = list(Dissector().frames(open_capture([out])))
+    assert [(frame.type, frame.status) for frame in frames] == [
+        (name, "ok") for name in ("INFO", "CONNECT", "PUB", "HPUB")
+    ]
+
+
 @pytest.mark.parametrize(
     "preface",
     [
