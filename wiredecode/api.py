@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
+    from wiredecode.tables.batches import AlsoMessages
     from wiredecode.tables.connections import ConnectionTable
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -129,6 +130,8 @@ class Dissection:
     utc: bool = False
     over: ConnectionTable | None = None
     """Is told every connection when it is over, if tables are read."""
+    also: AlsoMessages | None = None
+    """Takes the messages too, where a table of frames is read without a filter."""
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _counted: Any = None
@@ -298,6 +301,7 @@ class Dissection:
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
             connections=self.over,
+            also=self.also,
         )
 
     # Accounts.

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 EXTRAS = {
     "zstandard": "zstd",
     "lz4": "lz4",
+    "cryptography": "tls",
     "cramjam": "snappy",
     "duckdb": "sql",
     "jinja2": "report",

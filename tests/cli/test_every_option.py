@@ -47,11 +47,13 @@ class See:
 
 
 PUBLISH = """-q -Y frame.type=="Publish" -c 1"""
-READING = {
+READING: dict[str, Case | See] = {
     "-d": Case("{basic} {quick}", "-d 5552=nats"),
     "--hole-timeout": Case("{late} {quick}", "--hole-timeout 0.005"),
     "--max-buffer": Case("{late} {quick}", "--max-buffer 1"),
     "--limit": Case("{shuffled} {quick}", "--limit buffered_segments=0"),
+    "--keylog": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
+    "--keylog-dir": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
 }
 """``{quick}``: the shortest output of the command."""
 SHOWING = {
@@ -140,7 +142,10 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-v": Case("{basic} -n 2", "-v"),
     },
     "export": {
-        **{name: Case(case.without.replace("--time", ""), case.option) for name, case in (READING | TIMES).items()},
+        **{
+            name: Case(case.without.replace("--time", ""), case.option) if isinstance(case, Case) else case
+            for name, case in (READING | TIMES).items()
+        },
         "-o": Case("{basic} -q -o a.ndjson", "-o b.ndjson"),
         "--format": Case("{basic} -q -c 3 -o a.ndjson", "--format csv"),
         "--level": Case("{basic} -q -o a.csv", "--level messages"),
@@ -198,6 +203,17 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": Case("{basic} {quick}", "-q"),
         "-v": Case("{basic} {quick}", "-v"),
     },
+    "anonymize": {
+        **READING,
+        "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--key": Case("{basic} {quick}", "--key {shuffled}"),
+        "--names": Case("{basic} {quick}", "--names"),
+        "--bodies": Case("{basic} {quick}", "--bodies"),
+        "--keep-unknown": Case("{basic} {quick} -d 5552=nats", "--keep-unknown"),
+        "-q": Case("{basic} {quick}", "-q"),
+        "-v": Case("{basic} {quick}", "-v"),
+    },
     "trace": {
         **READING,
         **TIMES,
@@ -217,6 +233,8 @@ CASES: dict[str, dict[str, Case | See]] = {
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
+        "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
     },
     "spark stats": {
         words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
@@ -246,6 +264,7 @@ QUICK = {
     "stats": "-q --table frames",
     "check": "--severity note",
     "trace": "--id 1",
+    "anonymize": f"out.pcapng --key {BASIC}",
     "report": "-o r.html",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }

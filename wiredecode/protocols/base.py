@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.frames.who import Teller
     from wiredecode.net.types import Connection
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -165,6 +166,10 @@ class Protocol(ABC):
     def checks(self) -> Checks | None:
         """What ``wiredecode check`` looks for in its traffic. Imported here, as for :meth:`bulk`."""
         return None
+
+    def disguises(self) -> Disguises:
+        """What ``wiredecode anonymize`` has to know, by filter name of its layers. Imported as for :meth:`bulk`."""
+        return {}
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

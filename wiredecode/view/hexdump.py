@@ -73,8 +73,8 @@ def leaves(layer: Layer) -> list[Range]:
 def secrets(layer: Layer, stop: int) -> list[Range]:
     """The byte ranges of a layer that must not be shown; its bytes end at ``stop``.
 
-    Those of secret values, and what could not be read where a secret may be: from a field on that holds one or has one
-    behind it, and what follows one, since its length may be wrong.
+    Those of secret values, and what could not be read, for that may be anything; but of a field that is cut only where
+    it holds a secret, or has one behind it, or follows one, since its length may be wrong.
     """
     found = list(layer.secret_ranges())
     reached = layer.stop if layer.problem is None else layer.problem.start
@@ -85,8 +85,8 @@ def secrets(layer: Layer, stop: int) -> list[Range]:
 
 def _may_follow(layer: Layer) -> bool:
     """Whether the bytes that were not read may hold a secret."""
-    if layer.problem is None:
-        return layer.holds_secrets()
+    if layer.problem is None or layer.problem.reason:
+        return True
     failed = re.split(r"[.\[]", layer.problem.field, maxsplit=1)[0]
     names = [kind.name for kind in layer.fields_desc]
     later = names[names.index(failed) if failed in names else 0 :]

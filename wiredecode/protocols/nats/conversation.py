@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import printable
+from wiredecode.fields import printable, redacted
+from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, Frame
 from wiredecode.net.types import Connection
@@ -19,7 +20,7 @@ from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
-from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, secret_plan
+from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, hides_data, secret_plan
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Request, link
@@ -107,8 +108,10 @@ class NatsConversation(Conversation):
         plan.read(frame, style)
         values = frame.values
         subject = values.get("subject")
-        if subject is not None and subject[:5] == "$SYS." and names.is_secret_subject(subject):
+        if self._hides(frame, subject, values):
             secret_plan(plan).read(frame, style)
+            if "error" in frame.values:
+                frame.values = {**frame.values, "error": redacted(values["error"].encode("utf-8", "surrogatepass"))}
         if plan.handler is not None:
             plan.handler(self, frame)
         if style is not None and frame.layers is not None:
@@ -116,6 +119,8 @@ class NatsConversation(Conversation):
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
             if "headers" in values:
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
+        if hides_data(frame):
+            return
         if "data" in values:
             data = values["data"]
             session = self.memory.carried.of_message(subject, data)
@@ -124,10 +129,21 @@ class NatsConversation(Conversation):
         elif frame.missing and "size" in values:
             self._cut_payload(frame, subject, style)
 
+    def _hides(self, frame: Frame, subject: str | None, values: Mapping[str, Any]) -> bool:
+        """Whether what it carries may be a credential."""
+        if subject is None:
+            return is_secret_value(values.get("error", ""))
+        payload = values.get("data")
+        if payload is None:
+            payload = frame.data[payload_start(frame) :] if frame.missing and "size" in values else b""
+        if names.hides_payload(subject, values.get("reply", ""), payload):
+            return True
+        asked = self.memory.requests.get(subject) if self.memory.requests else None
+        return asked is not None and names.is_secret_subject(asked.subject)
+
     def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
         """Decode what was captured of the payload's front."""
-        values = frame.values
-        start = frame.length - 2 - values["size"] + values.get("header_size", 0)
+        start = payload_start(frame)
         payload = frame.data[start:]
         if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
             session.decode(frame, subject, payload, start, style)
@@ -439,6 +455,11 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
     transport.HttpHead: "HTTP",
     transport.WebSocketFrame: "WebSocket frame",
 }
+
+
+def payload_start(frame: Frame) -> int:
+    """Where the payload of a frame that is cut begins."""
+    return int(frame.length - 2 - frame.values["size"] + frame.values.get("header_size", 0))
 
 
 @cache

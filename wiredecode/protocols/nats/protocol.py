@@ -21,6 +21,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
     from wiredecode.frames.who import Teller
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
@@ -77,6 +78,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.checking import CHECKS
 
         return CHECKS
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.nats.anonymity import DISGUISES
+
+        return DISGUISES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
     from wiredecode.protocols.shared.checking import Checks
 
@@ -49,6 +50,10 @@ class CarriedProtocol(ABC):
     def checks(self) -> Checks | None:
         """As :meth:`Protocol.checks`."""
         return None
+
+    def disguises(self) -> Disguises:
+        """As :meth:`Protocol.disguises`."""
+        return {}
 
     def bulk(self) -> CarriedBulk | None:
         """How many messages are read at a time, if there is a way."""
