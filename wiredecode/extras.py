@@ -15,6 +15,7 @@ EXTRAS = {
     "markupsafe": "report",
     "matplotlib": "report",
     "pyspark": "spark",
+    "textual": "ui",
 }
 """By the module that is imported: the extra in pyproject.toml."""
 

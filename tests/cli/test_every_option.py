@@ -253,6 +253,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": See("tests/cli/test_sql.py::test_a_long_answer_is_cut_on_terminals_only"),
         "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
     },
+    "ui": dict.fromkeys([*READING, "-Y"], See("tests/ui/test_command.py::test_options_reach_the_screen")),
     "protocols": {},
     "fields": {"--json": Case("nats.subject", "--json")},
 }

@@ -94,14 +94,9 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about t
 
 def complete_filter(incomplete: str) -> list[str]:
     """Names that the last word of a filter may become, for the shell."""
-    import re
+    from wiredecode.filter.names import completed
 
-    from wiredecode.filter.names import Names
-
-    found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
-    word = found[0] if found else ""
-    before = incomplete[: len(incomplete) - len(word)]
-    return [before + name for name in Names().all() if name.startswith(word)]
+    return completed(incomplete)
 
 
 DisplayFilter = Annotated[
