@@ -269,3 +269,13 @@ def test_a_real_broker() -> None:
     said = [each for connection in truth["connections"] for each in connection["frames"]]
     assert sorted(frame.code & 0x7FFF for frame in frames) == sorted(each["key"] & 0x7FFF for each in said)
     assert {frame.status for frame in frames} == {"ok"}
+
+
+def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -> None:
+    pair = Pair(folder, None)
+    for side, data in nats():
+        pair.say(side, data)
+    log = tmp_path / "cut.log"
+    log.write_text("".join(line[:-20] + "\n" for line in pair.log.read_text().splitlines() if line[:1] != "#"))
+    found = decode(packets([(1, INFO), *pair.wire]), KeyLog([log]))
+    assert [frame.type for frame in found.frames] == ["INFO"]

@@ -55,7 +55,8 @@ class HeaderReader:
             for version, kind, least in ((4, link.IPV4, 40), (6, link.IPV6, 60)):
                 rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
                 if len(rows):
-                    part, left = self._columns(batch, octets, layers.take(rows), version, inside)
+                    chosen = layers if len(rows) == len(slow) else layers.take(rows)
+                    part, left = self._columns(batch, octets, chosen, version, inside)
                     slow[rows] = left
                     parts.append(part)
             if slow.any():

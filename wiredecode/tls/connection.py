@@ -229,7 +229,7 @@ class TlsConnection:
         from wiredecode.tls.ciphers import SUITES, opener_1_3
 
         suite = SUITES.get(self.suite)
-        if secret is None or suite is None:
+        if secret is None or suite is None or len(secret) != suite.prf().digest_size:
             half.dead = True
             return
         half.secret, half.opener = secret, opener_1_3(suite, secret)
@@ -240,7 +240,7 @@ class TlsConnection:
 
         half, suite = self.halves[side], SUITES.get(self.suite)
         master = self.keys.secret("CLIENT_RANDOM", self.random)
-        if master is None or suite is None or self.version != TLS_1_3 - 1:
+        if master is None or len(master) != 48 or suite is None or self.version != TLS_1_3 - 1:
             half.dead = True
             return
         pair = openers_1_2(suite, master, self.random, self.server_random, mac_last=self.mac_last)

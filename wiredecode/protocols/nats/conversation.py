@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable, redacted
-from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, Frame
 from wiredecode.net.types import Connection
@@ -18,6 +17,7 @@ from wiredecode.protocols.nats import names, transport, websocket
 from wiredecode.protocols.nats.carried import CarriedStreams
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
+from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
 from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, hides_data, secret_plan
@@ -108,7 +108,7 @@ class NatsConversation(Conversation):
         plan.read(frame, style)
         values = frame.values
         subject = values.get("subject")
-        if self._hides(frame, subject, values):
+        if hides(frame, subject, values, self.memory):
             secret_plan(plan).read(frame, style)
             if "error" in frame.values:
                 frame.values = {**frame.values, "error": redacted(values["error"].encode("utf-8", "surrogatepass"))}
@@ -128,18 +128,6 @@ class NatsConversation(Conversation):
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
         elif frame.missing and "size" in values:
             self._cut_payload(frame, subject, style)
-
-    def _hides(self, frame: Frame, subject: str | None, values: Mapping[str, Any]) -> bool:
-        """Whether what it carries may be a credential."""
-        if subject is None:
-            return is_secret_value(values.get("error", ""))
-        payload = values.get("data")
-        if payload is None:
-            payload = frame.data[payload_start(frame) :] if frame.missing and "size" in values else b""
-        if names.hides_payload(subject, values.get("reply", ""), payload):
-            return True
-        asked = self.memory.requests.get(subject) if self.memory.requests else None
-        return asked is not None and names.is_secret_subject(asked.subject)
 
     def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
         """Decode what was captured of the payload's front."""
@@ -455,11 +443,6 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
     transport.HttpHead: "HTTP",
     transport.WebSocketFrame: "WebSocket frame",
 }
-
-
-def payload_start(frame: Frame) -> int:
-    """Where the payload of a frame that is cut begins."""
-    return int(frame.length - 2 - frame.values["size"] + frame.values.get("header_size", 0))
 
 
 @cache
