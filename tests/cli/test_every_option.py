@@ -241,6 +241,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         for words, _ in STATS
     },
     "sql": {
+        "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_for_those_who_ask"),
         **READING,
         "--format": Case("{basic} {quick}", "--format csv"),
         "-o": Case("{basic} {quick}", "-o answer.csv"),

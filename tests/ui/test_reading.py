@@ -9,6 +9,7 @@ import pytest
 
 from tests.ui.support import CAPTURES
 from wiredecode import read
+from wiredecode.cli.options import Decoding
 from wiredecode.ui import reading as module
 from wiredecode.ui import states, store
 from wiredecode.ui.reading import Reading
@@ -99,4 +100,15 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
     assert rows.find(142, 1, lambda part: part["kind"] == kind) is None
     with pytest.raises(IndexError):
         _ = rows[143]
+    made.close()
+
+
+def test_decrypted_captures_are_read_to_the_end_without_states() -> None:
+    folder = CAPTURES / "rabbitmq-stream"
+    limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
+    made = Reading([str(folder / "c43_tls.pcap")], limits=limits)
+    made.run()
+    assert made.problem is None and made.rows.count > 20
+    found = made.frame(made.rows.count)
+    assert found is not None and found.number == made.rows.count and found.protocol == "rabbitmq_stream"
     made.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from rich.text import Text
 from wiredecode.dissect.demand import Demand
 from wiredecode.extras import install, installed
 from wiredecode.frames.escape import escape
+from wiredecode.net.limits import Limits
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
 from wiredecode.view import theme
@@ -88,7 +89,8 @@ def statistics(reading: Reading, job: Job, number: int) -> list[Told]:
     from wiredecode.stats.tables import chosen
 
     said = {port: "/".join(filter(None, (one.protocol.name, one.dialect))) for port, one in reading.decode_as.items()}
-    found = tables(reading.files, interval="auto", decode_as=said, limits=asdict(reading.limits))
+    limits = {each.name: getattr(reading.limits, each.name) for each in fields(Limits)}  # without keys of TLS
+    found = tables(reading.files, interval="auto", decode_as=said, limits=limits)
     made = []
     for statistic in chosen(None):
         table = found[statistic.name]

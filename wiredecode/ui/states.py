@@ -7,6 +7,7 @@ import pickle
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import BinaryIO, NamedTuple, cast
@@ -64,7 +65,11 @@ class States:
         began = perf_counter()
         if began - self._since < self._every:
             return
-        data = pickle.dumps(dissector, pickle.HIGHEST_PROTOCOL)
+        try:
+            data = pickle.dumps(dissector, pickle.HIGHEST_PROTOCOL)
+        except Exception:  # TLS is decrypted, say: frames are read again from the last state, or from the beginning
+            self._every = inf
+            return
         path = self._folder / f"state-{self._made}"
         self._made += 1
         path.write_bytes(data)
