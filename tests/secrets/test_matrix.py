@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,9 +46,16 @@ EXPORTS = (
     *((level, "ndjson", "text") for level in ("packets", "connections")),
     *(("frames", "parquet", ""), ("messages", "arrow", "")),
 )
+SLOW = pytest.mark.slow
 STEP = 41
 """Every how manieth connection is followed; each form another one."""
 FOLLOW = ((), ("--full",), ("--hex",), ("--json", "--bytes", "text"), ("--messages",))
+
+
+def sampled(cases: tuple[tuple[str, ...], ...]) -> list[Any]:
+    """The first and the last case; the others are slow tests."""
+    few = (cases[0], cases[-1])
+    return [pytest.param(*([case] if cases is PCAP else case), marks=() if case in few else SLOW) for case in cases]
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
@@ -70,7 +78,7 @@ def leaks(said: str | bytes) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("words", PCAP, ids=" ".join)
+@pytest.mark.parametrize("words", sampled(PCAP))
 def test_lines_trees_dumps_and_records(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
     found = run("pcap", capture[1], *words, "--summary-json", capture[1].with_suffix(".totals"))
     assert leaks(found.out + found.err + capture[1].with_suffix(".totals").read_text()) == []
@@ -85,6 +93,7 @@ def test_fields_and_filters(run: Run, capture: tuple[str, Path]) -> None:
     assert leaks(found.out + found.err) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", FOLLOW, ids=" ".join)
 def test_dialogues(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
     path = capture[1]
@@ -94,7 +103,7 @@ def test_dialogues(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) 
     assert leaks("\n".join(found.out + found.err for found in said)) == []
 
 
-@pytest.mark.parametrize(("level", "form", "way"), EXPORTS)
+@pytest.mark.parametrize(("level", "form", "way"), sampled(EXPORTS))
 def test_exports(run: Run, capture: tuple[str, Path], tmp_path: Path, level: str, form: str, way: str) -> None:
     out = tmp_path / f"out.{form}"
     given = ("--bytes", way) if way else ("--compression", "none")
