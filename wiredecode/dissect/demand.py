@@ -51,6 +51,8 @@ class Demand:
     """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
     """What the user said that ports speak."""
+    decrypt: bool = True
+    """Use the TLS secrets that captures bring."""
     protocols: tuple[Protocol, ...] | None = None
     """These protocols are tried; None: all that are known."""
 
