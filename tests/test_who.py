@@ -13,7 +13,7 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.record import BYTES
-from wiredecode.frames.who import MOST_CHARACTERS, began, describe, end_text, short, tell
+from wiredecode.frames.who import MOST_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.net import Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.tls import server_name
@@ -96,7 +96,7 @@ def test_beginnings_that_failed() -> None:
 
 def test_a_name_of_a_megabyte() -> None:
     connection = Connection(1, ("a:1", "b:2"), (1, 2))
-    tell(connection, {"name": "x" * 0x100000, "user": None, "role": ""})
+    remember(connection, {"name": "x" * 0x100000, "user": None, "role": ""})
     assert len(connection.who["name"]) == MOST_CHARACTERS
     assert connection.who.keys() == {"name"}
 

@@ -257,7 +257,7 @@ def play(
                 high += 1
             if high - low >= (least or 0):
                 run = run_of(conversation, part, base, cut, low, high, number)
-                if BULK.take(conversation, run, out):
+                if BULK.decode(conversation, run, out):
                     outcome.runs.append(run)
                     number, low = number + high - low, high
                     continue
@@ -430,9 +430,9 @@ def test_bytes_before_a_run_were_lost() -> None:
     conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
     conversation.verbose = None
     run = run_of(conversation, parts[-1], 10, BULK.cut(PLAIN["PUB"], None), 0, 1, 0)
-    assert not BULK.take(conversation, run, None)
+    assert not BULK.decode(conversation, run, None)
     conversation.sides[0].reached = 10
-    assert BULK.take(conversation, run, None)
+    assert BULK.decode(conversation, run, None)
     assert conversation.sides[0].reached == 10 + len(PLAIN["PUB"])
 
 
@@ -440,7 +440,9 @@ def test_roles_are_learnt_from_the_first_of_a_run() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
         conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
-        assert BULK.take(conversation, run_of(conversation, Part(1, side, raw), 0, BULK.cut(raw, None), 0, 1, 0), None)
+        assert BULK.decode(
+            conversation, run_of(conversation, Part(1, side, raw), 0, BULK.cut(raw, None), 0, 1, 0), None
+        )
         assert conversation.client == client
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wiredecode
-from wiredecode.stats.tables import NAMES, TOLD
+from wiredecode.stats.tables import CONNECTION_FACTS, NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,9 @@ def here() -> dict[str, list[dict[str, Any]]]:
     for source in SEVERAL:
         made = statistics(CAPTURES / source, interval="1s", ids="stable")
         for name, table in made.items():
-            rows = table.drop_columns(list(TOLD)).to_pylist() if name == "connections" else table.to_pylist()
+            rows = (
+                table.drop_columns(list(CONNECTION_FACTS)).to_pylist() if name == "connections" else table.to_pylist()
+            )
             if name == "connections":
                 rows = [row for row in rows if row["client_frames"] or row["server_frames"]]
             found[name] += [{"source": source, **row} for row in rows]

@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 
 from tests.stats.recount import recounted
 from wiredecode.stats import statistics
-from wiredecode.stats.tables import NAMES, STATISTICS, TOLD, fitting
+from wiredecode.stats.tables import CONNECTION_FACTS, NAMES, STATISTICS, fitting
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 RECOUNTED = (
@@ -42,7 +42,7 @@ def test_tables_are_what_a_recount_finds(name: str) -> None:
     found = statistics(CAPTURES / name, interval="1s", strict=False)
     wanted = recounted(CAPTURES / name)
     assert tuple(found) == tuple(wanted) == NAMES
-    counted = found["connections"].drop_columns(list(TOLD)).to_pylist()
+    counted = found["connections"].drop_columns(list(CONNECTION_FACTS)).to_pylist()
     there = {**found, "connections": [row for row in counted if row["client_frames"] or row["server_frames"]]}
     for table, rows in wanted.items():
         mine = there[table] if isinstance(there[table], list) else there[table].to_pylist()
@@ -76,7 +76,7 @@ def test_rows_come_in_the_order_that_is_told() -> None:
 def test_columns_are_those_that_are_declared() -> None:
     found = statistics(CAPTURES / "nats" / "03-pubsub.pcap")
     for statistic in STATISTICS:
-        columns = (*statistic.columns, *(TOLD if statistic.name == "connections" else ()))
+        columns = (*statistic.columns, *(CONNECTION_FACTS if statistic.name == "connections" else ()))
         assert tuple(found[statistic.name].schema.names) == columns
         assert set(statistic.narrow) <= set(columns)
 

@@ -15,7 +15,7 @@ from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import complain, wants_color
 from wiredecode.cli.spark import Cluster
-from wiredecode.cli.stats import StatsOptions, asked, show
+from wiredecode.cli.stats import StatsOptions, requested, show
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def run(
     from wiredecode.stats.tables import chosen
 
     try:
-        asked(tables, interval, json=json, csv=csv)
+        requested(tables, interval, json=json, csv=csv)
         if spark is not None:
             found = collected(spark, folders, tables, interval)
         else:

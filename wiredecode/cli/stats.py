@@ -94,7 +94,7 @@ def stats(
         from wiredecode.stats.store import CannotCount, Store, require_duckdb
 
         require_duckdb()
-        statistics, length = asked(form.table, form.interval, json=form.json, csv=form.csv)
+        statistics, length = requested(form.table, form.interval, json=form.json, csv=form.csv)
     except (ImportError, ValueError) as error:
         raise options.UsageError(str(error)) from None
     reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
@@ -127,7 +127,7 @@ def _timeline(
     return run(files, decoding, span, verbosity, display, json=form.json)
 
 
-def asked(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int | None]:
+def requested(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int | None]:
     """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
     from wiredecode.stats.tables import chosen, seconds
 

@@ -318,7 +318,7 @@ class Dissector:
     def _decode_run(self, run: Run) -> bool:
         """Decode a run at once; False: its frames must be decoded one by one."""
         conversation, demand = self._conversation(run), self.demand
-        if self.accounts.has_notes(run.connection, run.side) or not run.bulk.take(conversation, run, demand.messages):
+        if self.accounts.has_notes(run.connection, run.side) or not run.bulk.decode(conversation, run, demand.messages):
             return False
         run.sender = conversation.sender(run)
         self.accounts.run(run)

@@ -13,7 +13,7 @@ from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.frames.span import Skipped
-from wiredecode.frames.who import tell
+from wiredecode.frames.who import remember
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split
 
@@ -171,7 +171,7 @@ class Tracker:
         assert identifier is not None
         self.other = identifier.foreign()
         if self.other == "TLS":
-            tell(self.connection, {"server_name": identifier.server_name()})
+            remember(self.connection, {"server_name": identifier.server_name()})
         self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed(self, framer: Framer, event: Event) -> None:

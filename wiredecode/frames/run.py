@@ -187,7 +187,7 @@ class Bulk(ABC):
         """
 
     @abstractmethod
-    def take(self, conversation: Any, run: Run, out: Messages | None) -> bool:
+    def decode(self, conversation: Any, run: Run, out: Messages | None) -> bool:
         """Decode a run as the :class:`Conversation` of its connection would its frames, one after another.
 
         True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in

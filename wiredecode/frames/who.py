@@ -39,7 +39,7 @@ HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "be
 LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
 
 
-def tell(connection: Connection, told: Mapping[str, Any]) -> None:
+def remember(connection: Connection, told: Mapping[str, Any]) -> None:
     """Learn more of a connection; what is told last counts."""
     for key, value in told.items():
         if value not in (None, ""):
@@ -50,7 +50,7 @@ def tell(connection: Connection, told: Mapping[str, Any]) -> None:
 def learn(frame: Frame, teller: Teller) -> None:
     """What a frame tells; one that is cut, or has other values than it should have, tells nothing."""
     try:
-        tell(frame.connection, teller(frame))
+        remember(frame.connection, teller(frame))
     except (LookupError, TypeError, ValueError, AttributeError):
         return
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.extras import install, installed
+from wiredecode.stats.connection_facts import joined
 from wiredecode.stats.dialects import DUCKDB
 from wiredecode.stats.queries import COPY_OF, NO_COPIES, columns, flat, query
 from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, fitting, needed
-from wiredecode.stats.told import joined
 from wiredecode.tables.connections import ConnectionTable
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Store:
 
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all rows taken; without the column ``source``."""
-        with self._told():
+        with self._errors_in_one_line():
             answer = self._database.sql(query(statistic, DUCKDB, self._length(statistic)))
             found: pa.Table = answer.to_arrow_table()
         found = found.select(list(statistic.columns))
@@ -120,7 +120,7 @@ class Store:
         return fitting(span or 0)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_in_one_line(self) -> Iterator[None]:
         try:
             yield
         except self._error as error:
@@ -145,7 +145,7 @@ class Store:
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
         what = f"create table {level} as" if create else f"insert into {level}"
-        with self._told():
+        with self._errors_in_one_line():
             self._database.register("incoming", rows)
             self._database.execute(
                 f"{what} {flat(DUCKDB, needed(self.statistics, level), 'incoming', copy_of=self._copy_of)}"

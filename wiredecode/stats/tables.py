@@ -82,7 +82,7 @@ STATISTICS = (
         ("connection", "client", "server", "name", "ended_by"),
     ),
 )
-TOLD = (
+CONNECTION_FACTS = (
     *("name", "user", "virtual_host", "product", "version", "role", "group", "server_name"),
     *("began", "ended_by", "ended", "reason", "idle_us"),
     *(

@@ -27,7 +27,7 @@ from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_js
 if TYPE_CHECKING:
     from wiredecode.frames.run import Int64s, Run
 
-Tell = Callable[[int, str, Any], None]
+OnMisfit = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
 
 Show = Callable[[bytes], str]
@@ -193,35 +193,35 @@ class Builder:
     def _layer(self, field: pa.Field, records: list[Any]) -> pa.Array:
         rest: dict[int, dict[str, Any]] = {}
 
-        def tell(row: int, path: str, value: Any) -> None:
+        def misfit(row: int, path: str, value: Any) -> None:
             rest.setdefault(row, {})[path.removeprefix(".")] = value
 
         def others() -> pa.Array:
             return self._json([rest.get(row) for row in range(len(records))]) if rest else None
 
-        return self._struct(field.type, records, tell, others)
+        return self._struct(field.type, records, misfit, others)
 
-    def array(self, field: pa.Field, values: list[Any], tell: Tell) -> pa.Array:
+    def array(self, field: pa.Field, values: list[Any], misfit: OnMisfit) -> pa.Array:
         """A column of ``values``, null where one is None; values that do not fit are told, and null."""
         kind = field.type
         if is_json(field):
             return self._json(values)
         if pa.types.is_struct(kind):
-            return self._struct(kind, _only(dict, values, tell), tell)
+            return self._struct(kind, _only(dict, values, misfit), misfit)
         if pa.types.is_list(kind):
-            return self._list(kind, _only(list, values, tell), tell)
+            return self._list(kind, _only(list, values, misfit), misfit)
         if pa.types.is_timestamp(kind):
-            return _times(kind, values, tell)
+            return _times(kind, values, misfit)
         if pa.types.is_string(kind):
-            return text_array(self._texts(field, values, tell), kind)
+            return text_array(self._texts(field, values, misfit), kind)
         if pa.types.is_binary(kind):
-            return pa.array(_only(bytes, values, tell), kind)
+            return pa.array(_only(bytes, values, misfit), kind)
         if pa.types.is_boolean(kind):
-            return pa.array(_only(bool, values, tell), kind)
-        return _integers(kind, values, tell)
+            return pa.array(_only(bool, values, misfit), kind)
+        return _integers(kind, values, misfit)
 
     def _struct(
-        self, kind: pa.StructType, values: list[Any], tell: Tell, others: Callable[[], pa.Array] | None = None
+        self, kind: pa.StructType, values: list[Any], misfit: OnMisfit, others: Callable[[], pa.Array] | None = None
     ) -> pa.Array:
         """``others`` makes the member OTHER, once all is told."""
         size, given = len(values), _scatter(values)
@@ -229,26 +229,26 @@ class Builder:
         for field in kind:
             column = given.pop(field.name, None)
             if column is not None:
-                columns[field.name] = self.array(field, column, _below(tell, f".{field.name}"))
+                columns[field.name] = self.array(field, column, _below(misfit, f".{field.name}"))
         for name, column in given.items():  # no member is called so
             for row, value in enumerate(column):
                 if value is not None:
-                    tell(row, f".{name}", value)
+                    misfit(row, f".{name}", value)
         if others is not None and (made := others()) is not None:
             columns[OTHER] = made
         return self.filled(size, kind, columns, _mask(values))
 
-    def _list(self, kind: pa.ListType, values: list[Any], tell: Tell) -> pa.Array:
+    def _list(self, kind: pa.ListType, values: list[Any], misfit: OnMisfit) -> pa.Array:
         offsets = [0, *accumulate([len(value) if value else 0 for value in values])]
 
-        def tell_element(element: int, path: str, value: Any) -> None:
+        def misfit_of_element(element: int, path: str, value: Any) -> None:
             row = bisect_right(offsets, element) - 1
-            tell(row, f"[{element - offsets[row]}]{path}", value)
+            misfit(row, f"[{element - offsets[row]}]{path}", value)
 
-        elements = self.array(kind.value_field, list(chain.from_iterable(filter(None, values))), tell_element)
+        elements = self.array(kind.value_field, list(chain.from_iterable(filter(None, values))), misfit_of_element)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements, type=kind, mask=_mask(values))
 
-    def _texts(self, field: pa.Field, values: list[Any], tell: Tell) -> list[str | None]:
+    def _texts(self, field: pa.Field, values: list[Any], misfit: OnMisfit) -> list[str | None]:
         kinds = set(map(type, values))
         if kinds <= {str, type(None)}:
             return values
@@ -256,7 +256,7 @@ class Builder:
             values = [self._show(value) if type(value) is bytes else value for value in values]
         if is_enumeration(field):  # a number without a name stands for itself
             values = [str(value) if isinstance(value, int) else value for value in values]
-        return _only(str, values, tell)
+        return _only(str, values, misfit)
 
     def _json(self, values: list[Any]) -> pa.Array:
         show = self._show
@@ -295,8 +295,8 @@ def _scatter(records: Iterable[dict[str, Any] | None]) -> dict[str, list[Any]]:
     return columns
 
 
-def _below(tell: Tell, prefix: str) -> Tell:
-    return lambda row, path, value: tell(row, prefix + path, value)
+def _below(misfit: OnMisfit, prefix: str) -> OnMisfit:
+    return lambda row, path, value: misfit(row, prefix + path, value)
 
 
 def _mask(values: list[Any]) -> pa.Array | None:
@@ -304,41 +304,43 @@ def _mask(values: list[Any]) -> pa.Array | None:
     return pa.array([value is None for value in values], pa.bool_()) if None in values else None
 
 
-def _only(wanted: type, values: list[Any], tell: Tell) -> list[Any]:
+def _only(wanted: type, values: list[Any], misfit: OnMisfit) -> list[Any]:
     """The values, those of another type told and left out."""
     if all(issubclass(kind, wanted) for kind in set(map(type, values)) - {type(None)}):
         return values
-    return _fitting(values, tell, lambda value: isinstance(value, wanted))
+    return _fitting(values, misfit, lambda value: isinstance(value, wanted))
 
 
-def _fitting(values: list[Any], tell: Tell, fits: Callable[[Any], bool]) -> list[Any]:
+def _fitting(values: list[Any], misfit: OnMisfit, fits: Callable[[Any], bool]) -> list[Any]:
     kept = []
     for row, value in enumerate(values):
         fitting = value is None or fits(value)
         kept.append(value if fitting else None)
         if not fitting:
-            tell(row, "", value)
+            misfit(row, "", value)
     return kept
 
 
-def _integers(kind: pa.DataType, values: list[Any], tell: Tell) -> pa.Array:
+def _integers(kind: pa.DataType, values: list[Any], misfit: OnMisfit) -> pa.Array:
     if float not in set(map(type, values)):  # Arrow would cut it down to an integer; it refuses whatever else is none
         try:
             return pa.array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
     holds = INTEGERS[kind]
-    whole = _fitting(values, tell, lambda value: isinstance(value, int) and type(value) is not bool and value in holds)
+    whole = _fitting(
+        values, misfit, lambda value: isinstance(value, int) and type(value) is not bool and value in holds
+    )
     return pa.array(whole, kind)
 
 
-def _times(kind: pa.TimestampType, values: list[Any], tell: Tell) -> pa.Array:
+def _times(kind: pa.TimestampType, values: list[Any], misfit: OnMisfit) -> pa.Array:
     """Records have RFC 3339 text; what that cannot spell is a number there, and no time that readers could show."""
-    texts = _only(str, values, tell)
+    texts = _only(str, values, misfit)
     try:
         return pa.array(texts, pa.string()).cast(kind)
     except pa.ArrowInvalid:
-        return pa.array(_fitting(texts, tell, _is_time), pa.string()).cast(kind)
+        return pa.array(_fitting(texts, misfit, _is_time), pa.string()).cast(kind)
 
 
 def _is_time(text: str) -> bool:

@@ -59,7 +59,7 @@ class LiftbridgeBulk(CarriedBulk):
                     return False
         return True
 
-    def take(self, session: Session, payloads: Payloads, *, original: bool, links: bool) -> None:
+    def decode(self, session: Session, payloads: Payloads, *, original: bool, links: bool) -> None:
         run = payloads.run
         if original:
             spans = zip(payloads.starts.tolist(), payloads.stops.tolist(), strict=True)

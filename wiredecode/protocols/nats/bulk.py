@@ -78,7 +78,7 @@ class NatsBulk(Bulk):
                 kinds[rows] = np.where(inner, kinds[rows] + OPERATIONS * (before + inner), 0)
         return Cut(starts, kinds, {AT: at, HEAD: heads, INSIDE: places})
 
-    def take(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
+    def decode(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
         said, plain = conversation.sides[run.side], (run.kinds - 1) % OPERATIONS + 1
         if run.base + run.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
             return False
@@ -104,7 +104,7 @@ class NatsBulk(Bulk):
         run.sender = conversation.sender(run)
         said.reached = int(run.base + run.stops[-1])
         for bulk, session, payloads in inner:
-            bulk.take(session, payloads, original=published and run.side == client, links=out is not None)
+            bulk.decode(session, payloads, original=published and run.side == client, links=out is not None)
         if out is not None:
             operation = PUBLISH if published else DELIVER
             others = np.ones(len(run), np.bool_)

@@ -32,7 +32,7 @@ class Bindings:
             generated["reference"] = printable(reference)
         self.table[number] = Binding(stream, generated, previous=self.table.get(number))
 
-    def settle(self, number: int, accepted: bool) -> None:
+    def answer(self, number: int, accepted: bool) -> None:
         """The response to a declaration: a refused one leaves the id as it was."""
         binding = self.table.get(number)
         if binding is None:

@@ -237,7 +237,7 @@ class RabbitMQConversation(Conversation):
             number = request.values["publisher_id"]
             frame.generate("publisher_id", number)
             self._name_asked(frame, request)
-            self.publishers.settle(number, frame.values.get("response_code") == names.OK)
+            self.publishers.answer(number, frame.values.get("response_code") == names.OK)
 
     def _declared_unseen(self, bindings: Bindings, number: int | None) -> None:
         """A declaration whose stream was cut off: what the id stood for, it does not any more."""
@@ -292,7 +292,7 @@ class RabbitMQConversation(Conversation):
             number = request.values["subscription_id"]
             frame.generate("subscription_id", number)
             self._name_asked(frame, request)
-            self.subscriptions.settle(number, frame.values.get("response_code") == names.OK)
+            self.subscriptions.answer(number, frame.values.get("response_code") == names.OK)
 
     def _unsubscribe(self, frame: Frame) -> None:
         self._ask(frame)

@@ -60,7 +60,7 @@ class CarriedBulk(ABC):
         """Whether nothing about these messages is worth telling. Nothing is remembered yet."""
 
     @abstractmethod
-    def take(self, session: Any, payloads: Payloads, *, original: bool, links: bool) -> None:
+    def decode(self, session: Any, payloads: Payloads, *, original: bool, links: bool) -> None:
         """Remember what the row decoder would. ``original``: a client published them; ``links``: requests, too.
 
         What these ask, and the run answers, is tied together by :meth:`CarriedSession.link`.

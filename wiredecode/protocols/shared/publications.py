@@ -169,7 +169,7 @@ class Publications:
         shares = [share for low, high in numbers for share in known.take(low, high)]
         self._runs += len(known.runs) - before
         if shares:
-            settle(frame, shares, refusal)
+            answer(frame, shares, refusal)
 
     def end(self, publisher: Hashable) -> None:
         """Nothing of a publisher will be confirmed any more."""
@@ -178,7 +178,7 @@ class Publications:
             self._runs -= len(known.runs)
 
 
-def settle(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
+def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
     """Tie a confirm to the publications that it names: ``request`` is the oldest of them."""
     settled, oldest = [], shares[0][0]
     for publication, first, count in shares:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from wiredecode.stats.tables import TOLD
+from wiredecode.stats.tables import CONNECTION_FACTS
 from wiredecode.tables.schema import connections_schema
 
 SAME = ("connection", "client", "server", "protocol", "seconds")
@@ -16,7 +16,7 @@ SENT = tuple(f"{side}_{name}" for side in ("client", "server") for name in ("fra
 
 
 def joined(counted: pa.Table, connections: Iterable[dict[str, Any]], *, whole: bool) -> pa.Table:
-    """``counted`` with the columns :data:`~wiredecode.stats.tables.TOLD` of ``connections``, rows of their table.
+    """``counted`` with the columns CONNECTION_FACTS of ``connections``, rows of their table.
 
     ``whole``: connections without frames come, too.
     """
@@ -28,7 +28,7 @@ def joined(counted: pa.Table, connections: Iterable[dict[str, Any]], *, whole: b
         rows.sort(key=lambda row: (row["start"], row["client"], row["server"], row["connection"]))
     columns = {field: [row.get(field.name) for row in rows] for field in counted.schema}
     known = [told.get(row["connection"], {}) for row in rows]
-    columns |= {field(name): [value(name, row) for row in known] for name in TOLD}
+    columns |= {field(name): [value(name, row) for row in known] for name in CONNECTION_FACTS}
     arrays = [pa.array(values, each.type) for each, values in columns.items()]
     return pa.table(arrays, schema=pa.schema(list(columns)))
 
