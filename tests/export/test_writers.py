@@ -154,6 +154,3 @@ def test_too_many_partitions_are_a_mistake(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(partition, "MAX_PARTITIONS", 10)
     with pytest.raises(Unclear, match="--partition-by row makes more than 10 folders"):
         parted(tmp_path, ["row"], keyed(12))
-    long = pa.RecordBatch.from_pylist([{"topic": "x" * 300}], schema=KEYS)
-    with pytest.raises(Unclear, match="too long for a folder"):
-        parted(tmp_path, ["topic"], [long])
