@@ -279,3 +279,12 @@ def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -
     log.write_text("".join(line[:-20] + "\n" for line in pair.log.read_text().splitlines() if line[:1] != "#"))
     found = decode(packets([(1, INFO), *pair.wire]), KeyLog([log]))
     assert [frame.type for frame in found.frames] == ["INFO"]
+
+
+def test_python_takes_a_key_log() -> None:
+    import wiredecode
+    from tests.support import RABBITMQ
+
+    found = wiredecode.read(RABBITMQ / "c43_tls.pcap", keylog=RABBITMQ / "c43_tls.keylog")
+    assert [frame.status for frame in found] == ["ok"] * 45
+    assert found.table().num_rows == 45
