@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 from wiredecode.frames.escape import escape
 
@@ -137,3 +138,24 @@ class Lines(ScrollView, can_focus=True):
 
     def on_blur(self) -> None:
         self.refresh()
+
+
+class TextLine(Widget):
+    """One line of text."""
+
+    DEFAULT_CSS = "TextLine { height: 1; }"
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - as widgets call it
+        super().__init__(id=id)
+        self.text = Text(no_wrap=True, overflow="ellipsis")
+
+    def show(self, text: Text | str) -> None:
+        """Show it, if it is another one."""
+        made = Text(escape(text)) if isinstance(text, str) else text
+        made.no_wrap, made.overflow = True, "ellipsis"
+        if made != self.text or made.spans != self.text.spans:
+            self.text = made
+            self.refresh()
+
+    def render(self) -> Text:
+        return self.text

@@ -13,7 +13,6 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
 from textual.screen import Screen
-from textual.widget import Widget
 
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.escape import escape
@@ -23,7 +22,7 @@ from wiredecode.ui.detail import BytePane, TreePane
 from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job, Loader
-from wiredecode.ui.lines import Lines
+from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.reading import Reading
 from wiredecode.ui.reports import MAKERS
 from wiredecode.ui.screens import HelpScreen, ReportScreen
@@ -36,27 +35,6 @@ WIDE = 150
 """From this width on tree and bytes stand side by side."""
 UPDATE_SECONDS = 0.1
 MOST_BACK = 100
-
-
-class TextLine(Widget):
-    """One line of text."""
-
-    DEFAULT_CSS = "TextLine { height: 1; }"
-
-    def __init__(self, id: str) -> None:  # noqa: A002 - as widgets call it
-        super().__init__(id=id)
-        self.text = Text(no_wrap=True, overflow="ellipsis")
-
-    def show(self, text: Text | str) -> None:
-        """Show it, if it is another one."""
-        made = Text(escape(text)) if isinstance(text, str) else text
-        made.no_wrap, made.overflow = True, "ellipsis"
-        if made != self.text or made.spans != self.text.spans:
-            self.text = made
-            self.refresh()
-
-    def render(self) -> Text:
-        return self.text
 
 
 class Loaded(Message):
