@@ -32,7 +32,8 @@ from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 if TYPE_CHECKING:
-    from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
+    from wiredecode.protocols.nats.conversation import NatsConversation
+    from wiredecode.protocols.nats.memory import Subscription
     from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 AT, HEAD, INSIDE = "at", "head", "inside"

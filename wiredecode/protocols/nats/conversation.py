@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
@@ -20,6 +19,7 @@ from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
+from wiredecode.protocols.nats.memory import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, hides_data, secret_plan
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
@@ -34,36 +34,6 @@ MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
 MAX_ENDED = 1_024
 """Of these, ended ones that late messages may still name."""
-MAX_WAITING = 1_024
-"""PINGs and, on verbose connections, operations that wait for their answer."""
-
-
-@dataclass(slots=True)
-class Subscription:
-    """What a sid stands for; ``generated`` are fields of its messages."""
-
-    subject: str
-    queue: str | None
-    generated: dict[str, Any]
-    most: int = 0
-    """Ends after so many deliveries; 0: never."""
-    delivered: int = 0
-    ended: bool = False
-
-
-@dataclass(slots=True)
-class Side:
-    """What one end said."""
-
-    reached: int = 0
-    """Stream offset behind its last frame."""
-    whole: bool = True
-    """No byte of it was lost so far."""
-    upgraded: bool = False
-    """It sent the HTTP head behind which WebSocket frames come."""
-    pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
-    said: dict[str, Any] = field(default_factory=dict)
-    """The members of its INFO and CONNECT, the last ones of each name."""
 
 
 class NatsConversation(Conversation):
