@@ -33,7 +33,7 @@ from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloa
 
 if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation
-    from wiredecode.protocols.nats.memory import Subscription
+    from wiredecode.protocols.nats.sides import Subscription
     from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 AT, HEAD, INSIDE = "at", "head", "inside"

@@ -19,8 +19,8 @@ from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
-from wiredecode.protocols.nats.memory import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, hides_data, secret_plan
+from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Request, link

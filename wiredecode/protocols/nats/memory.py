@@ -1,40 +1,112 @@
-"""What is remembered of a connection: its subscriptions, and what each end said."""
+"""What the connections of one capture know together: which requests wait for answers, and where.
+
+A request is a message with a reply subject, its answers are the messages on that subject. Both pass several
+connections: from the requester to a server, perhaps between servers, and on to the one that answers.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wiredecode.protocols.shared.pairing import Request
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.shared.carried import CarriedSessions
+from wiredecode.protocols.shared.pairing import Newest, link
 
-MAX_WAITING = 1_024
-"""PINGs and, on verbose connections, operations that wait for their answer."""
+MAX_REQUESTS = 20_000
+"""Reply subjects remembered; beyond it the oldest is forgotten."""
+MAX_HOPS = 16
+"""Connections on which one request was seen."""
+REQUEST_SECONDS = 30
+"""So long after a request a message on its reply subject is an answer."""
+GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
+"""What gateways put before reply subjects, in the new and the old form."""
 
 
 @dataclass(slots=True)
-class Subscription:
-    """What a sid stands for; ``generated`` are fields of its messages."""
+class Hop:
+    """One passage of a request: in which frame, on which connection, sent by which side."""
+
+    frame: int
+    time_ns: int
+    connection: int
+    side: int
+
+
+@dataclass(slots=True)
+class Request:
+    """A request and the connections on which it was seen."""
 
     subject: str
-    queue: str | None
-    generated: dict[str, Any]
-    most: int = 0
-    """Ends after so many deliveries; 0: never."""
-    delivered: int = 0
-    ended: bool = False
+    digest: int
+    hops: list[Hop]
+    answer: tuple[int, int] | None = None
+    """First frame and digest of the last answer."""
+
+
+def plain_subject(subject: str) -> str:
+    """The subject without what a gateway put before it."""
+    if subject.startswith(("_GR_.", "$GR.")):
+        return GATEWAY_PREFIX.sub("", subject, count=1)
+    return subject
 
 
 @dataclass(slots=True)
-class Side:
-    """What one end said."""
+class Memory:
+    """Shared by all connections of a capture; bounded."""
 
-    reached: int = 0
-    """Stream offset behind its last frame."""
-    whole: bool = True
-    """No byte of it was lost so far."""
-    upgraded: bool = False
-    """It sent the HTTP head behind which WebSocket frames come."""
-    pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
-    said: dict[str, Any] = field(default_factory=dict)
-    """The members of its INFO and CONNECT, the last ones of each name."""
+    requests: Newest[str, Request] = field(default_factory=lambda: Newest(MAX_REQUESTS))
+    carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats")))
+    """What the protocols inside payloads remember."""
+
+    def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> None:
+        """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another."""
+        reply, digest = plain_subject(values["reply"]), hash(values.get("data"))
+        hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
+        frame.expects_response = True
+        known = self.requests.get(reply)
+        same = known is not None and known.subject == values["subject"] and known.digest == digest
+        if known is not None and same and not first and recent(known.hops[-1], frame):
+            frame.generate("copy_of", known.hops[0].frame)
+            if len(known.hops) < MAX_HOPS:
+                known.hops.append(hop)
+            return
+        self.requests.put(reply, Request(values["subject"], digest, [hop]))
+
+    def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
+        """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""
+        subject = values["subject"]
+        known = self.requests.get(subject) or self.requests.get(plain_subject(subject))
+        if known is None:
+            return
+        hop = best_hop(known, frame)
+        if not recent(hop, frame):
+            return
+        if values.get("status") == names.NO_RESPONDERS:
+            frame.generate("request_subject", printable(known.subject))
+        digest = hash(values.get("data"))
+        if first or known.answer is None or known.answer[1] != digest:
+            known.answer = frame.id, digest
+        else:
+            frame.generate("copy_of", known.answer[0])
+            if between and hop.connection != frame.connection.number:
+                return  # on its way: the request will be linked to what its sender gets
+        link(frame, hop)
+
+
+def recent(hop: Hop, frame: Frame) -> bool:
+    return frame.time_ns - hop.time_ns <= REQUEST_SECONDS * 1_000_000_000
+
+
+def best_hop(request: Request, frame: Frame) -> Hop:
+    """The passage that an answer belongs to: on its own connection from the other side, else the first one."""
+    number, side = frame.connection.number, frame.side
+    for hop in reversed(request.hops):
+        if hop.connection == number and hop.side != side:
+            return hop
+    return request.hops[0]

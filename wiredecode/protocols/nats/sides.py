@@ -1,0 +1,40 @@
+"""What is remembered of a connection: its subscriptions, and what each end said."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from wiredecode.protocols.shared.pairing import Request
+
+MAX_WAITING = 1_024
+"""PINGs and, on verbose connections, operations that wait for their answer."""
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What a sid stands for; ``generated`` are fields of its messages."""
+
+    subject: str
+    queue: str | None
+    generated: dict[str, Any]
+    most: int = 0
+    """Ends after so many deliveries; 0: never."""
+    delivered: int = 0
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class Side:
+    """What one end said."""
+
+    reached: int = 0
+    """Stream offset behind its last frame."""
+    whole: bool = True
+    """No byte of it was lost so far."""
+    upgraded: bool = False
+    """It sent the HTTP head behind which WebSocket frames come."""
+    pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
+    said: dict[str, Any] = field(default_factory=dict)
+    """The members of its INFO and CONNECT, the last ones of each name."""
