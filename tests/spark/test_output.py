@@ -19,6 +19,7 @@ from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.api import DamagedCapture
+from wiredecode.export.writers import Settings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import writing
@@ -87,10 +88,10 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
 
 
 def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever writes: the task that decodes (messages), or Spark, as the tables beside (findings)."""
-    write(spark, job([FAULTY], tmp_path / "a", columns="time,type,findings"))
+    """Whoever writes: the task that decodes (messages), or Spark (frames)."""
+    write(spark, job([BASIC], tmp_path / "a", columns="time,type"))
     write(spark, job([BASIC], tmp_path / "b", level="messages"))
-    for name in ("a/findings", "a/frames", "b/messages"):
+    for name in ("a/frames", "b/messages"):
         file = pq.ParquetFile(next((tmp_path / name).rglob("*.parquet")))
         place = [file.schema.column(index).path for index in range(len(file.schema))].index("time")
         told = json.loads(file.schema.column(place).logical_type.to_json())
@@ -126,6 +127,7 @@ def test_where_pyarrow_does_not_reach_spark_writes_the_same(
 
 def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
+    monkeypatch.setattr(writing, "Settings", lambda: Settings(row_group=16))
     plan = Plan("messages", columns=["time", "protocol", "offset"])
     rows = expected([BASIC], plan).combine_chunks().to_batches(max_chunksize=16)
     nothing = [pa.nulls(16, pa.string())] * len(rows)
