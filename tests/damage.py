@@ -31,6 +31,8 @@ ROOT = Path(__file__).parent.parent
 CAPTURES = ROOT / "captures"
 DAMAGED = ("snap96", "drop1pct", "midconn", "ooo-dup", "shuffled_dups", "cutfile", "s2c-only", "snaplen96", "d4_")
 """Parts of the names of captures that are not whole."""
+HOSTILE = "hostile"
+"""The folder of captures that were mutated: their frames lie, and one connection changes its dialect."""
 LARGE = 200_000
 """Bytes of a capture of which many variants would take long."""
 STYLE = Style()
@@ -47,7 +49,7 @@ Place = tuple[str, str, int, int, int]
 def whole_captures(root: Path = CAPTURES) -> list[Path]:
     """Captures of whole connections."""
     found = sorted(path for path in root.rglob("*") if ".pcap" in path.name and path.is_file())
-    return [path for path in found if not any(part in path.name for part in DAMAGED)]
+    return [path for path in found if not any(part in path.name for part in DAMAGED) and HOSTILE not in path.parts]
 
 
 def read(path: Path) -> PacketBatch:

@@ -12,20 +12,12 @@ from tests.conftest import CAPTURES as ROOT
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.frames import framer
 from wiredecode.frames.message import Messages
 from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
 from wiredecode.tables.messages import MessageTable
 
 Numbered = list[tuple[int, int, str | None]]
-
-
-@pytest.fixture
-def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever can be a run is one, however short."""
-    for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(framer, name, 1)
 
 
 CAPTURES = [path for folder in ("nats", "liftbridge", "stories") for path in sorted((ROOT / folder).glob("*.pcap*"))]

@@ -198,6 +198,15 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": Case("{basic} {quick}", "-q"),
         "-v": Case("{basic} {quick}", "-v"),
     },
+    "anonymize": {
+        **READING,
+        "--key": Case("{basic} {quick}", "--key {shuffled}"),
+        "--names": Case("{basic} {quick}", "--names"),
+        "--bodies": Case("{basic} {quick}", "--bodies"),
+        "--keep-unknown": Case("{basic} {quick} -d 5552=nats", "--keep-unknown"),
+        "-q": Case("{basic} {quick}", "-q"),
+        "-v": Case("{basic} {quick}", "-v"),
+    },
     "trace": {
         **READING,
         **TIMES,
@@ -246,6 +255,7 @@ QUICK = {
     "stats": "-q --table frames",
     "check": "--severity note",
     "trace": "--id 1",
+    "anonymize": f"out.pcapng --key {BASIC}",
     "report": "-o r.html",
     "sql": "select~count(*)~n,~sum(length)~s,~max(status)~m~from~frames",
 }

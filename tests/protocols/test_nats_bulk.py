@@ -217,6 +217,7 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
     protocol, out, outcome = Nats(), Messages() if messages else None, Outcome()
     talks: dict[int, NatsConversation] = {}
     reached: dict[tuple[int, int], int] = {}
+    link = None if least is None else protocol.memory.carried.linker()
     number = 0
     for part in parts:
         if part.connection not in talks:
@@ -230,6 +231,8 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
     if out is not None:
         outcome.rows = [row for piece in out.parts for row in rows_of(piece)]
         assert out.count == len(outcome.rows)
+    if link is not None:
+        link()
     outcome.state = state_of(protocol, talks)
     return outcome
 
@@ -321,7 +324,8 @@ def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
     assert isinstance(inner, Session)
     inner.publications.merge_runs()
     shared = (
-        *(list(inner.publications.known.items()), list(inner.exchanges.items()), inner.forgets),
+        list(inner.publications.known.items()),
+        *(sorted(inner.exchanges.items(), key=lambda item: item[1][0].frame), inner.forgets),
         *(list(inner.namespaces), list(inner.raft.dials)),
     )
     each = {

@@ -19,7 +19,7 @@ from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.nats import Nats, carried, s2
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
 from wiredecode.protocols.nats.memory import MAX_REQUESTS, Memory
-from wiredecode.protocols.nats.transport import UPGRADE, unmask
+from wiredecode.protocols.nats.websocket import UPGRADE, unmask
 from wiredecode.protocols.shared.proxy import SIGNATURE
 
 INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"client_id":7,"headers":true} \r\n'

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from wiredecode.capture import open_capture
+from wiredecode.dissect import lookahead
 from wiredecode.stats.store import Store
 from wiredecode.stats.tables import chosen
+from wiredecode.tables import confirms_runs
 from wiredecode.tables.reader import TableReader
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -66,6 +68,22 @@ def test_each_answer_names_its_publish_and_its_time(name: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHING)
 def test_runs_and_batches_do_not_matter(name: str) -> None:
     assert table(name, "messages", bulk=True).equals(table(name, "messages"))
+
+
+ACKED = "liftbridge/30-lb-publish-ack.pcap"
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 1000])
+def test_messages_of_runs_are_told_their_acks_within_the_same_bounds(
+    most: int, every_run: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lookahead, confirms_runs):
+        monkeypatch.setattr(module, "LOOKAHEAD_FRAMES", most)
+    whole = table(ACKED, "messages")
+    assert ("ok" if most > 1 else "late") in whole["outcome"].to_pylist()
+    for batch_bytes in (1 << 20, 700):
+        reader = TableReader(open_capture([CAPTURES / ACKED], batch_bytes=batch_bytes), "messages", bulk=True)
+        assert pa.Table.from_batches([*reader], reader.schema).equals(whole)
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLISHING if name.startswith("rabbitmq-stream/c43")])

@@ -16,7 +16,6 @@ from wiredecode.fields.columns.reader import ColumnReader, Columns
 from wiredecode.fields.columns.reader import reader as column_reader
 from wiredecode.fields.columns.rows import Int64s
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames import framer
 from wiredecode.frames.totals import Totals
 from wiredecode.tables import columns_frames, mixed
 from wiredecode.tables.reader import TableReader
@@ -34,11 +33,7 @@ SELECTION = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever can be a run is one, however short."""
-    for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
-        monkeypatch.setattr(framer, name, 1)
+pytestmark = pytest.mark.usefixtures("every_run")
 
 
 @pytest.fixture

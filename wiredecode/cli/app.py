@@ -82,6 +82,7 @@ def common(
 
 def _register() -> None:
     from wiredecode.cli import (
+        anonymize,
         check,
         export,
         fields,
@@ -131,6 +132,12 @@ def _register() -> None:
     command(
         "report", short_help="One HTML page for a ticket or a colleague.", no_args_is_help=True, epilog=report.EXAMPLES
     )(report.report)
+    command(
+        "anonymize",
+        short_help="The same capture without secrets and addresses.",
+        no_args_is_help=True,
+        epilog=anonymize.EXAMPLES,
+    )(anonymize.anonymize)
     command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
     app.command(
         "spark",

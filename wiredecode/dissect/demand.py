@@ -21,9 +21,7 @@ class RunsFor(Enum):
     """What runs of frames are read for."""
 
     MESSAGES = "messages"
-    """Only their messages: any run will do."""
-    CONFIRMS = "confirms"
-    """Their messages, and what became of them: requests and responses come one by one."""
+    """Their messages: any run will do."""
     COLUMNS = "columns"
     """The table of frames: runs that can be read as columns come, with ``Run.layers``."""
 

@@ -262,7 +262,11 @@ class Dissector:
         from wiredecode.dissect.order import steps
 
         for step in [*steps(self._pending, watermark), watermark]:
-            yield [*self._release(step)]
+            linkers = {tracker.linker for tracker in self._trackers.values()}
+            items = [*self._release(step)]
+            for link in linkers - {None}:
+                link()  # type: ignore[misc]
+            yield items
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
         """Hold requests back until their response is known, within bounds."""

@@ -10,7 +10,7 @@ from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
-    from wiredecode.frames.run import Int64s
+    from wiredecode.frames.run import Int64s, Run
 
 LOOKAHEAD_FRAMES = 1000
 """A request waits at most for so many frames to be told its response before it is handed on."""
@@ -33,6 +33,11 @@ class Lookahead:
         self._open: deque[tuple[Frame, int, int]] = deque()
         """Requests in order, and how many frames and bytes came before each."""
         self._requests: dict[int, Frame] = {}
+
+    @property
+    def asked(self) -> set[int]:
+        """Ids of the requests that wait."""
+        return {*self._requests}
 
     @property
     def waiting(self) -> int:
@@ -129,7 +134,7 @@ def is_open(request: Frame) -> bool:
     return waits and "copy_of" not in request.generated
 
 
-def is_heard(request: Frame) -> bool:
+def is_heard(request: Frame | Run) -> bool:
     """Whether everything that could answer was captured."""
     answering = request.connection.directions[1 - request.side]
     return not answering.missing and (answering.started or answering.captured > 0)

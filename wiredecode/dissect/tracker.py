@@ -61,6 +61,8 @@ class Tracker:
         self.framers: tuple[Framer, Framer] | None = None
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
+        self.linker: Callable[[], None] | None = None
+        """:meth:`Bulk.linker`, where runs may ask or answer."""
         self.header_bytes = 0
         self.other: str | None = None
         """What it looks like, if it is nothing that is decoded here."""
@@ -123,8 +125,10 @@ class Tracker:
         self.conversation.hand_on = []
         self.conversation.tellers = protocol.tellers()
         skip = None if self.tally is None else partial(self.tally, (self.connection, self.conversation), protocol.name)
+        cutter = known.verdict.cutter if known.verdict else None
+        self.conversation.cutter = cutter
         first, second = (
-            Framer(each, protocol, self.out, each.started, skip and partial(skip, each.side))
+            Framer(each, cutter or protocol, self.out, each.started, skip and partial(skip, each.side))
             for each in self.connection.directions
         )
         self.framers = first, second
@@ -156,9 +160,9 @@ class Tracker:
         if self.runs is None:
             return
         bulk = protocol.bulk()
-        kinds = None
-        if bulk is not None and self.runs is not RunsFor.MESSAGES:
-            kinds = bulk.with_layers if self.runs is RunsFor.COLUMNS else bulk.unlinked
+        if bulk is not None and self.runs is RunsFor.MESSAGES:
+            self.linker = bulk.linker(self.conversation)
+        kinds = None if bulk is None or self.runs is RunsFor.MESSAGES else bulk.with_layers
         for framer in self.framers or ():
             framer.find_runs(bulk, kinds)
 

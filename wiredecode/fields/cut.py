@@ -32,6 +32,17 @@ def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Ran
             _forget(values, steps)
 
 
+def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> None:
+    """The same of a dissected layer, whose fields are then absent, and so are those that are not ``known``."""
+    forget_cut(type(layer), layer.fields, dict(layer.flat_ranges()), data)
+    for name in layer.fields.keys() - known.keys():
+        del layer.fields[name]
+    for name, value in layer.fields.items():
+        if isinstance(value, list) and isinstance(known[name], list | tuple):
+            del value[len(known[name]) :]
+    layer.ranges = {name: span for name, span in layer.ranges.items() if name in layer.fields}
+
+
 def may_go_on(layer: type[Layer], steps: list[str | int]) -> bool:
     """Whether the value at a path may be longer than what is there of it."""
     kind: Kind | None = None
@@ -50,13 +61,14 @@ def may_go_on(layer: type[Layer], steps: list[str | int]) -> bool:
 def _forget(values: Any, steps: list[str | int]) -> None:
     """Take the value at a path out; an element of a list that is left empty goes with it."""
     for step in steps[:-1]:
+        values = getattr(values, "fields", values)  # of a structure that was dissected
         if isinstance(step, int):
             if not (isinstance(values, list) and step < len(values)):
                 return
         elif not (isinstance(values, Mapping) and step in values):
             return
         values = values[step]
-    last = steps[-1]
+    values, last = getattr(values, "fields", values), steps[-1]
     if isinstance(last, str) and isinstance(values, dict):
         values.pop(last, None)
     elif isinstance(last, int) and isinstance(values, list):

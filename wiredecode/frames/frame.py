@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.frames.ids import frame_id
 from wiredecode.frames.presenter import presenter
 
@@ -220,10 +221,19 @@ class Frame:
         self.generated = {**self.generated, name: value}
 
     def packet(self) -> Packet:
-        """The frame as a Scapy packet: its layer, dissected anew; ``Raw`` where it has none."""
-        from scapy.packet import Raw
+        """The frame as a Scapy packet: its layer, dissected anew; ``Raw`` where it has none.
 
-        packet: Packet = Raw(self.data) if self.layer is None else self.layer.within(self.data, 0, len(self.data))
+        Fields are absent that were not captured, or not to their end.
+        """
+        packet: Packet
+        if self.layer is None:
+            from scapy.packet import Raw
+
+            packet = Raw(self.data)
+        else:
+            packet = layer = self.layer.within(self.data, 0, len(self.data))
+            if self.missing:
+                forget_cut_fields(layer, self.data, self.values)
         packet.time = self.time_ns / 1e9
         return packet
 

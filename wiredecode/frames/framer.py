@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wiredecode.frames.run import Bulk, Cut
-    from wiredecode.protocols.base import Protocol, Split
+    from wiredecode.protocols.base import Cutter, Split
 
 RUN_FRAMES = 24
 RUN_BYTES = 8192
@@ -39,7 +39,7 @@ class Framer:
     def __init__(
         self,
         direction: Direction,
-        protocol: Protocol,
+        protocol: Cutter,
         frames: list[Any],
         in_step: bool,
         skip: Callable[[bytes, list[int]], bool] | None = None,
@@ -190,6 +190,9 @@ class Framer:
         if split.ends:
             self._emit_told(data, split) if split.told else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
+        if split.then is not None:
+            self.protocol, self.need = split.then, 0
+            return self._cut()
         self.need = split.need
         if split.bad is None:
             return False
@@ -261,10 +264,8 @@ class Framer:
     def _emit(self, data: bytes, ends: list[int], start: int = 0) -> None:
         """Make frames of the bytes from ``start`` that end at each of ``ends``."""
         pieces, base, out = self.pieces, self.base, self.frames
-        piece_ends, packet, ready, ready_ns, time_ns = (
-            *(pieces.ends, pieces.packet, pieces.ready),
-            *(pieces.ready_ns, pieces.time_ns),
-        )
+        piece_ends, packet, ready = pieces.ends, pieces.packet, pieces.ready
+        ready_ns, time_ns = pieces.ready_ns, pieces.time_ns
         if self.skip is not None:
             if self.base + start == 0 and len(ends) > 1:  # the first of a stream may be something else
                 self._emit(data, ends[:1])
@@ -272,8 +273,7 @@ class Framer:
             if self._skip_frames(data, ends, start):
                 return
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
-        low = high = 0
-        first, begin = len(out), start
+        first, begin, low, high = len(out), start, 0, 0
         for stop in ends:
             offset = base + start
             while piece_ends[low] <= offset:

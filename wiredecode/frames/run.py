@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
 
 PIECES = ("ready", "time_ns", "first_ns", "low", "high")
 
@@ -89,6 +90,10 @@ class Run:
     layers: list[RunLayer] = field(default_factory=list)
     """For tables of frames, where they were asked for: every frame is in one of them."""
     dialect: str | None = None
+    asks: Bools | None = None
+    """Which frames ask for an answer; None: none does."""
+    requests: Int64s | None = None
+    """Ids of the frames that each one answers, 0 for none; filled in once :meth:`Bulk.linker` was called."""
 
     @property
     def ids(self) -> Int64s:
@@ -149,6 +154,8 @@ class Run:
             parts={name: column[chosen] for name, column in self.parts.items()},
             numbers=self.numbers[chosen],
             layers=[each.part(low, high) for each in self.layers],
+            asks=None if self.asks is None else self.asks[chosen],
+            requests=None if self.requests is None else self.requests[chosen],
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )
 
@@ -171,11 +178,6 @@ class Bulk(ABC):
     protocols: tuple[str, ...] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 
-    @property
-    def unlinked(self) -> tuple[int, ...]:
-        """Kinds that neither ask nor answer."""
-        return tuple(kind for kind in range(1, len(self.types)) if kind not in self.with_links)
-
     @abstractmethod
     def cut(self, data: bytes, wanted: tuple[int, ...] | None) -> Cut:
         """Cut the whole frames off the front of ``data``, which starts at a frame; ``wanted``: only these kinds count.
@@ -192,6 +194,14 @@ class Bulk(ABC):
         ``out``. Without ``out`` none of them is a request or a response either. False: nothing was done, they must be
         decoded one by one.
         """
+
+    def linker(self, conversation: Any) -> Callable[[], None] | None:
+        """From now on answers are tied to what they answer when this is called, not as they are decoded.
+
+        Runs of different connections are not taken in the order of the capture. Whoever drives the conversation calls
+        it each time that all frames up to some packet were decoded; None: no frame of a run asks or answers.
+        """
+        return None
 
     def layers(self, conversation: Any, run: Run) -> list[RunLayer]:
         """How frames of a run that was just taken are read as columns; see :attr:`with_layers`."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import Protocol as Shape
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.framing import LengthPrefix, Number, Split
 
 __all__ = [
     "Conversation",
+    "Cutter",
     "Found",
     "Generated",
     "LengthPrefix",
@@ -35,7 +37,20 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.frames.who import Teller
     from wiredecode.net.types import Connection
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
+
+
+class Cutter(Shape):
+    """What cuts the bytes of a direction into frames: a :class:`Protocol`, or what its connections turn into."""
+
+    name: ClassVar[str]
+
+    def split(self, data: bytes) -> Split: ...
+
+    def search(self, data: bytes, *, final: bool) -> Found: ...
+
+    def begin(self, data: bytes, *, final: bool) -> Found: ...
 
 
 NO_TELLERS: Mapping[str | None, Teller] = {}
@@ -50,6 +65,8 @@ class Verdict:
     client: bool | None = None
     """Whether the sender is the client; None: the bytes do not tell."""
     dialect: str | None = None
+    cutter: Cutter | None = None
+    """What cuts both directions in place of the protocol, where they turned into something else before."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -150,6 +167,10 @@ class Protocol(ABC):
         """What ``wiredecode check`` looks for in its traffic. Imported here, as for :meth:`bulk`."""
         return None
 
+    def disguises(self) -> Disguises:
+        """What ``wiredecode anonymize`` has to know, by filter name of its layers. Imported as for :meth:`bulk`."""
+        return {}
+
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Whether ``data``, the first contiguous bytes seen of a direction, is of this protocol.
@@ -201,6 +222,9 @@ class Conversation(ABC):
 
     Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.
     """
+
+    cutter: Cutter | None = None
+    """:attr:`Verdict.cutter`, set by whoever drives the conversation."""
 
     tellers: Mapping[str | None, Teller] = NO_TELLERS
     """:meth:`Protocol.tellers`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""

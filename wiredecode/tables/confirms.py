@@ -11,6 +11,7 @@ from wiredecode.dissect.lookahead import Lookahead
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, Messages, RunMessages
 from wiredecode.frames.run import Int64s, Run
+from wiredecode.tables.confirms_runs import AskingRuns, answering
 from wiredecode.tables.mixed import column, link
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
@@ -70,6 +71,7 @@ class Waiting:
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
         self._lookahead = Lookahead()
+        self._runs = AskingRuns()
         self._held: deque[tuple[int, list[FrameMessages | FrameElements | RunMessages]]] = deque()
         """Number of the last frame, and the messages, of what came together."""
 
@@ -80,15 +82,19 @@ class Waiting:
         order = np.argsort(column((frame.number for frame in frames), (run.numbers for run in runs)))
         times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
         lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
-        link(self._lookahead, frames, times, lengths)
-        self._held.append((self._lookahead.seen, self._messages.take()))
+        parts = self._messages.take()
+        asking = self._lookahead.asked | {frame.id for frame in frames if frame.expects_response}
+        self._runs.add(parts, frames, runs, times, lengths)
+        link(self._lookahead, [*frames, *answering(runs, asking)], times, lengths)
+        self._held.append((self._lookahead.seen, parts))
 
     def finish(self) -> None:
         """Nothing more comes."""
         self._lookahead.finish()
+        self._runs.finish()
 
     def release(self) -> None:
         """Give back, to what is collected, the messages that need not wait."""
-        settled = self._lookahead.seen - self._lookahead.waiting
+        settled = min(self._lookahead.seen - self._lookahead.waiting, self._runs.settled)
         while self._held and self._held[0][0] <= settled:
             self._messages.parts += self._held.popleft()[1]

@@ -137,7 +137,7 @@ class TableReader:
         waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
         responses = not set(waits).isdisjoint(self.schema.names)
         one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
-        runs = {MESSAGES: RunsFor.CONFIRMS if responses else RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
+        runs = {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
         demand = Demand(
             style=style if self._select is None else self._select.style(style),
             link_responses=responses or (self._select is not None and self._select.needs_responses),

@@ -71,3 +71,15 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     if frame.layer is None:
         return dict(frame.values)
     return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).values
+
+
+def identity(frame: Frame) -> tuple[Any, ...]:
+    """All of a frame that must be the same, however it was read."""
+    findings = [finding.record() for finding in frame.findings]
+    ids = frame.id, frame.number, frame.request, frame.response, frame.latency_ns
+    return *ids, frame.packets, frame.time_ns, frame.type, frame.status, frame.sender, repr(frame.layers), findings
+
+
+def pairing(frame: Frame) -> tuple[Any, ...]:
+    """What a frame is, and which request it answers."""
+    return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]

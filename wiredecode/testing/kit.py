@@ -25,7 +25,7 @@ from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
 from wiredecode.testing import tables
-from wiredecode.testing.dissection import STYLE, Result, dissect, meaning
+from wiredecode.testing.dissection import STYLE, Result, dissect, identity, meaning, pairing
 from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
 from wiredecode.testing.parity import columns_agree, readers_agree, whole_record
@@ -371,13 +371,13 @@ class ProtocolTests:
         options: dict[str, Any] = {} if batch is None else {"batch_packets": batch}
         try:
             for number, packets in enumerate(open_capture([path], **options), 1):
-                found += map(_told, list(dissector.feed(packets)))
+                found += map(identity, list(dissector.feed(packets)))
                 if pickled and number % pickled == 0:
                     dissector = pickle.loads(pickle.dumps(dissector))
                     dissector.resume(demand)
         except CaptureError:
             pass  # a capture that is cut
-        found += map(_told, list(dissector.finish()))
+        found += map(identity, list(dissector.finish()))
         return found, dissector.totals
 
     # Runs of frames.
@@ -414,8 +414,8 @@ class ProtocolTests:
         again = self.crafted(changed, every(60_000))
         before = self.crafted(parts, every(60_000))
         for one, two in zip(again.frames, before.frames, strict=False):
-            told = f"frame {one.number}: {_links(one)}, not {_links(two)}: see ProtocolTests.steady"
-            assert _links(one) == _links(two), told
+            told = f"frame {one.number}: {pairing(one)}, not {pairing(two)}: see ProtocolTests.steady"
+            assert pairing(one) == pairing(two), told
         assert len(again.frames) == len(before.frames)
         return changed
 
@@ -439,13 +439,3 @@ class ProtocolTests:
 @cache
 def _read(dissecting: Callable[..., Result], path: Path) -> Result:
     return dissecting(open_capture([path]))
-
-
-def _told(frame: Frame) -> tuple[Any, ...]:
-    findings = [finding.record() for finding in frame.findings]
-    ids = frame.id, frame.number, frame.request, frame.response, frame.latency_ns
-    return *ids, frame.packets, frame.time_ns, frame.type, frame.status, frame.sender, repr(frame.layers), findings
-
-
-def _links(frame: Frame) -> tuple[Any, ...]:
-    return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]

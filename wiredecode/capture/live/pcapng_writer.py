@@ -44,12 +44,14 @@ class Statistics:
 class PcapNgWriter:
     """Writes to ``file``, unbuffered: what was written is there when a program that reads along looks."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, *, system: bool = True) -> None:
+        """``system``: the file tells the system that it was written on."""
         self._file = file
         self._described = 0
         self.size = 0
         """Bytes written."""
-        text = _option(_OS, f"{platform.system()} {platform.release()}") + _option(_APPLICATION, "wiredecode")
+        text = _option(_OS, f"{platform.system()} {platform.release()}") if system else b""
+        text += _option(_APPLICATION, "wiredecode")
         head = pack("<IHHQ", _BYTE_ORDER, 1, 0, _LENGTH_UNKNOWN)
         self._write(_block(SECTION_HEADER, head + text + _option(0)))
 

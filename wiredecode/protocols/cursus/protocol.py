@@ -37,6 +37,7 @@ START = re.compile(
 
 if TYPE_CHECKING:
     from wiredecode.frames.who import Teller
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -63,6 +64,11 @@ class Cursus(Protocol):
         from wiredecode.protocols.cursus.checking import CHECKS
 
         return CHECKS
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.cursus.anonymity import DISGUISES
+
+        return DISGUISES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""

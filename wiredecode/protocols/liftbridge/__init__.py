@@ -11,6 +11,7 @@ from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
     from wiredecode.protocols.shared.checking import Checks
 
@@ -59,6 +60,11 @@ class Liftbridge(CarriedProtocol):
         from wiredecode.protocols.liftbridge.bulk import LiftbridgeBulk
 
         return LiftbridgeBulk()
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.liftbridge.anonymity import DISGUISES
+
+        return DISGUISES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.liftbridge.checking import CHECKS

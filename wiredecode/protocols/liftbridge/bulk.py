@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import repeat
 
 import crc32c
 import numpy as np
@@ -17,10 +18,12 @@ from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Header, Publish
 from wiredecode.protocols.liftbridge.session import Session
-from wiredecode.protocols.shared.carried_bulk import CarriedBulk, Payloads
+from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 PLAIN, ASKING, ACK = 1, 2, 3
 """A published message, one that wants an ack, and an ack."""
+CORRELATION_ID = b"Z"
+"""Tag of a published message's correlation id; that of an ack has another."""
 MAX_ID = 500
 """Longest subject for acks and longest correlation id that are plain."""
 
@@ -31,15 +34,16 @@ class LiftbridgeBulk(CarriedBulk):
     types = ("Publish", "Publish", "Ack")
     linked = frozenset({ASKING, ACK})
 
-    def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> UInt8s:
-        kinds = np.zeros(len(starts), np.uint8)
+    def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> tuple[UInt8s, Int64s]:
+        kinds, places = np.zeros(len(starts), np.uint8), np.zeros((len(starts), PLACES), np.int64)
         for layer in (Publish, Ack):
             bodies = contents(source, starts, stops, layer)
             rows = np.flatnonzero(bodies >= 0)
             if len(rows):
                 found = members(source, bodies[rows], stops[rows], layer)
-                kinds[rows] = published(source, found) if layer is Publish else acked(found)
-        return kinds
+                kinds[rows] = published(source, found) if layer is Publish else acked(source, found)
+                places[rows] = key_places(found)
+        return kinds, places
 
     def accepts(self, session: Session, payloads: Payloads) -> bool:
         acks, count = payloads.kinds == ACK, len(payloads.subjects)
@@ -64,11 +68,13 @@ class LiftbridgeBulk(CarriedBulk):
             session.publications.add_run(payloads.subjects, payloads.codes, sizes, told, run.ids[payloads.rows])
         if links and (asking := payloads.kinds == ASKING).any():
             some = payloads.at(asking)
-            found = read(some)
-            inboxes, ids = found.spans["ack_inbox"], found.spans["correlation_id"]
-            ends = np.maximum(inboxes.stops, ids.stops)  # one follows the other: see ack_key
-            keys = [run.buffer[start:stop] for start, stop in zip(inboxes.starts.tolist(), ends.tolist(), strict=True)]
-            session.ask_for_acks(run, some.rows, keys)
+            session.ask_for_acks(run, some.rows, ack_keys(some, acks=False))
+            run.asks = np.zeros(len(run), np.bool_)
+            run.asks[some.rows] = True
+        if links and (acks := payloads.kinds == ACK).any():
+            some = payloads.at(acks)
+            session.acks.add(run, run.numbers[some.rows], ack_keys(some, acks=True), repeat(None))
+            run.requests = np.zeros(len(run), np.int64)
 
     def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
         some = payloads.at(payloads.kinds != ACK)
@@ -116,13 +122,19 @@ def checksums(buffer: bytes, spans: zip[tuple[int, int]], count: int) -> Int64s:
 
 def published(source: Source, found: Members) -> UInt8s:
     """The kinds of published messages."""
-    good = found.good & good_headers(source, found)
+    good = found.good & good_headers(source, found) & good_ids(source, found)
+    asking = found.spans["ack_inbox"].there & (found.numbers["ack_policy"].values != names.NO_ACK)
+    return np.where(good, np.where(asking, ASKING, PLAIN), 0).astype(np.uint8)
+
+
+def good_ids(source: Source, found: Members) -> Bools:
+    """Whether what ties an ack to its message is plain in each of them."""
+    good = np.ones(len(found.good), np.bool_)
     for name in ("ack_inbox", "correlation_id"):
         spans = found.spans[name]
         short = (spans.stops - spans.starts <= MAX_ID) & (spans.stops > spans.starts)
         good &= ~spans.there | (short & (source.octets[spans.starts - 1] != 0))  # nor a length of needless bytes
-    asking = found.spans["ack_inbox"].there & (found.numbers["ack_policy"].values != names.NO_ACK)
-    return np.where(good, np.where(asking, ASKING, PLAIN), 0).astype(np.uint8)
+    return good
 
 
 def good_headers(source: Source, found: Members) -> Bools:
@@ -133,9 +145,10 @@ def good_headers(source: Source, found: Members) -> Bools:
     return good
 
 
-def acked(found: Members) -> UInt8s:
+def acked(source: Source, found: Members) -> UInt8s:
     """The kinds of acks: those that refuse a message are not plain."""
-    return np.where(found.good & (found.numbers["ack_error"].values == 0), ACK, 0).astype(np.uint8)
+    good = found.good & good_ids(source, found) & found.spans["ack_inbox"].there
+    return np.where(good & (found.numbers["ack_error"].values == 0), ACK, 0).astype(np.uint8)
 
 
 def read(payloads: Payloads) -> Members:
@@ -146,6 +159,24 @@ def read(payloads: Payloads) -> Members:
     bodies = payloads.starts + np.where(sealed, LONG_HEADER, SHORT_HEADER)
     layer: type[Message] = Publish
     return members(source, bodies, payloads.stops, layer)
+
+
+def key_places(found: Members) -> Int64s:
+    """Where that stands which a published message and its ack have in common; see :func:`ack_keys`."""
+    inboxes, ids = found.spans["ack_inbox"], found.spans["correlation_id"]
+    return np.stack((inboxes.starts, inboxes.stops, np.maximum(inboxes.stops, ids.stops)), axis=1)
+
+
+def ack_keys(payloads: Payloads, *, acks: bool) -> list[bytes]:
+    """As :func:`session.ack_key`: the inbox, and the correlation id, which follows."""
+    buffer, places = payloads.run.buffer, payloads.places.tolist()
+    if not acks:
+        return [buffer[start:end] for start, _, end in places]
+    tag = CORRELATION_ID
+    return [
+        buffer[start:stop] + tag + buffer[stop + 1 : end] if end > stop else buffer[start:stop]
+        for start, stop, end in places
+    ]
 
 
 def topics(payloads: Payloads, streams: Spans) -> Coded:

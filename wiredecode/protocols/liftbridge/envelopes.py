@@ -75,7 +75,7 @@ def _relate(
             frame.outcome = NOT_ASKED
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
-        hop = state.answer(ack_key(inbox, fields.get("correlation_id", "")), frame)
+        hop = state.ack(ack_key(inbox, fields.get("correlation_id", "")), frame)
     elif code in names.REQUESTS and reply:
         frame.expects_response = True
         facts = dict(facts)

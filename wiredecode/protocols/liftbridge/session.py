@@ -5,7 +5,7 @@ A request and its response usually travel on different NATS connections, and eac
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -18,6 +18,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.fields.protobuf.wire import write_varint
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.acks import Acks, Hop, own_hop
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
@@ -51,18 +52,6 @@ Key = tuple[str, ...] | bytes
 """Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
 
 
-class Hop(NamedTuple):
-    """A request or a publish as it was seen on one connection."""
-
-    frame: int
-    time_ns: int
-    connection: int
-    side: int
-    message_type: int
-    facts: dict[str, Any]
-    """What it tells about its response."""
-
-
 make_hop = partial(tuple.__new__, Hop)
 """Of a tuple: twice as fast as ``Hop._make``."""
 
@@ -86,6 +75,8 @@ class Session(CarriedSession):
     exchanges: Newest[Key, list[Hop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     forgets: bool = False
     """More requests came than are remembered."""
+    acks: Acks = field(default_factory=Acks)
+    """What asks for an ack, and acks, where that comes later."""
     publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
@@ -129,38 +120,53 @@ class Session(CarriedSession):
         if longest > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
             return
         hop = make_hop((frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts))
-        self._remember(key, hop, frame)
+        if not self.forgets and key not in self.exchanges and key not in self.acks.fresh and not self.has_room(1):
+            self.forgets = True
+            message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
+            frame.find("note", "limit", "outstanding", message)
+        if self.links_later and isinstance(key, bytes):
+            self.acks.add(frame, [frame.number], [key], [hop])
+            self._expect([key])
+        else:
+            self.remember(key, hop)
 
-    def _remember(self, key: Key, hop: Hop, frame: Frame | None = None) -> None:
+    def remember(self, key: Key, hop: Hop) -> None:
         hops = self.exchanges.get(key)
         if hops is None:
-            if self.exchanges.put(key, [hop]) and not self.forgets:
-                self._forget(frame)
+            self.exchanges.put(key, [hop])
         elif len(hops) < MAX_HOPS:
             hops.append(hop)
 
-    def _forget(self, frame: Frame | None) -> None:
-        """Tell it once."""
-        self.forgets = True
-        message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
-        if frame is not None:
-            frame.find("note", "limit", "outstanding", message)
-
     def has_room(self, count: int) -> bool:
         """Whether so many requests can come without a remark."""
-        return self.forgets or len(self.exchanges) + count <= MAX_EXCHANGES
+        return self.forgets or len(self.exchanges) + len(self.acks.fresh) + count <= MAX_EXCHANGES
 
-    def ask_for_acks(self, run: Run, rows: Int64s, keys: Iterable[bytes]) -> None:
+    def _expect(self, keys: list[bytes]) -> None:
+        if not self.forgets:
+            self.acks.fresh.update(key for key in keys if key not in self.exchanges)
+
+    def ask_for_acks(self, run: Run, rows: Int64s, keys: list[bytes]) -> None:
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
         shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
         columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)
-        for key, hop in zip(keys, map(make_hop, columns), strict=True):
-            self._remember(key, hop)
+        self.acks.add(run, run.numbers[rows], keys, map(make_hop, columns))
+        self._expect(keys)
+
+    def ack(self, key: bytes, frame: Frame) -> Hop | None:
+        """The publish that a frame acknowledges; None also where :meth:`link` will tell."""
+        if not self.links_later:
+            return self.answer(key, frame)
+        self.acks.add(frame, [frame.number], [key], repeat(None))
+        return None
 
     def answer(self, key: Key, frame: Frame) -> Hop | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""
         hops = self.exchanges.get(key)
         return own_hop(hops, frame.connection.number, frame.side) if hops else None
+
+    def link(self) -> None:
+        acks, self.acks = self.acks, Acks()
+        acks.link(self)
 
     def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
         """The frame in which a client sent what a server hands on, or else in which it was seen first."""
@@ -202,14 +208,6 @@ class Session(CarriedSession):
         from wiredecode.protocols.liftbridge.messages import add_messages
 
         return bool(frame.inner) and add_messages(frame, operation, subject, out)
-
-
-def own_hop(hops: list[Hop], connection: int, side: int) -> Hop:
-    """The one that the other side of the connection sent, or else the first."""
-    for hop in hops:
-        if hop.connection == connection and hop.side != side:
-            return hop
-    return hops[0]
 
 
 NO_MEANING = Meaning()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,14 +29,14 @@ from wiredecode.protocols.nats.lines import (
     operations,
 )
 from wiredecode.protocols.registry import carried_by
-from wiredecode.protocols.shared.carried_bulk import CarriedBulk, Payloads
+from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation, Subscription
     from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
-AT, HEAD = "at", "head"
-"""Parts of a cut, see :func:`operations`."""
+AT, HEAD, INSIDE = "at", "head", "inside"
+"""Parts of a cut, see :func:`operations` and :meth:`CarriedBulk.kinds`."""
 
 
 class NatsBulk(Bulk):
@@ -68,14 +68,15 @@ class NatsBulk(Bulk):
         source = Source(data)
         starts, kinds, at, heads = operations(source)
         bodies, stops = at[:, BODY], starts[1:] - 2
+        places = np.zeros((len(kinds), PLACES), np.int64)
         for protocol, bulk, before in self.carried:
             rows = np.flatnonzero((kinds > 0) & begins_with(source, bodies, stops, protocol.prefix))
             if wanted is not None and max(wanted) <= OPERATIONS:
                 kinds[rows] = 0
             elif len(rows):
-                inner = bulk.kinds(source, bodies[rows], stops[rows])
+                inner, places[rows] = bulk.kinds(source, bodies[rows], stops[rows])
                 kinds[rows] = np.where(inner, kinds[rows] + OPERATIONS * (before + inner), 0)
-        return Cut(starts, kinds, {AT: at, HEAD: heads})
+        return Cut(starts, kinds, {AT: at, HEAD: heads, INSIDE: places})
 
     def take(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
         said, plain = conversation.sides[run.side], (run.kinds - 1) % OPERATIONS + 1
@@ -116,6 +117,9 @@ class NatsBulk(Bulk):
             add_rows(run, np.flatnonzero(others), codes, subjects, operation, out)
         return True
 
+    def linker(self, conversation: NatsConversation) -> Callable[[], None]:
+        return conversation.memory.carried.linker()
+
     def payloads(
         self, conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str]
     ) -> Iterator[tuple[CarriedBulk, CarriedSession, Payloads]]:
@@ -126,7 +130,7 @@ class NatsBulk(Bulk):
             if len(rows):
                 kinds = (groups[rows] - before).astype(np.uint8)
                 where = (run.parts[AT][rows, BODY], run.stops[rows] - 2)
-                payloads = Payloads(run, rows, kinds, *where, codes[rows], subjects)
+                payloads = Payloads(run, rows, kinds, *where, codes[rows], subjects, run.parts[INSIDE][rows])
                 yield bulk, conversation.memory.carried.session(protocol.name), payloads
 
     def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:

@@ -7,7 +7,6 @@ plain bytes. Transports inside transports are not looked into, so that a small c
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Direction
-from wiredecode.protocols.nats import cutting, s2, transport
+from wiredecode.protocols.nats import cutting, s2, transport, websocket
 
 if TYPE_CHECKING:
     from wiredecode.protocols.base import Protocol
@@ -25,8 +24,6 @@ MAX_OPERATIONS = 100_000
 """Operations that one chunk may complete; what follows them in it is not decoded."""
 SLICE_BYTES = 16 * 1024
 """Plain bytes that are cut at a time: the limit holds before all are frames, and a mistake costs no more."""
-DEFLATE_TAIL = b"\x00\x00\xff\xff"
-"""What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
 INSIDE = "inside"
 """Generated field of a handed on frame: number of the one that completed it."""
 
@@ -42,9 +39,26 @@ class Carried:
         self.carriers: dict[int, set[int]] = {}
         """Packets of the chunks whose bytes wait for more, by the last of them."""
         self.framer = Framer(direction, protocol, self.found, in_step)
+        self.messages = websocket.Messages()
+        self.fragments: set[int] = set()
+        """Packets of the fragments of a compressed message, of which the last one gives the plain bytes."""
+
+    def plain(self, frame: Frame, layer: type[Layer]) -> bytes | None:
+        """What a chunk, or a WebSocket frame, adds to the plain bytes; None if that cannot be known."""
+        if frame.missing or frame.status == MALFORMED:
+            self.messages.lose()
+            return None
+        return s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, self.messages)
 
     def feed(self, frame: Frame, data: bytes) -> list[Frame]:
         """What the plain bytes of a chunk complete."""
+        if self.messages.parts:
+            self.fragments.update(frame.packets)
+        elif data:
+            self.carriers[frame.packets[-1]] = self.carriers.get(frame.packets[-1], set()) | self.fragments
+            self.fragments = set()
+        if data and not self.framer.in_step and not self.framer.have and cutting.all_parse(data):
+            self._again(in_step=True)
         self.carriers.setdefault(frame.packets[-1], set()).update(frame.packets)
         for start in range(0, len(data), SLICE_BYTES):
             part = data[start : start + SLICE_BYTES]
@@ -60,12 +74,13 @@ class Carried:
 
     def lose(self, frame: Frame) -> list[Frame]:
         """Plain bytes before or of this chunk are not known: what waits for them, and the search goes on behind."""
+        self.fragments.clear()
         self.framer.end("chunks before were lost", frame.ready)
         self._again()
         return self._take(frame)
 
-    def _again(self) -> None:
-        self.framer = Framer(self.direction, self.protocol, self.found, False)
+    def _again(self, in_step: bool = False) -> None:
+        self.framer = Framer(self.direction, self.protocol, self.found, in_step)
 
     def _take(self, frame: Frame) -> list[Frame]:
         taken, skipped, why = [], 0, ""
@@ -105,15 +120,16 @@ class CarriedStreams:
         if stream is None:
             direction = frame.connection.directions[frame.side]
             stream = self.streams[frame.side] = Carried(self.protocol, direction, sound)
-        data = None
-        if not frame.missing and frame.status != MALFORMED:
-            data = s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame)
+        data = stream.plain(frame, layer)
         return stream.lose(frame) if data is None else stream.feed(frame, data)
 
     def lose(self, frame: Frame) -> list[Frame]:
         """Bytes of the direction before this frame were not captured."""
         stream = self.streams[frame.side]
-        return [] if stream is None else stream.lose(frame)
+        if stream is None:
+            return []
+        stream.messages.lose()
+        return stream.lose(frame)
 
 
 def s2_plain(frame: Frame) -> bytes | None:
@@ -131,23 +147,23 @@ def s2_plain(frame: Frame) -> bytes | None:
     return told.data
 
 
-def websocket_plain(frame: Frame) -> bytes | None:
-    """The plain bytes of a data frame, none for control frames; None if they cannot be read."""
+REASONS = {
+    websocket.ORPHAN: ("warning", "reassembly", "a fragment of a message whose first frame is not there"),
+    websocket.CONTEXT: ("warning", "reassembly", "it refers to compressed messages that were not captured, or to none"),
+    websocket.DAMAGED: ("error", "malformed", "the payload cannot be decompressed"),
+    websocket.LIMIT: ("warning", "limit", f"a compressed message of more than {websocket.MAX_MESSAGE_BYTES} bytes"),
+}
+"""Why what a WebSocket frame adds cannot be known: severity and group of the finding, and what it says."""
+
+
+def websocket_plain(frame: Frame, messages: websocket.Messages) -> bytes | None:
+    """What a frame adds to the plain bytes; None if that cannot be known."""
     values = frame.values
-    first, data = values["flags_opcode"], values["data"]
-    if first & 0x0F not in (1, 2):
-        return b""
+    data = bytes(values["data"])
     if "masking_key" in values:
-        data = transport.unmask(data, values["masking_key"])
-    if not first & transport.COMPRESSED:
-        return bytes(data)
-    inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    try:
-        plain = inflate.decompress(data + DEFLATE_TAIL, cutting.MAX_BODY_BYTES)
-    except zlib.error:
-        frame.find("error", "malformed", "deflate", "the payload cannot be decompressed", "data")
-        return None
-    if inflate.unconsumed_tail:
-        frame.find("warning", "limit", "carried", f"more than {cutting.MAX_BODY_BYTES} bytes when decompressed")
-        return None
-    return plain
+        data = websocket.unmask(data, values["masking_key"])
+    told = messages.take(values["flags_opcode"], data)
+    if told.data is None:
+        severity, group, message = REASONS[told.why]
+        frame.find(severity, group, told.why, message, "data")
+    return told.data

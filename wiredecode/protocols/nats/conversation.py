@@ -13,7 +13,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.nats import names, transport
+from wiredecode.protocols.nats import names, transport, websocket
 from wiredecode.protocols.nats.carried import CarriedStreams
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
@@ -58,6 +58,8 @@ class Side:
     """Stream offset behind its last frame."""
     whole: bool = True
     """No byte of it was lost so far."""
+    upgraded: bool = False
+    """It sent the HTTP head behind which WebSocket frames come."""
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     said: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
@@ -147,6 +149,8 @@ class NatsConversation(Conversation):
     def _plan(self, frame: Frame) -> Plan | None:
         """The plan of an operation in any spelling; None: it is no operation."""
         buffer, start, stop = frame.buffer, frame.start, frame.stop
+        if self._upgraded(frame):
+            return None
         if start == stop:
             return self._plan_of(None)
         if transport.layer_at(buffer, start) is not None or proxy.layer_of(frame) is not None:
@@ -176,11 +180,19 @@ class NatsConversation(Conversation):
 
     # Transports.
 
+    def _upgraded(self, frame: Frame) -> bool:
+        """Whether it comes behind the HTTP head of its side, and not out of a chunk."""
+        turned = self.cutter is not None or self.sides[frame.side].upgraded
+        return turned and frame.generated is NOTHING
+
     def _transport(self, frame: Frame, style: Style | None) -> None:
-        layer = proxy.layer_of(frame) or transport.layer_at(frame.buffer, frame.start)
+        look = transport.upgraded_layer_at if self._upgraded(frame) else transport.layer_at
+        layer = proxy.layer_of(frame) or look(frame.buffer, frame.start)
         assert layer is not None
         frame.sender = self.sender(frame)
         title = TRANSPORT_TITLES.get(layer, "PROXY")
+        if layer is transport.HttpHead and websocket.opens(frame.buffer, frame.start, frame.stop):
+            self.sides[frame.side].upgraded = True
         if layer.filter_name == proxy.NAME:
             frame.protocol = proxy.NAME
         elif layer is transport.TlsRecord:

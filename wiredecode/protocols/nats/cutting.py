@@ -6,7 +6,7 @@ import re
 
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.protocols.base import Found, Split
-from wiredecode.protocols.nats import transport
+from wiredecode.protocols.nats import transport, websocket
 from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
 from wiredecode.protocols.shared.proxy import preface_length
 
@@ -96,6 +96,8 @@ def split(data: bytes) -> Split:
             return Split(ends, told=seen, bad=told)
         if told > end:
             return Split(ends, told=seen, need=told - position)
+        if websocket.opens(data, position, told):
+            return Split([*ends, told], told=seen, then=websocket.STREAM)
         if (place := counted_stop(data, position)) > told:
             seen.append((len(ends), place))
         ends.append(told)
@@ -206,6 +208,12 @@ def chain(data: bytes, position: int) -> tuple[list[str], str, str]:
     return names, GOOD, ""
 
 
+def all_parse(data: bytes) -> bool:
+    """Whether ``data`` begins with whole operations and holds nothing else, but perhaps the front of another one."""
+    names, ends, _ = chain(data, 0)
+    return bool(names) and ends != BAD and NAMES.issuperset(names)
+
+
 def search(data: bytes, *, final: bool) -> Found:
     """Find the next operation: one that others follow.
 
@@ -215,7 +223,9 @@ def search(data: bytes, *, final: bool) -> Found:
         position = match.start()
         names, ends, cut = chain(data, position)
         strong = not STRONG.isdisjoint(names)
-        if names and names[0] == transport.S2Chunk.filter_name and not transport.crc_is_good(data, position):
+        if names and names[0] == transport.S2Chunk.filter_name:
+            if transport.crc_is_good(data, position):
+                return Found(position, True)
             continue
         if len(names) > CHAIN or (strong and len(names) == CHAIN):
             return Found(position, True)

@@ -10,7 +10,7 @@ from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.nats import cutting, s2, transport
+from wiredecode.protocols.nats import cutting, s2, transport, websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
 from wiredecode.protocols.nats.grammars import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.memory import Memory
@@ -21,6 +21,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
     from wiredecode.frames.who import Teller
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
@@ -32,8 +33,6 @@ MARKS = {
 }
 """Members that tell NATS, and how many of them it takes."""
 NEEDED = {b"INFO": 2, b"CONNECT": 1}
-WEBSOCKET_INFO = re.compile(rb"\x82(?:[\x00-\x7d]|\x7e..|\x7f.{8})INFO[ \t]*\{", re.DOTALL)
-"""The first frame of a server: INFO, neither masked nor compressed."""
 
 Answer = Verdict | Undecided | Rejected
 
@@ -80,6 +79,11 @@ class Nats(Protocol):
 
         return CHECKS
 
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.nats.anonymity import DISGUISES
+
+        return DISGUISES
+
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0
         if preface is None:
@@ -101,7 +105,7 @@ class Nats(Protocol):
             if tells(greeting[1].upper(), data[greeting.end() - 1 : line]) or port:
                 return Verdict(0, client=greeting[1].upper() == b"CONNECT")
             return Rejected()
-        if transport.is_http(data, start):
+        if websocket.is_http(data, start) or (not final and websocket.may_be_http(data, start)):
             return self._websocket(data, start, final)
         names, ends, _ = cutting.chain(data, start)
         names = [name for name in names if name in cutting.NAMES]
@@ -116,16 +120,18 @@ class Nats(Protocol):
 
     def _websocket(self, data: bytes, start: int, final: bool) -> Answer:
         """NATS in a WebSocket: only the first frame of the server tells."""
-        head = data.find(b"\r\n\r\n", start, start + transport.MAX_HTTP_HEAD)
+        head = data.find(b"\r\n\r\n", start, start + websocket.MAX_HTTP_HEAD)
         if head < 0:
-            return Undecided() if not final and len(data) < transport.MAX_HTTP_HEAD else Rejected()
-        if transport.UPGRADE.search(data, start, head + 2) is None:
+            return Undecided() if not final and len(data) < websocket.MAX_HTTP_HEAD else Rejected()
+        if not websocket.opens(data, start, head + 4):
             return Rejected()
         if not data.startswith(b"HTTP/1.1 101 ", start):  # the client's side cannot tell, the server's will
             return Undecided() if not final and len(data) < IDENTIFY_BYTES else Rejected()
-        if WEBSOCKET_INFO.match(data, head + 4):
+        front = websocket.front(data[head + 4 :])
+        if front.names[:1] == ["INFO"]:
             return Verdict(0, client=False)
-        return Undecided() if not final and len(data) < head + 32 else Rejected()
+        waits = front.ends != "bad" and not front.names and not final and len(data) < IDENTIFY_BYTES
+        return Undecided() if waits else Rejected()
 
     def _late(self, data: bytes, final: bool, port: bool) -> Answer:
         """The first bytes seen of a direction that began before."""
@@ -136,6 +142,8 @@ class Nats(Protocol):
             names = [name for name in cutting.chain(plain, 0)[0] if name in cutting.NAMES]
             if names or port:
                 return Verdict(0, client=cutting.role(names))
+        if (told := self._late_websocket(data, final)) is not None:
+            return told
         for match in cutting.LINE_CANDIDATE.finditer(data):
             position = match.start()
             names, ends, _ = cutting.chain(data, position)
@@ -145,7 +153,27 @@ class Nats(Protocol):
                 return Verdict(position, client=cutting.role(names))
             if ends == cutting.CUT and not final and len(data) - position < cutting.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
-        return Rejected() if final else Undecided(cutting.keep_from(data, cutting.LINE_CANDIDATE))
+        return self._late_chunk(data, final, cutting.keep_from(data, cutting.LINE_CANDIDATE), port)
+
+    def _late_websocket(self, data: bytes, final: bool) -> Answer | None:
+        """What bytes say that begin with a WebSocket frame; None: nothing."""
+        head = websocket.head_stop(data, 0) if websocket.is_http(data, 0) else 0
+        if head is None or isinstance(head, str) or (head and not websocket.opens(data, 0, head)):
+            return None
+        if not head and not websocket.begins(data):
+            return None
+        front = websocket.front(data[head:])
+        if believed(front.names, front.ends, True, final):
+            return Verdict(0, front.masked, None, websocket.STREAM)
+        waits = front.ends != "bad" and not final and len(data) < IDENTIFY_BYTES
+        return Undecided() if waits else None
+
+    def _late_chunk(self, data: bytes, final: bool, keep: int, port: bool) -> Answer:
+        """On a port of NATS bytes may begin in the middle of an S2 chunk: the CRC of another one tells."""
+        found = cutting.search(data, final=final) if port else None
+        if found and found.found and transport.layer_at(data, found.position) is transport.S2Chunk:
+            return Verdict(found.position)
+        return Rejected() if final else Undecided(min(keep, found.position) if found else keep)
 
     def split(self, data: bytes) -> Split:
         return cutting.split(data)

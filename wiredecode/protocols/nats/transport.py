@@ -12,19 +12,12 @@ from wiredecode.fields import Binary, Optional, Rest, UInt8, UInt16, UInt24, UIn
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.textfields import Token, Until
 from wiredecode.fields.textlines import TextLayer
-from wiredecode.protocols.nats import s2
+from wiredecode.protocols.nats import s2, websocket
 from wiredecode.protocols.nats.names import S2_CHUNKS, TLS_RECORDS
 
 TLS_HEADER = 5
 MAX_TLS_RECORD = 16384 + 2048
 """RFC 8446 section 5.2, RFC 5246 section 6.2.3."""
-MAX_HTTP_HEAD = 64 * 1024
-MAX_WEBSOCKET_FRAME = 64 * 1024 * 1024
-WEBSOCKET_STARTS = frozenset(b"\x81\x82\x88\x89\x8a\xc1\xc2")
-"""First bytes of unfragmented frames, compressed ones included."""
-MASKED, COMPRESSED = 0x80, 0x40
-HTTP = re.compile(rb"(?:GET /|HTTP/1\.[01] )")
-UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
 
 
 class S2Chunk(Layer):
@@ -99,27 +92,24 @@ def layer_at(data: bytes, position: int) -> type[Layer] | None:
     first = data[position]
     if 0x14 <= first <= 0x17 and data[position + 1 : position + 2] in (b"\x03", b""):
         return TlsRecord
-    if first in WEBSOCKET_STARTS:
+    if first in websocket.STARTS:
         return WebSocketFrame
     if first in (s2.COMPRESSED, s2.UNCOMPRESSED) or first >= 0x80:
         return S2Chunk
-    return HttpHead if is_http(data, position) else None
+    return HttpHead if websocket.is_http(data, position) else None
 
 
-def is_http(data: bytes, position: int) -> bool:
-    """Whether an HTTP head begins here."""
-    return HTTP.match(data, position) is not None
+def upgraded_layer_at(data: bytes, position: int) -> type[Layer]:
+    """The same where the direction holds WebSocket frames."""
+    return HttpHead if websocket.is_http(data, position) else WebSocketFrame
 
 
 def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
     """Where the unit ends; None: more bytes tell; a text: why it cannot be one."""
     if layer is HttpHead:
-        found = data.find(b"\r\n\r\n", position, position + MAX_HTTP_HEAD)
-        if found >= 0:
-            return found + 4
-        return None if len(data) - position < MAX_HTTP_HEAD else "an HTTP head without end"
+        return websocket.head_stop(data, position)
     if layer is WebSocketFrame:
-        return websocket_stop(data, position)
+        return websocket.stop_of(data, position)
     head = data[position : position + TLS_HEADER]
     if layer is TlsRecord:
         if len(head) < TLS_HEADER:
@@ -170,26 +160,3 @@ def s2_plain(data: bytes) -> bytes | str | None:
             return plain.data if plain.crc_good else "an S2 chunk with a bad CRC"
         position = stop
     return None
-
-
-def websocket_stop(data: bytes, position: int) -> int | str | None:
-    """Where a WebSocket frame ends, as :func:`stop_of` says it."""
-    if position + 2 > len(data):
-        return None
-    size = data[position + 1]
-    width = {126: 2, 127: 8}.get(size & 0x7F, 0)
-    body = position + 2 + width
-    if body > len(data):
-        return None
-    length = int.from_bytes(data[position + 2 : body], "big") if width else size & 0x7F
-    if length > MAX_WEBSOCKET_FRAME:
-        return "a WebSocket frame is too long"
-    return body + (4 if size & MASKED else 0) + length
-
-
-def unmask(data: bytes, key: bytes) -> bytes:
-    """The payload of a masked frame."""
-    if not data:
-        return b""
-    whole = (key * (len(data) // 4 + 1))[: len(data)]
-    return (int.from_bytes(data, "big") ^ int.from_bytes(whole, "big")).to_bytes(len(data), "big")

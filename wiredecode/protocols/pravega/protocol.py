@@ -60,6 +60,7 @@ def hello(data: bytes, final: bool) -> bool | None:
 
 if TYPE_CHECKING:
     from wiredecode.frames.who import Teller
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -133,6 +134,11 @@ class Pravega(Protocol):
         from wiredecode.protocols.pravega.checking import CHECKS
 
         return CHECKS
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.pravega.anonymity import DISGUISES
+
+        return DISGUISES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False

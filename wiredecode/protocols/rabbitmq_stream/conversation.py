@@ -20,6 +20,7 @@ from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
+from wiredecode.protocols.rabbitmq_stream.sizes import SMALL_FRAME, report_size
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
@@ -29,12 +30,8 @@ if TYPE_CHECKING:
 
 NAME = "rabbitmq_stream"
 PUBLISH, CONFIRM = 0x0002, 0x0003
-INITIAL_FRAME_MAX = 8192
-"""What newer brokers accept before Open; told as a note, since older ones accept more."""
 
 HEADER = struct.Struct(">IHH")
-SMALL_FRAME = 4096
-"""No limit on frames that could be negotiated is worth a look below this size."""
 
 
 @dataclass(slots=True)
@@ -87,7 +84,7 @@ class RabbitMQConversation(Conversation):
             new_budget()
         plan.read(frame, style, rows=self.rows)
         if frame.length > SMALL_FRAME:
-            self._note_size(frame)
+            report_size(self, frame)
         if plan.handler is not None:
             plan.handler(self, frame)
         if plan.layer in (Unknown, UnknownSasl):
@@ -378,21 +375,6 @@ class RabbitMQConversation(Conversation):
         if frame.sender == "server":
             reason = printable(frame.values.get("closing_reason", ""))
             frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
-
-    def size_remark(self, frame: Frame) -> tuple[str, str] | None:
-        """Severity and message for a frame of a client that is too large; Deliver is not bound by these limits."""
-        size = frame.length - 4
-        if self.opened and 0 < self.frame_max < size:
-            return "warning", f"size {size} is above the negotiated frame max of {self.frame_max}"
-        if self.whole and not self.opened and size > INITIAL_FRAME_MAX and frame.all_seen():
-            return "note", f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
-        return None
-
-    def _note_size(self, frame: Frame) -> None:
-        """Publish frames above the negotiated limit: newer brokers refuse them."""
-        remark = self.size_remark(frame) if frame.sender == "client" else None
-        if remark is not None:
-            frame.find(remark[0], "protocol", "frame-max", remark[1], "size", (0, 4))
 
     HANDLERS: ClassVar[dict[int, Callable[[RabbitMQConversation, Frame], Any]]] = {
         **dict.fromkeys(names.CORRELATED, _ask),

@@ -29,6 +29,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
     from wiredecode.frames.who import Teller
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -65,6 +66,11 @@ class RabbitMQStream(Protocol):
         from wiredecode.protocols.rabbitmq_stream.checking import CHECKS
 
         return CHECKS
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.rabbitmq_stream.anonymity import DISGUISES
+
+        return DISGUISES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)

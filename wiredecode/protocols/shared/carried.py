@@ -6,7 +6,7 @@ NATS carries Liftbridge. Another package adds a carried protocol by an entry poi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
     from wiredecode.protocols.shared.checking import Checks
 
@@ -50,6 +51,10 @@ class CarriedProtocol(ABC):
         """As :meth:`Protocol.checks`."""
         return None
 
+    def disguises(self) -> Disguises:
+        """As :meth:`Protocol.disguises`."""
+        return {}
+
     def bulk(self) -> CarriedBulk | None:
         """How many messages are read at a time, if there is a way."""
         return None
@@ -68,6 +73,13 @@ class CarriedSession(ABC):
 
     subjects: Container[str] = ()
     """Subjects of which it learned on the way."""
+
+    links_later: bool = False
+    """Whether answers are tied to what they answer by :meth:`link`, not as they are decoded."""
+
+    def link(self) -> None:
+        """All frames up to some packet were decoded; see :meth:`Bulk.linker`."""
+        return
 
     @abstractmethod
     def decode(self, frame: Frame, subject: str | None, payload: bytes, start: int, style: Style | None) -> None:
@@ -99,12 +111,14 @@ class CarriedSessions:
         self._parts = [(part, one.name) for one in self._protocols.values() for part in one.subject_parts]
         self._client_names = [(one.client_names, one.name) for one in self._protocols.values() if one.client_names]
         self.sessions: dict[str, CarriedSession] = {}
+        self._links_later = False
 
     def session(self, name: str) -> CarriedSession:
         """That of a protocol, made on first use."""
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = self._protocols[name].session()
+            session.links_later = self._links_later
         return session
 
     def of_message(self, subject: str | None, payload: bytes) -> CarriedSession | None:
@@ -121,6 +135,17 @@ class CarriedSessions:
             if subject in session.subjects:
                 return session
         return None
+
+    def linker(self) -> Callable[[], None]:
+        """See :meth:`Bulk.linker`."""
+        self._links_later = True
+        for session in self.sessions.values():
+            session.links_later = True
+        return self._link
+
+    def _link(self) -> None:
+        for session in self.sessions.values():
+            session.link()
 
     def client_named(self, client: str) -> Mapping[str, str]:
         """See :meth:`CarriedSession.client_named`."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Run, UInt8s
 
 
+PLACES = 3
+
+
 @dataclass(slots=True, eq=False)
 class Payloads:
     """The payloads of one protocol in a run, where they are plain."""
@@ -28,11 +31,13 @@ class Payloads:
     codes: Int64s
     """``subjects[codes[i]]``: what message i was published on."""
     subjects: list[str]
+    places: Int64s
+    """What :meth:`CarriedBulk.kinds` found in each."""
 
     def at(self, chosen: Bools) -> Payloads:
         """Some of them."""
         where = self.starts[chosen], self.stops[chosen], self.codes[chosen]
-        return Payloads(self.run, self.rows[chosen], self.kinds[chosen], *where, self.subjects)
+        return Payloads(self.run, self.rows[chosen], self.kinds[chosen], *where, self.subjects, self.places[chosen])
 
 
 class CarriedBulk(ABC):
@@ -44,8 +49,11 @@ class CarriedBulk(ABC):
     """Kinds of requests and responses."""
 
     @abstractmethod
-    def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> UInt8s:
-        """The kinds of payloads that begin with the prefix of the protocol."""
+    def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> tuple[UInt8s, Int64s]:
+        """The kinds of payloads that begin with the prefix of the protocol; and :data:`PLACES` in the buffer of each.
+
+        These are what the protocol will want again once the payloads are a run.
+        """
 
     @abstractmethod
     def accepts(self, session: Any, payloads: Payloads) -> bool:
@@ -53,7 +61,10 @@ class CarriedBulk(ABC):
 
     @abstractmethod
     def take(self, session: Any, payloads: Payloads, *, original: bool, links: bool) -> None:
-        """Remember what the row decoder would. ``original``: a client published them; ``links``: requests, too."""
+        """Remember what the row decoder would. ``original``: a client published them; ``links``: requests, too.
+
+        What these ask, and the run answers, is tied together by :meth:`CarriedSession.link`.
+        """
 
     @abstractmethod
     def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:

@@ -6,6 +6,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wiredecode.protocols.base import Cutter
 
 
 @dataclass(slots=True, frozen=True)
@@ -20,6 +24,8 @@ class Split:
     """Why the bytes after the last whole frame cannot be a frame."""
     told: Sequence[tuple[int, int]] = ()
     """Frames whose end bytes behind it told: index in ``ends``, and the place up to which bytes had to be there."""
+    then: Cutter | None = None
+    """What cuts the bytes behind the last whole frame, where it turned them into something else."""
 
 
 @dataclass(frozen=True)

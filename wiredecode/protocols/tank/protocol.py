@@ -27,6 +27,7 @@ CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
 if TYPE_CHECKING:
     from wiredecode.frames.who import Teller
+    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 
@@ -54,6 +55,11 @@ class Tank(Protocol):
         from wiredecode.protocols.tank.checking import CHECKS
 
         return CHECKS
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.tank.anonymity import DISGUISES
+
+        return DISGUISES
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:

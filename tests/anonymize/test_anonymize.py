@@ -1,0 +1,134 @@
+"""An anonymized capture decodes to the same structure, and holds nothing of what was to be removed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wiredecode
+from wiredecode.anonymize import disguises
+from wiredecode.capture import open_capture
+from wiredecode.capture.errors import CaptureError
+from wiredecode.cli.app import run
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.liftbridge.names import MAGIC
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+KEY = bytes(range(1, 33))
+PLAIN = (
+    *("rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/c43_superstream.pcap", "rabbitmq-stream/d_shuffled_dups.pcap"),
+    *("rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_snap96.pcap", "rabbitmq-stream/c43_amqplain.pcap"),
+    *("rabbitmq-stream/c43_tracking.pcap", "rabbitmq-stream/c43_filter.pcap", "rabbitmq-stream/d_basic.pcap.gz"),
+    *("nats/02-auth.pcap", "nats/06-headers.pcap", "nats/13-jetstream.pcap", "nats/12-grammar-variants.pcap"),
+    *("nats/10-split-writes.midconn.pcap", "nats/14-cluster-routes.pcap", "nats/17-tls.pcap"),
+    *("liftbridge/30-lb-publish-ack.pcap", "liftbridge/31-lb-all-types.pcap", "liftbridge/34-lb-replication.pcap"),
+    *("tank/tank_02_create_discover.pcap", "tank/tank_05_keys_timestamps.pcap", "tank/tank_08_consume_positions.pcap"),
+    *("tank/tank_d1_snaplen96.pcap", "tank/tank_d4_midconnection.pcap", "cursus/group.ooo-dup.pcap"),
+    *("cursus/txn.pcap", "cursus/produce.pcap", "cursus/negotiate.pcap", "cursus/stream.pcap"),
+    *("pravega/append_basic.pcap", "pravega/segment_admin.pcap", "pravega/tables.pcap", "pravega/errors.pcap"),
+)
+"""Captures without compressed contents."""
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_bytes(KEY)
+    return path
+
+
+def anonymized(source: Path, key: Path, *options: str) -> Path:
+    out = key.with_name("out.pcapng")
+    assert run(["anonymize", str(source), str(out), "--key", str(key), "-q", *options]) == 0
+    return out
+
+
+def frames(path: Path) -> list[Frame]:
+    return list(Dissector().frames(open_capture([path])))
+
+
+def structure(frame: Frame) -> tuple[Any, ...]:
+    findings = tuple((finding.severity, finding.group, finding.code, finding.range) for finding in frame.findings)
+    where = frame.connection.number, frame.side, frame.offset, frame.length, frame.packets, frame.time_ns
+    what = frame.protocol, frame.dialect, frame.type, frame.code, frame.status, frame.sender
+    return (*where, *what, frame.request, frame.response, frame.outcome, findings)
+
+
+@pytest.mark.parametrize("options", [(), ("--names", "--bodies")], ids=["plain", "names and bodies"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_decodes_to_the_same_structure(name: str, options: tuple[str, ...], key: Path) -> None:
+    source = CAPTURES / name
+    before, after = frames(source), frames(anonymized(source, key, *options))
+    assert [structure(frame) for frame in after] == [structure(frame) for frame in before]
+
+
+SECRETS = {
+    "nats/02-auth.pcap": (b"s3cr3t-pass", b"wrong-pass", b"BLtT/GDDP0kXvYs71fp6S8eiBzG2JzZWYV8r0mjBlEXotKa"),
+    "rabbitmq-stream/c43_basic.pcap": (b"\0guest\0guest", b"guest"),
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_no_secret_comes_through(name: str, key: Path) -> None:
+    before, after = (CAPTURES / name).read_bytes(), anonymized(CAPTURES / name, key).read_bytes()
+    for secret in SECRETS[name]:
+        assert secret in before
+        assert secret not in after
+
+
+@pytest.mark.parametrize("name", ["nats/14-cluster-routes.pcap", "liftbridge/31-lb-all-types.pcap", *SECRETS])
+def test_no_address_comes_through_neither_in_headers_nor_in_texts(name: str, key: Path) -> None:
+    before, after = (CAPTURES / name).read_bytes(), anonymized(CAPTURES / name, key).read_bytes()
+    addresses = set(re.findall(rb"(?:\d+\.){3}\d+", before)) & {b"127.0.0.1", b"127.0.0.2", b"127.0.0.3", b"10.0.0.2"}
+    for address in addresses:
+        assert address not in after
+    ends = {end for frame in frames(key.with_name("out.pcapng")) for end in (frame.source, frame.destination)}
+    assert not ends & {end for frame in frames(CAPTURES / name) for end in (frame.source, frame.destination)}
+
+
+OWN = {b"server", b"missing seq"}
+"""What protocols themselves say: ``server_id``, a reason."""
+PARTS = re.compile(rb"[0-9A-Za-z]{6,}")
+
+
+def told(path: Path, words: frozenset[str]) -> set[bytes]:
+    """Parts of the names of streams, and the keys and bodies of messages, as they are on the wire."""
+    found: set[bytes] = set()
+    try:
+        for row in wiredecode.read(path, level="messages", bytes="raw"):
+            found |= {part for part in PARTS.findall((row["topic"] or "").encode()) if part.decode() not in words}
+            found |= {row[name] for name in ("key", "body") if len(row[name] or b"") >= 6 and row[name][:4] != MAGIC}
+    except CaptureError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_with_names_and_bodies_neither_comes_through(name: str, key: Path) -> None:
+    words = frozenset(word for rules in disguises().values() for word in rules.words)
+    after = anonymized(CAPTURES / name, key, "--names", "--bodies").read_bytes()
+    for each in told(CAPTURES / name, words) - OWN:
+        assert each not in after, each
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/02-auth.pcap"])
+def test_checksums_of_ip_and_tcp_are_right(name: str, key: Path) -> None:
+    out = anonymized(CAPTURES / name, key, "--names", "--bodies")
+    checks = ("-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE")
+    bad = "tcp.checksum.status != 1 or ip.checksum.status != 1"
+    told = subprocess.run(["tshark", "-r", out, *checks, "-Y", bad], capture_output=True, text=True, check=True)
+    assert told.stdout == ""
+
+
+def test_the_same_key_gives_the_same_file_and_another_one_does_not(key: Path) -> None:
+    source = CAPTURES / "nats/06-headers.pcap"
+    first, second = (anonymized(source, key, "--names").read_bytes() for _ in range(2))
+    key.write_bytes(KEY[::-1])
+    assert first == second != anonymized(source, key, "--names").read_bytes()

@@ -1,0 +1,82 @@
+"""What a snapshot length cut is not told by Scapy's packets and by trees either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.damage import CAPTURES, cut_packets, dissect, read
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
+
+TEXT = {
+    path.parent.name + "/" + path.name: path
+    for path in (
+        CAPTURES / "nats" / "06-headers.pcap",
+        CAPTURES / "nats" / "12-grammar-variants.pcap",
+        CAPTURES / "nats" / "04-request-reply.pcap",
+        CAPTURES / "cursus" / "produce.pcap",
+        CAPTURES / "cursus" / "seed-dialect.pcap",
+        CAPTURES / "cursus" / "consume.pcap",
+        CAPTURES / "pravega" / "errors.pcap",
+    )
+}
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Layer):
+        for name, inner in value.fields.items():
+            yield from leaves(inner, f"{path}.{name}")
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def told(frame: Frame) -> dict[str, Any]:
+    """The fields of its packet, without blanks: which of them stand before what was cut is not known."""
+    return {path: value for path, value in leaves(frame.packet()) if not path.endswith("gap")}
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_a_field_of_a_cut_packet_is_that_of_the_whole_one_or_absent(name: str) -> None:
+    packets = read(TEXT[name])
+    whole = {place: (frame, told(frame)) for place, frame in dissect(packets).frames.items() if frame.layer}
+    compared = absent = 0
+    for size in range(60, 131, 3):
+        for place, frame in dissect(cut_packets(packets, size)).frames.items():
+            if not frame.missing or place not in whole:
+                continue
+            other, said = whole[place]
+            if frame.layer is not other.layer:  # which layout it has was behind the cut
+                continue
+            cut = told(frame)
+            assert {path: value for path, value in cut.items() if path not in said or said[path] != value} == {}, size
+            compared += len(cut)
+            absent += len(said.keys() - cut.keys())
+    assert compared > 50 and absent > 50
+
+
+def test_a_tree_shows_no_text_that_was_cut() -> None:
+    packets = read(TEXT["cursus/produce.pcap"])
+    whole = {place: frame for place, frame in dissect(packets).frames.items() if topic(frame)}
+    names = {topic(frame) for frame in whole.values()}
+    seen = 0
+    for size in range(76, 100):
+        for place, frame in dissect(cut_packets(packets, size)).frames.items():
+            if frame.missing and place in whole:
+                shown = re.findall(r'─ topic: "(.*?)"', frame.tree())
+                assert {*shown} <= names
+                seen += len(shown)
+    assert seen > 20
+
+
+def topic(frame: Frame) -> str | None:
+    return (frame.layers or {}).get("cursus", {}).get("topic")

@@ -1,0 +1,196 @@
+"""The same capture without secrets, addresses, names and bodies, packet by packet.
+
+Every byte behind the headers of a packet is blanked first. Then each frame that is decoded puts its bytes, replaced,
+back onto the packets that carried it. So what nobody understood does not come through.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import BinaryIO
+
+from wiredecode.anonymize.contents import Disguise
+from wiredecode.anonymize.key import Key
+from wiredecode.anonymize.packets import Packet, Packets, batch_of, seal
+from wiredecode.anonymize.streams import Streams
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.capture.info import Interface
+from wiredecode.capture.live.pcapng_writer import PcapNgWriter, block_sizes
+from wiredecode.dissect.identify import FOREIGN, foreign_name
+from wiredecode.frames.frame import Frame
+from wiredecode.net.limits import Limits
+from wiredecode.net.types import Chunk, Connection, Event
+from wiredecode.protocols.registry import carried_by, protocols
+from wiredecode.protocols.shared.anonymity import Disguises, Rules
+
+WINDOW_BYTES = 32 * 1024 * 1024
+"""Packets that wait for their frames, before they are written."""
+LATE_BYTES = 32 * 1024 * 1024
+"""Packets that were written, and may still be corrected, where the output is a file."""
+PACKET_BYTES = 800
+"""What holding a packet takes, besides three times its bytes."""
+DATA_AT = 28
+"""Where the packet begins in its block of pcapng."""
+WRITE_PACKETS = 4096
+
+
+def disguises() -> Disguises:
+    """What all protocols say of their layers; names of a carrier can have words of what it carries in them."""
+    found: dict[str, Rules] = {}
+    for protocol in protocols():
+        own = dict(protocol.disguises())
+        for carried in carried_by(protocol.name):
+            other = carried.disguises()
+            found |= other
+            words = frozenset(word for rules in other.values() for word in rules.words)
+            own = {name: replace(rules, words=rules.words | words) for name, rules in own.items()}
+        found |= own
+    return found
+
+
+class Anonymizer:
+    """Takes packets and the frames made of them, and writes the packets to ``file``, replaced.
+
+    ``patches``: the file can be corrected where it was written already.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        key: Key,
+        limits: Limits,
+        *,
+        names: bool = False,
+        bodies: bool = False,
+        keep_unknown: bool = False,
+        patches: bool = True,
+    ) -> None:
+        self._file, self._writer, self._patches = file, PcapNgWriter(file, system=False), patches
+        self._keep_unknown = keep_unknown
+        self._packets = Packets(key, limits.vlan_tags)
+        self.disguise = Disguise(key, disguises(), names, bodies, keep_unknown)
+        self._streams = Streams()
+        self._waiting: deque[Packet] = deque()
+        self._late: deque[Packet] = deque()
+        self._waiting_bytes = self._late_bytes = 0
+        self._interfaces: list[Interface] = []
+        self.written = self.frames = 0
+        self.others: Counter[str] = Counter()
+        """Connections that are not decoded, by what they look like."""
+
+    def take(self, batch: PacketBatch, interfaces: list[Interface]) -> None:
+        """The next packets, before they are decoded."""
+        self._interfaces = [Interface(one.linktype, one.snaplen, name=f"if{at}") for at, one in enumerate(interfaces)]
+        for packet in self._packets.read(batch):
+            self._streams.hold(packet)
+            self._waiting.append(packet)
+            self._waiting_bytes += _cost(packet)
+
+    def events(self, events: list[Event]) -> None:
+        """What reassembly made of them."""
+        for event in events:
+            if isinstance(event, Chunk):
+                self._streams.chunk(event)
+                if event.offset == 0:
+                    self._greet(event)
+
+    def _greet(self, chunk: Chunk) -> None:
+        """The first bytes of a stream that tell what it is, where it is nothing that is decoded."""
+        start = next((start for start, _ in FOREIGN if chunk.data.startswith(start)), b"")
+        if start or foreign_name(chunk.data) == "TLS":
+            size = len(start) or 2
+            self._streams.paint(chunk.direction, 0, chunk.data[:size], chunk.data[:size], whole=False)
+
+    def decoded(self, frames: Iterable[Frame]) -> None:
+        """Put the frames that are ready back onto their packets, and write what need not wait longer."""
+        for frame in frames:
+            self.frames += 1
+            if frame.place:
+                continue  # it stands inside another one
+            direction = frame.connection.directions[frame.side]
+            now = self.disguise.frame(frame)
+            for packet in self._streams.paint(direction, frame.offset, frame.data, now):
+                if packet.written is not None:
+                    self._patch(packet)
+        self._write(WINDOW_BYTES)
+
+    def over(self, connection: Connection, other: str | None) -> None:
+        """A connection is over, and all of its frames came."""
+        self._streams.forget(connection)
+        if other is not None:
+            self.others[other] += 1
+
+    def finish(self) -> None:
+        """No more packets come."""
+        self._write(0)
+        while self._late:
+            self._give_up(self._late.popleft())
+
+    @property
+    def blanked(self) -> Counter[str]:
+        """Bytes that were blanked because they could not be replaced, by reason."""
+        return self.disguise.blanked + Counter(self._packets.blanked)
+
+    # Packets on their way out.
+
+    def _write(self, most: int) -> None:
+        """Write the oldest packets while more than ``most`` bytes wait."""
+        while self._waiting and self._waiting_bytes > most:
+            chosen: list[Packet] = []
+            while self._waiting and self._waiting_bytes > most and len(chosen) < WRITE_PACKETS:
+                packet = self._waiting.popleft()
+                self._waiting_bytes -= _cost(packet)
+                chosen.append(packet)
+            self._put(chosen)
+
+    def _put(self, packets: list[Packet]) -> None:
+        for packet in packets:
+            self._close(packet)
+        batch = batch_of(packets)
+        self._writer.write(batch, self._interfaces)
+        self.written += len(packets)
+        sizes = block_sizes(batch).tolist()
+        at = self._writer.size - sum(sizes)
+        for packet, size in zip(packets, sizes, strict=True):
+            packet.written = at + DATA_AT
+            at += size
+            if packet.is_done or not self._patches:
+                self._give_up(packet)
+            else:
+                self._late.append(packet)
+                self._late_bytes += _cost(packet)
+        while self._late_bytes > LATE_BYTES:
+            packet = self._late.popleft()
+            self._late_bytes -= _cost(packet)
+            self._give_up(packet)
+
+    def _give_up(self, packet: Packet) -> None:
+        """Nothing of it will be replaced any more: what was not, is blank."""
+        self._streams.release(packet)
+        if not packet.is_done:
+            self.disguise.blanked["bytes of no frame"] += packet.done.count(0)
+
+    def _close(self, packet: Packet) -> None:
+        """It is written as it is now."""
+        place = packet.place
+        if place is None or place.start == place.stop:
+            return
+        if self._keep_unknown and not self._streams.is_known(packet):
+            packet.now[place.start : place.stop] = packet.was[place.start : place.stop]
+            packet.done[:] = b"\1" * len(packet.done)
+        seal(packet, place.ip, place.tcp, place.stop)
+
+    def _patch(self, packet: Packet) -> None:
+        """It was written before all of it was known."""
+        place = packet.place
+        assert place is not None and packet.written is not None
+        seal(packet, place.ip, place.tcp, place.stop)
+        self._file.flush()
+        os.pwrite(self._file.fileno(), packet.now, packet.written)
+
+
+def _cost(packet: Packet) -> int:
+    return 3 * len(packet.was) + PACKET_BYTES

@@ -1,0 +1,189 @@
+"""A frame with its contents replaced: as many bytes, which decode to the same structure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from wiredecode.anonymize.key import BLANK, Key, blank
+from wiredecode.fields import Kind, plain
+from wiredecode.fields.layer import Layer, Range
+from wiredecode.frames.frame import UNDECODED, Frame
+from wiredecode.protocols.shared.anonymity import Disguises, Rules
+from wiredecode.view.hexdump import secrets
+
+LOCAL = frozenset({"localhost"})
+DEFAULT = Rules()
+STRING = b'"'
+
+
+class Leaf(NamedTuple):
+    """A field that holds text or bytes."""
+
+    path: tuple[str, ...]
+    """Names, without the places in arrays."""
+    kind: Kind
+    range: Range
+    value: Any
+    owner: Layer
+    """The structure that it is in."""
+
+
+def leaves(layer: Layer, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """The fields of a layer, and of the structures in it, that hold text or bytes."""
+    kinds = {kind.name: plain(kind) for kind in layer.fields_desc}
+    for name, value in layer.fields.items():
+        inner = value if isinstance(value, list) else [value]
+        for element in inner:
+            if isinstance(element, Layer):
+                yield from leaves(element, (*path, name))
+        texts = any(isinstance(element, str | bytes | dict) for element in inner)
+        if texts and name in layer.ranges and not any(isinstance(element, Layer) for element in inner):
+            yield Leaf((*path, name), kinds[name], layer.ranges[name], value, layer)
+
+
+@dataclass
+class Disguise:
+    """Replaces what frames hold."""
+
+    key: Key
+    rules: Disguises
+    names: bool = False
+    bodies: bool = False
+    keep_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        self.blanked: Counter[str] = Counter()
+        """Bytes that were blanked because nothing better could be done, by reason."""
+
+    def frame(self, frame: Frame) -> bytes:
+        """The bytes of a frame, replaced."""
+        data = frame.data
+        if frame.layer is None or frame.status == UNDECODED:
+            if self.keep_unknown:
+                return data
+            self.blanked["undecoded bytes"] += len(data)
+            return blank(data)
+        out = bytearray(data)
+        self._layer(frame.layer, data, out, 0, len(data))
+        for inner in frame.inner:
+            if inner.start is not None:
+                stop = inner.start + len(inner.data)
+                out[inner.start : stop] = data[inner.start : stop]
+                self._layer(inner.layer, data, out, inner.start, stop)
+        for each in frame.inner:
+            if each.start is not None:
+                self._seal(each.layer, data, out, each.start, each.start + len(each.data))
+        self._seal(frame.layer, data, out, 0, len(data))
+        return bytes(out)
+
+    def _rules(self, layer: type[Layer]) -> Rules:
+        return self.rules.get(layer.filter_name, DEFAULT)
+
+    def _seal(self, kind: type[Layer], data: bytes, out: bytearray, start: int, stop: int) -> None:
+        """Checksums that were right are right again."""
+        seals = self._rules(kind).seals
+        if seals and out != data:
+            layer = kind.within(data, start, stop)
+            for seal in seals:
+                seal(layer, data, out)
+
+    def _layer(self, kind: type[Layer], data: bytes, out: bytearray, start: int, stop: int) -> None:
+        rules, layer = self._rules(kind), kind.within(data, start, stop)
+        reached = layer.stop if layer.problem is None else min(layer.problem.start, stop)
+        if rules.encrypted:
+            self._blank_contents(layer, data, out)
+            return
+        for leaf in leaves(layer):
+            self._leaf(leaf, rules, data, out)
+        for first, last in secrets(layer, stop):
+            out[first:last] = blank(data[first:last])
+        if reached < stop:
+            out[reached:stop] = blank(data[reached:stop])
+            self.blanked["bytes of frames that are cut, or that cannot be read"] += stop - reached
+
+    def _blank_contents(self, layer: Layer, data: bytes, out: bytearray) -> None:
+        for leaf in leaves(layer):
+            first, last = leaf.range
+            out[first:last] = blank(data[first:last])
+            self.blanked["encrypted bytes"] += last - first
+
+    def _leaf(self, leaf: Leaf, rules: Rules, data: bytes, out: bytearray) -> None:
+        path = leaf.path
+        if rules.among(rules.addresses, path):
+            at = leaf.range[0]
+            out[at : at + 4] = self.key.ipv4(data[at : at + 4])
+            return
+        if rules.compressed(leaf.owner, path[-1]):
+            for first, last in places(leaf, data):
+                out[first:last] = BLANK * (last - first)
+                self.blanked["compressed bytes"] += last - first
+            return
+        for first, last in places(leaf, data):
+            out[first:last] = self._replaced(leaf, rules, data[first:last])
+
+    def _replaced(self, leaf: Leaf, rules: Rules, raw: bytes) -> bytes:
+        """What stands for one text, or some bytes."""
+        path = leaf.path
+        is_text = not isinstance(leaf.value, bytes) and not rules.among(rules.bodies, path)
+        if rules.among(rules.kept, path):
+            return raw
+        if rules.among(rules.hosts, path):
+            return self.key.names(raw, rules.words | LOCAL)
+        if rules.among(rules.texts, path):
+            return self._named(raw, rules) if self.names or self.bodies else self.key.addresses(raw)
+        if rules.among(rules.json, path) or isinstance(leaf.value, dict):
+            return self._json(raw, rules) if self.names else self.key.addresses(raw)
+        if is_text or rules.among(rules.names, path):
+            return self._named(raw, rules) if self.names else self.key.addresses(raw)
+        return self.key.noise(raw) if self.bodies else self.key.addresses(raw)
+
+    def _named(self, raw: bytes, rules: Rules) -> bytes:
+        return self.key.names(raw, rules.words | LOCAL, digits=rules.digits)
+
+    def _json(self, raw: bytes, rules: Rules) -> bytes:
+        """JSON: texts are replaced, the keys of objects stay."""
+        from wiredecode.fields.jsonfields import STRING as TEXT
+
+        out, done = [], 0
+        for found in TEXT.finditer(raw):
+            after = raw[found.end() :].lstrip()[:1]
+            text = found[0] if after == b":" else b'"' + self._named(found[0][1:-1], rules) + b'"'
+            out += [raw[done : found.start()], text]
+            done = found.end()
+        return b"".join((*out, raw[done:]))
+
+
+def places(leaf: Leaf, data: bytes) -> Iterator[Range]:
+    """Where the texts or bytes of a field stand: without their lengths, quotes and blanks."""
+    start, stop = leaf.range
+    if isinstance(leaf.value, dict):
+        yield start, stop
+        return
+    if not isinstance(leaf.value, list):
+        raw = _bytes(leaf.value)
+        at = data.rfind(raw, start, stop) if raw is not None else -1
+        yield (at, at + len(raw)) if raw is not None and at >= 0 else (start + int(leaf.kind.minimum()), stop)
+        return
+    for value in leaf.value:
+        raw = _bytes(value)
+        at = data.find(raw, start, stop) if raw is not None else -1
+        if raw is None or at < 0:
+            yield start, stop
+            return
+        if raw:
+            yield at, at + len(raw)
+        start = at + len(raw)
+
+
+def _bytes(value: Any) -> bytes | None:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # modified UTF-8
+        return None

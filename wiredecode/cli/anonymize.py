@@ -1,0 +1,143 @@
+"""``wiredecode anonymize``: the same conversation without secrets, addresses, names and bodies."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.output import Output, complain, say
+
+if TYPE_CHECKING:
+    from wiredecode.anonymize import Anonymizer
+    from wiredecode.anonymize.key import Key
+    from wiredecode.cli.session import Session
+    from wiredecode.export.atomic import NewFile
+
+EXAMPLES = """\b
+Examples:
+  wiredecode anonymize a.pcap shared.pcapng                     without secrets and addresses
+  wiredecode anonymize a.pcap shared.pcapng --names --bodies    for strangers
+  head -c 32 /dev/urandom > key; wiredecode anonymize a.pcap b.pcapng --key key
+"""
+
+
+@group
+class AnonymizeOptions:
+    """What is replaced, and how."""
+
+    files: options.Files
+    out: Annotated[Path, typer.Argument(metavar="OUT.pcapng", show_default=False, help="Write this file.")]
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key",
+            metavar="FILE|random",
+            help="What replacements follow from: the same file gives the same ones. A file called random: ./random.",
+        ),
+    ] = "random"
+    names: Annotated[
+        bool, typer.Option("--names", help="Also streams, subjects, users, clients: part by part, as long as before.")
+    ] = False
+    bodies: Annotated[bool, typer.Option("--bodies", help="Also messages and their keys: noise of the same size.")] = (
+        False
+    )
+    keep_unknown: Annotated[
+        bool, typer.Option("--keep-unknown", help="Leave what is not decoded as it is: nobody knows what is in it.")
+    ] = False
+    decoding: options.Decoding
+    verbosity: options.Verbosity
+
+
+@with_groups
+def anonymize(settings: AnonymizeOptions) -> int:
+    """Write a capture without secrets and addresses that decodes to the same messages.
+
+    All lengths stay, checksums are made right again. What was not understood is blanked, and told on standard error.
+    """
+    from wiredecode.anonymize.key import BadKey, Key, read_key
+    from wiredecode.export.atomic import NewFile
+
+    _check(settings)
+    try:
+        key = Key(read_key(settings.key))
+    except BadKey as error:
+        raise options.UsageError(str(error)) from None
+    try:
+        target = NewFile(settings.out)
+    except OSError as error:
+        complain(f"{settings.out}: cannot be written: {error.strerror}")
+        return 2
+    try:
+        return _run(settings, key, target)
+    finally:
+        target.discard()
+
+
+def _check(settings: AnonymizeOptions) -> None:
+    """Refuse what cannot be written."""
+    out = settings.out
+    if str(out) == "-":
+        raise options.UsageError("the output is a file; to hand packets on, write /dev/stdout")
+    for file in settings.files:
+        with suppress(OSError):
+            if out.exists() and out.samefile(file):
+                raise options.UsageError(f"{out} is what is read; choose another name")
+
+
+def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
+    from wiredecode.anonymize import Anonymizer
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.net import Network
+
+    anonymizer = Anonymizer(
+        *(target.stream, key, settings.decoding.limits),
+        names=settings.names,
+        bodies=settings.bodies,
+        keep_unknown=settings.keep_unknown,
+        patches=not target.is_direct,
+    )
+    demand = Demand(link_responses=False, decode_as=settings.decoding.ports)
+    network = Network(settings.decoding.limits)
+    dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
+    quiet = settings.verbosity.quiet
+    session = Session(*(settings.files, dissector, Output(sys.stdout)), quiet=quiet, verbose=settings.verbosity.verbose)
+    code = session.work(lambda: _work(session, anonymizer))
+    if code == INTERRUPTED or not anonymizer.written:
+        return code
+    target.commit()
+    if not quiet:
+        _tell(settings, anonymizer)
+    return code
+
+
+def _work(session: Session, anonymizer: Anonymizer) -> None:
+    assert session.dissector is not None
+    try:
+        for batch in session.batches():
+            anonymizer.take(batch, session.capture.info.interfaces)
+            anonymizer.decoded(session.dissector.feed(batch))
+    finally:
+        anonymizer.decoded(session.dissector.finish())
+        anonymizer.finish()
+
+
+def _tell(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
+    """What was done, and what could not be done."""
+    say(f"{settings.out}: {anonymizer.written:,} packets, {anonymizer.frames:,} frames")
+    others = ", ".join(f"{name} {count:,}" for name, count in anonymizer.others.most_common())
+    if others:
+        done = "kept as they are" if settings.keep_unknown else "blanked (--keep-unknown keeps them)"
+        say(f"connections that are not decoded ({others}): {done}")
+    for why, count in anonymizer.blanked.most_common():
+        say(f"blanked: {count:,} {why}")
+    kept = [what for what, given in (("names", settings.names), ("bodies", settings.bodies)) if not given]
+    if kept:
+        say(f"left as they are, but for addresses: {' and '.join(kept)} (--{' --'.join(kept)} replaces them)")

@@ -1,0 +1,58 @@
+"""What ``wiredecode anonymize`` has to know of a protocol: which texts are its own, and what has to be made right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from wiredecode.fields.layer import Layer
+
+Seal = Callable[[Layer, bytes, bytearray], None]
+"""``(layer as it was, its bytes, the new ones)``: make checksums right that were right before. Ranges of the layer
+are places in both."""
+NONE: frozenset[str] = frozenset()
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, divided by blanks."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Fields by their names (``value``), or with the structure around them (``properties.value``).
+
+    Texts that nothing is said of are names; other bytes are bodies.
+    """
+
+    kept: frozenset[str] = NONE
+    """Fields that belong to the protocol: keys, verbs, versions."""
+    hosts: frozenset[str] = NONE
+    """Host names: always replaced, as addresses are."""
+    names: frozenset[str] = NONE
+    """Bytes that are names."""
+    bodies: frozenset[str] = NONE
+    """Texts that are bodies."""
+    json: frozenset[str] = NONE
+    """Texts that are JSON: their keys stay, and so do numbers."""
+    texts: frozenset[str] = NONE
+    """Bytes in which the protocol reads words: only their words are replaced, even if they are bodies."""
+    compressed: Callable[[Layer, str], bool] = lambda layer, name: False
+    """Whether a field of a structure holds compressed bytes."""
+    encrypted: bool = False
+    """Nothing of it but numbers is readable: everything else is blanked."""
+    addresses: frozenset[str] = NONE
+    """Fields that begin with an IPv4 address in four bytes."""
+    words: frozenset[str] = NONE
+    """Parts of names that mean something to the protocol: they stay. Parts are runs of letters and digits."""
+    digits: bool = False
+    """Parts that are numbers stay, however long."""
+    seals: tuple[Seal, ...] = ()
+
+    def among(self, which: frozenset[str], path: tuple[str, ...]) -> bool:
+        """Whether a field is in one of the sets above."""
+        return path[-1] in which or ".".join(path[-2:]) in which
+
+
+Disguises = Mapping[str, Rules]
+"""By filter name of the layer."""
