@@ -19,6 +19,7 @@ from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.api import DamagedCapture
+from wiredecode.export import writers
 from wiredecode.export.writers import Settings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
@@ -128,6 +129,7 @@ def test_where_pyarrow_does_not_reach_spark_writes_the_same(
 def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
     monkeypatch.setattr(writing, "Settings", lambda: Settings(row_group=16))
+    monkeypatch.setattr(writers, "BUFFER_BYTES", 1)
     plan = Plan("messages", columns=["time", "protocol", "offset"])
     rows = expected([BASIC], plan).combine_chunks().to_batches(max_chunksize=16)
     nothing = [pa.nulls(16, pa.string())] * len(rows)
