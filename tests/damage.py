@@ -222,6 +222,8 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def starts(path: Path, count: int, seed: int = 1, most: int | None = None) -> Report:
     """A capture that begins at some of its packets; at fewer where more than ``most`` would be read in all."""
     packets = read(path)
+    if len(packets) < 2:
+        return Report()
     if most is not None:
         count = max(1, min(count, 2 * most // len(packets)))  # half of them each time
     whole = dissect(packets)

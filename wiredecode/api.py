@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
+    from wiredecode.tables.batches import AlsoMessages
     from wiredecode.tables.connections import ConnectionTable
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -49,6 +50,7 @@ def read(
     bytes: str = RAW,  # noqa: A002 - as --bytes
     show_secrets: bool = False,
     limits: Mapping[str, float] | None = None,
+    keylog: str | os.PathLike[str] | None = None,
     strict: bool = True,
     ids: str = CAPTURE,
     utc: bool = False,
@@ -67,7 +69,9 @@ def read(
     made of a capture part by part (docs/tables.md, "Stable ids"). utc: times in ``filter`` that name no zone are
     in UTC, not in that of this machine.
 
-    Raises ValueError for a wrong argument, or a pattern that nothing matches.
+    keylog: a file of TLS secrets (docs/tls.md), for which the extra ``tls`` is needed.
+
+    Raises ValueError for a wrong argument, or a pattern that nothing matches; OSError for a key log.
     """
     one = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
     several: list[Any] = [paths] if one else list(paths)  # type: ignore[arg-type]
@@ -88,7 +92,7 @@ def read(
         decode_as=decoding(decode_as or {}),
         bytes=bytes,
         show_secrets=show_secrets,
-        limits=reassembly(limits or {}),
+        limits=_keyed(reassembly(limits or {}), keylog),
         strict=strict,
         ids=ids,
         utc=utc,
@@ -129,6 +133,8 @@ class Dissection:
     utc: bool = False
     over: ConnectionTable | None = None
     """Is told every connection when it is over, if tables are read."""
+    also: AlsoMessages | None = None
+    """Takes the messages too, where a table of frames is read without a filter."""
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _counted: Any = None
@@ -298,6 +304,7 @@ class Dissection:
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
             connections=self.over,
+            also=self.also,
         )
 
     # Accounts.
@@ -369,6 +376,17 @@ def decoding(said: Mapping[int, str]) -> dict[int, DecodeAs]:
             raise ValueError(f"{name} has no dialect {dialect!r}; there is {', '.join(protocol.dialects) or 'none'}")
         found[port] = DecodeAs(protocol, dialect or None)
     return found
+
+
+def _keyed(limits: Limits, keylog: str | os.PathLike[str] | None) -> Limits:
+    """``limits`` with the TLS secrets of a file."""
+    if keylog is None:
+        return limits
+    import cryptography  # noqa: F401 - so that it is missed here
+
+    from wiredecode.tls.keylog import Keyed, KeyLog
+
+    return Keyed.of(limits, KeyLog([Path(keylog)]))
 
 
 def reassembly(chosen: Mapping[str, float]) -> Limits:

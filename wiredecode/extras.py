@@ -8,12 +8,14 @@ from importlib.util import find_spec
 EXTRAS = {
     "zstandard": "zstd",
     "lz4": "lz4",
+    "cryptography": "tls",
     "cramjam": "snappy",
     "duckdb": "sql",
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
     "pyspark": "spark",
+    "textual": "ui",
 }
 """By the module that is imported: the extra in pyproject.toml."""
 

@@ -28,7 +28,7 @@ REQUEST = produce((b"orders", [(3, plain(message()))]))
 
 def said(*turns: bytes) -> list[Problem]:
     """Request and answer in turns, behind the broker's Ping."""
-    return talk(PORT, (0.1, 1, PING), *((1.0 + number, number % 2, data) for number, data in enumerate(turns)))
+    return talk(PORT, (0.1, 1, PING), *((1.0 + number / 10, number % 2, data) for number, data in enumerate(turns)))
 
 
 def test_a_redirect_is_a_remark_until_it_goes_on() -> None:

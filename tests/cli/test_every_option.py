@@ -47,11 +47,13 @@ class See:
 
 
 PUBLISH = """-q -Y frame.type=="Publish" -c 1"""
-READING = {
+READING: dict[str, Case | See] = {
     "-d": Case("{basic} {quick}", "-d 5552=nats"),
     "--hole-timeout": Case("{late} {quick}", "--hole-timeout 0.005"),
     "--max-buffer": Case("{late} {quick}", "--max-buffer 1"),
     "--limit": Case("{shuffled} {quick}", "--limit buffered_segments=0"),
+    "--keylog": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
+    "--keylog-dir": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
 }
 """``{quick}``: the shortest output of the command."""
 SHOWING = {
@@ -140,7 +142,10 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-v": Case("{basic} -n 2", "-v"),
     },
     "export": {
-        **{name: Case(case.without.replace("--time", ""), case.option) for name, case in (READING | TIMES).items()},
+        **{
+            name: Case(case.without.replace("--time", ""), case.option) if isinstance(case, Case) else case
+            for name, case in (READING | TIMES).items()
+        },
         "-o": Case("{basic} -q -o a.ndjson", "-o b.ndjson"),
         "--format": Case("{basic} -q -c 3 -o a.ndjson", "--format csv"),
         "--level": Case("{basic} -q -o a.csv", "--level messages"),
@@ -200,6 +205,8 @@ CASES: dict[str, dict[str, Case | See]] = {
     },
     "anonymize": {
         **READING,
+        "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
         "--key": Case("{basic} {quick}", "--key {shuffled}"),
         "--names": Case("{basic} {quick}", "--names"),
         "--bodies": Case("{basic} {quick}", "--bodies"),
@@ -226,12 +233,15 @@ CASES: dict[str, dict[str, Case | See]] = {
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
+        "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
     },
     "spark stats": {
         words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
         for words, _ in STATS
     },
     "sql": {
+        "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_for_those_who_ask"),
         **READING,
         "--format": Case("{basic} {quick}", "--format csv"),
         "-o": Case("{basic} {quick}", "-o answer.csv"),
@@ -244,6 +254,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": See("tests/cli/test_sql.py::test_a_long_answer_is_cut_on_terminals_only"),
         "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
     },
+    "ui": dict.fromkeys([*READING, "-Y"], See("tests/ui/test_command.py::test_options_reach_the_screen")),
     "protocols": {},
     "fields": {"--json": Case("nats.subject", "--json")},
 }

@@ -610,7 +610,7 @@ def test_an_unknown_key_is_shown_and_costs_nothing(key: int) -> None:
     assert [frame.type for frame in frames] == ["PeerProperties", None, "Heartbeat"]
     unknown = frames[1]
     assert (unknown.code, codes(unknown)) == (key, ["unknown-command"])
-    assert (fields(unknown)["key"], fields(unknown)["body"]) == (key, b"what?".hex())
+    assert (fields(unknown)["key"], fields(unknown)["body"]) == (key, "<redacted 5 bytes>")
 
 
 def test_an_unknown_version_is_shown_and_costs_nothing() -> None:

@@ -1,12 +1,15 @@
 """Holds a Liftbridge capture against what its clients did by their own account.
 
 The truth has, for each client connection, the calls made and the deliveries seen, in the client's order; payloads as
-hex, and of those the client encoded what they say (``liftbridge.decoded``, in the names of the official schemas).
+hex, and of those the client encoded what they say (``liftbridge.decoded``, in the names of the official schemas). Or it
+has what a client published and what ack it got (``published``), and who led Raft in which term (``raft``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,10 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
     """The disagreements between a capture and its truth; none: all of the truth was found in it."""
     run = dissect(open_capture([path]), known=(Nats(),))
     wrong: list[str] = []
+    if "published" in truth:
+        wrong += [*published(run.frames, truth["published"]), *led(run.frames, truth["raft"]["leader_by_term"])]
+    elif "connections" not in truth:
+        wrong.append("the truth says nothing that is compared")
     plain = not any("liftbridge" in op for told in truth.get("connections", ()) for op in told["ops"])
     for told in truth.get("connections", ()):
         frames = [
@@ -42,6 +49,84 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
                 [f for f in frames if f.sender == sender],
             )
     return wrong
+
+
+def published(frames: list[Frame], told: list[dict[str, Any]]) -> Iterator[str]:
+    """What a client published, and the acks it got, by correlation ids; those of other clients begin otherwise."""
+    sent, acked = by_correlation(frames, "Publish"), by_correlation(frames, "Ack")
+    asked = {one["correlation_id"]: one for one in told if one.get("correlation_id")}
+    starts = tuple({re.sub(r"\d+$", "", each) for each in asked})
+    if not asked or not starts:
+        yield "the truth has no correlation ids"
+    for each in sorted(sent.keys() | acked.keys()):
+        if each.startswith(starts) and each not in asked:
+            yield f"{each}: the client did not publish it"
+    for each, one in asked.items():
+        if len(sent[each]) > 1 or (not sent[each] and not one.get("error")):
+            yield f"{each}: {len(sent[each])} envelopes"
+        for record in sent[each]:
+            yield from differences(each, said_of(record), wanted(one))
+        ack = one.get("ack") if not one.get("error") else None  # clients tell nothing of one that refuses
+        if ack and not acked[each]:
+            yield f"{each}: no ack"
+        for record in acked[each] if ack else ():
+            yield from differences(each, {name: record.get(name) for name in ACK}, {name: ack[name] for name in ACK})
+
+
+ACK = ("stream", "partition_subject", "msg_subject", "offset", "correlation_id", "ack_inbox", "ack_policy")
+
+
+def by_correlation(frames: list[Frame], name: str) -> dict[str, list[dict[str, Any]]]:
+    """The records of envelopes that were sent, without those that servers handed on."""
+    found = defaultdict(list)
+    for frame in frames:
+        if frame.type == name and frame.sender == "client" and "copy_of" not in frame.generated and frame.layers:
+            record = {**frame.layers["liftbridge"], "sent_to": frame.layers["nats"]["subject"]}
+            found[record.get("correlation_id", "")].append(record)
+    return found
+
+
+def said_of(record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "key": record.get("key") or "",
+        "value": hashlib.sha256(bytes.fromhex(record.get("value") or "")).hexdigest(),
+        "headers": {header["key"]: header["value"] for header in record.get("headers") or ()},
+        "stream": record.get("stream") or None,
+        "subject": record["sent_to"],
+        "ack_policy": record.get("ack_policy"),
+    }
+
+
+def wanted(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "key": one.get("key_hex") or "",
+        "value": one["value_sha256"],
+        "headers": one.get("headers_hex") or {},
+        "stream": one.get("stream"),
+        # Envelopes do not name their partition: the subject does.
+        "subject": one["subject"],
+        "ack_policy": one["ack_policy"].upper(),
+    }
+
+
+def differences(what: str, found: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
+    for name, value in told.items():
+        if found[name] != value:
+            yield f"{what}: {name} is {found[name]!r}, not {value!r}"
+
+
+def led(frames: list[Frame], leaders: dict[str, str]) -> Iterator[str]:
+    """Who sent entries of Raft in which term."""
+    found = defaultdict(set)
+    for frame in frames:
+        record = (frame.layers or {}).get("raft", {})
+        if frame.type == "AppendEntries" and frame.sender == "client" and "copy_of" not in frame.generated:
+            found[str(record["term"])].add(record["leader"])
+    if not found:
+        yield "no entries of Raft"
+    for term, names in found.items():
+        if names != {leaders.get(term)}:
+            yield f"term {term}: {names} led, not {leaders.get(term)}"
 
 
 Op = tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -120,3 +122,74 @@ def test_deliveries_name_their_chunk() -> None:
     rows = table("rabbitmq-stream/c43_multi.pcap", "messages", ["operation", "offset", "chunk"]).to_pylist()
     assert all(row["chunk"] <= row["offset"] for row in rows if row["operation"] == "deliver")
     assert {row["chunk"] for row in rows if row["operation"] == "publish"} == {None}
+
+
+TRUTH = json.loads((CAPTURES / "tank" / "tank_07_produce_multi_errors.truth.json").read_text())
+
+
+def test_partitions_of_one_produce_are_refused_apart_as_the_client_was_told() -> None:
+    rows = table("tank/tank_07_produce_multi_errors.pcap", "messages").to_pylist()
+    frames = sorted({row["frame"] for row in rows if row["operation"] == "publish"})
+    produced = [each for each in TRUTH["operations"] if "produce" in each]
+    assert len(frames) == len(produced)
+    for frame, each in zip(frames, produced, strict=True):
+        stored = {f"{topic}/{partition}" for topic, partition in each["result"].get("acks", ())}
+        told = {f"{row['topic']}/{row['partition']}": row for row in rows if row["frame"] == frame}
+        assert told.keys() == {one["tp"] for one in each["produce"]}
+        for name, row in told.items():
+            expected = "ok" if name in stored else "refused"
+            assert (row["outcome"], row["refusal"] is None) == (expected, name in stored)
+            assert row["confirmed_ns"] - row["latency_ns"] < row["confirmed_ns"]
+    refusals = {fault["type"] for each in produced for fault in each["result"].get("faults", ())}
+    assert {row["refusal"] for row in rows} - {None} == {"unknown partition", "unknown topic"}
+    assert refusals == {"UnknownPartition", "UnknownTopic"}
+
+
+def test_publishing_ids_are_confirmed_that_the_server_confirmed_by_its_own_account() -> None:
+    """Each id of the truth's PublishConfirm and PublishError frames, however many publishers used it."""
+    for name in ("c43_multi", "c43_puberr", "c43_dedup", "c43_subentry", "c43_basic"):
+        truth = json.loads((CAPTURES / "rabbitmq-stream" / f"{name}.truth.json").read_text())
+        expected = Counter[tuple[int, str]]()
+        for connection in truth["connections"]:
+            for frame in connection["frames"]:
+                if frame["frame"] == "PublishConfirm":
+                    expected.update((number, "ok") for number in frame["fields"]["publishing_ids"])
+                if frame["frame"] == "PublishError":
+                    expected.update((error["publishing_id"], "refused") for error in frame["fields"]["errors"])
+        assert expected
+        told = asked(
+            "select sequence, outcome, count(*) from (select distinct on (frame, sequence) * from messages "
+            "where operation = 'publish' and outcome is not null) group by all",
+            messages=table(f"rabbitmq-stream/{name}.pcap", "messages"),
+        )
+        assert {(number, outcome): count for number, outcome, count in told} == expected, name
+
+
+@pytest.mark.parametrize("name", ["healthy-tail", "broker-killed"])
+def test_as_many_messages_are_confirmed_as_the_client_says(name: str) -> None:
+    says = json.loads((CAPTURES / "stories" / f"{name}.truth.json").read_text())["client_says"]
+    path = next((CAPTURES / "stories").glob(f"{name}.pcap*")).name
+    messages = table(f"stories/{path}", "messages")
+    query = "select count(*), count(*) filter (outcome = 'ok') from messages where operation = 'publish'"
+    assert asked(query, messages=messages) == [(says["published"], says["confirmed"])]
+
+
+def test_acks_come_within_the_times_that_the_client_measured() -> None:
+    """Each message that the client says was stored: its ack on the wire is inside the time that the client waited."""
+    truth = json.loads((CAPTURES / "stories" / "leader-killed.truth.json").read_text())["published"]
+    stored = {each["correlation_id"]: each["acked_ns"] - each["sent_ns"] for each in truth if "error" not in each}
+    columns = ["frame", "layers.liftbridge.correlation_id"]
+    told = asked(
+        "select layers.liftbridge.correlation_id id, outcome, latency_ns from messages m join frames using (frame) "
+        "where m.operation = 'publish' and m.type = 'Publish' and id != ''",
+        messages=table("stories/leader-killed.pcap.gz", "messages"),
+        frames=table("stories/leader-killed.pcap.gz", "frames", columns),
+    )
+    outcomes = {number: (outcome, latency_ns) for number, outcome, latency_ns in told}
+    assert len(stored) > 200
+    for number, waited_ns in stored.items():
+        outcome, latency_ns = outcomes[number]
+        if outcome == "late":  # the cluster stood still: 1000 frames went by
+            assert waited_ns > 1_000_000_000
+        else:
+            assert outcome == "ok" and latency_ns <= waited_ns

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from tests.support import RABBITMQ, capture
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.tables import reader, schema
+from wiredecode.tables.batches import AlsoMessages
 from wiredecode.tables.reader import TableReader
 
 NATS = RABBITMQ.parent / "nats" / "03-pubsub.pcap"
@@ -72,15 +74,15 @@ def test_a_cut_capture_gives_all_it_has_and_then_the_error(level: str) -> None:
 @pytest.mark.parametrize("level", ["frames", "messages"])
 def test_batches_are_bounded_and_in_order(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = table(open_capture([BASIC]), level, columns=["frame", "time"])
-    monkeypatch.setattr(reader, "FRAME_ROWS", 7)
-    monkeypatch.setattr(reader, "BATCH_ROWS", 7)
+    monkeypatch.setattr("wiredecode.tables.batches.FRAME_ROWS", 7)
+    monkeypatch.setattr("wiredecode.tables.batches.BATCH_ROWS", 7)
     batches = list(TableReader(open_capture([BASIC]), level, columns=["frame", "time"]))
     assert max(map(len, batches)) == 7
     assert pa.Table.from_batches(batches) == whole
     numbers = whole.column("frame").to_pylist()
     assert all(before <= after for before, after in pairwise(numbers))
-    monkeypatch.setattr(reader, "BATCH_BYTES", 1)
-    monkeypatch.setattr(reader, "FRAME_BYTES", 1)
+    monkeypatch.setattr("wiredecode.tables.batches.BATCH_BYTES", 1)
+    monkeypatch.setattr("wiredecode.tables.batches.FRAME_BYTES", 1)
     most = max(map(len, TableReader(open_capture([BASIC]), level, columns=["frame"])))
     assert most == (1 if level == "frames" else 7)
 
@@ -130,3 +132,24 @@ def test_leaving_early_reads_no_further() -> None:
 
     next(iter(TableReader(packets(), "packets")))
     assert taken == [10]
+
+
+def test_records_are_made_only_of_protocols_whose_layers_are_shown() -> None:
+    made = TableReader(open_capture([NATS]), "frames", columns=["layers.liftbridge.stream", "frame"])
+    assert made.dissector.demand.recorded == {"nats"}
+    other = TableReader(open_capture([NATS]), "frames", columns=["layers.tank.topic", "frame"])
+    assert other.dissector.demand.recorded == {"tank"}
+    assert sum(batch.column("layers").null_count for batch in other) == 0
+    assert all(frame.layers is None for frame in other.dissector.frames(open_capture([NATS])))
+    assert TableReader(open_capture([NATS]), "frames").dissector.demand.recorded is None
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+@pytest.mark.parametrize("path", [BASIC, NATS])
+def test_messages_beside_frames_are_those_of_a_pass_of_their_own(path: Path, bulk: bool) -> None:
+    columns = ["frame", "operation", "topic", "size", "body"]
+    found: list[pa.RecordBatch] = []
+    both = TableReader(open_capture([path]), "frames", bulk=bulk, also=AlsoMessages(columns, found.append))
+    frames = pa.Table.from_batches(list(both))
+    assert frames.equals(table(open_capture([path]), "frames"))
+    assert pa.Table.from_batches(found).equals(table(open_capture([path]), "messages", columns=columns))

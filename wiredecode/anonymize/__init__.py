@@ -38,16 +38,14 @@ WRITE_PACKETS = 4096
 
 
 def disguises() -> Disguises:
-    """What all protocols say of their layers; names of a carrier can have words of what it carries in them."""
+    """What all protocols say of their layers. Names of a carrier and of what it carries hold words of both."""
     found: dict[str, Rules] = {}
     for protocol in protocols():
         own = dict(protocol.disguises())
         for carried in carried_by(protocol.name):
-            other = carried.disguises()
-            found |= other
-            words = frozenset(word for rules in other.values() for word in rules.words)
-            own = {name: replace(rules, words=rules.words | words) for name, rules in own.items()}
-        found |= own
+            own.update(carried.disguises())
+        words = frozenset(word for rules in own.values() for word in rules.words)
+        found.update({name: replace(rules, words=words) for name, rules in own.items()})
     return found
 
 

@@ -116,6 +116,11 @@ class Disguise:
             at = leaf.range[0]
             out[at : at + 4] = self.key.ipv4(data[at : at + 4])
             return
+        if rules.among(rules.blanked, path):
+            first, last = leaf.range
+            first += int(leaf.kind.minimum())
+            out[first:last] = BLANK * (last - first)
+            return
         if rules.compressed(leaf.owner, path[-1]):
             for first, last in places(leaf, data):
                 out[first:last] = BLANK * (last - first)
@@ -131,7 +136,7 @@ class Disguise:
         if rules.among(rules.kept, path):
             return raw
         if rules.among(rules.hosts, path):
-            return self.key.names(raw, rules.words | LOCAL)
+            return self._named(raw, rules)
         if rules.among(rules.texts, path):
             return self._named(raw, rules) if self.names or self.bodies else self.key.addresses(raw)
         if rules.among(rules.json, path) or isinstance(leaf.value, dict):

@@ -25,6 +25,8 @@ class Held:
     longest: int = 0
     known: bool = False
     """Frames were found in it."""
+    over: bool = False
+    """Its connection is over: it goes with its last packet."""
 
     def place(self, seq: int) -> int:
         """The place of a sequence number: it does not wrap around."""
@@ -58,6 +60,7 @@ class Streams:
         if place is None or place.start == place.stop:
             return
         held = self._flows.setdefault(place.flow, Held())
+        held.over = False
         at = packet.at = held.last = held.place(place.seq)
         held.longest = max(held.longest, len(packet.done))
         for other in held.within(at, at + len(packet.done)):
@@ -77,7 +80,7 @@ class Streams:
         entry = packet.at, packet.number
         index = bisect_left(held.packets, entry)
         del held.packets[index]
-        if not held.packets and not held.known:
+        if not held.packets and (held.over or not held.known):
             del self._flows[packet.place.flow]  # type: ignore[union-attr]
 
     def chunk(self, chunk: Chunk) -> None:
@@ -106,8 +109,11 @@ class Streams:
         for direction in connection.directions:
             self._origins.pop(direction, None)
             key = self._keys.pop(direction, None)
-            if key is not None and (held := self._flows.get(key)) is not None and not held.packets:
-                del self._flows[key]
+            held = self._flows.get(key) if key is not None else None
+            if held is not None and key is not None:
+                held.over = True
+                if not held.packets:
+                    del self._flows[key]
 
     def paint(self, direction: Direction, offset: int, was: bytes, now: bytes, *, whole: bool = True) -> list[Packet]:
         """Bytes of a stream are replaced, wherever they stand; the packets that changed."""

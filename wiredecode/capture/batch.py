@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ class PacketBatch:
     """1, 2, 3 ... over the whole capture, as Wireshark numbers frames."""
     clock: Int64s | None = None
     """Capture time, which never goes back, where it does not follow from ``time_ns``: not all packets are here."""
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    """TLS key logs that the capture has brought so far, with the first batch after them."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -19,6 +19,8 @@ FIRST_BATCH_BYTES = 64 * 1024
 """The first batch of a file is small, so that its first packets show at once; the next ones grow."""
 _GROWTH = 4
 _MAGIC_BYTES = 4
+TLS_KEY_LOG = 0x544C534B
+"""The kind of decryption secrets that are lines of a key log."""
 IDLE_SECONDS = 0.1
 """When live input has brought nothing for so long, that is told as an empty batch."""
 NOTHING = PacketBatch.from_packets(())
@@ -65,6 +67,7 @@ class CaptureFile:
     def _read(self, raw: RawSource, source: Source) -> Generator[PacketBatch]:
         buffer, position, base = b"", 0, 0  # base: offset of the buffer in the file
         need, size, count = _MAGIC_BYTES, FIRST_BATCH_BYTES, 0
+        brought = 0  # secrets that were handed on
         form: Format | None = None
         while True:
             if len(buffer) - position < need:
@@ -82,6 +85,9 @@ class CaptureFile:
             position, need = parsed.position, parsed.need
             if parsed.columns is not None:
                 batch = _batch(buffer, parsed.columns, count + 1)
+                if len(self.info.secrets) > brought:
+                    batch = replace(batch, secrets=_key_logs(self.info, brought))
+                    brought = len(self.info.secrets)
                 yield batch if not self.shift_ns else replace(batch, time_ns=batch.time_ns + self.shift_ns)
                 count += len(parsed.columns)
                 parsed.columns = None
@@ -117,6 +123,10 @@ class CaptureFile:
                 count + 1,
                 advice="everything before it has been read",
             )
+
+
+def _key_logs(info: FileInfo, brought: int) -> tuple[bytes, ...]:
+    return tuple(data for kind, data in info.secrets[brought:] if kind == TLS_KEY_LOG)
 
 
 def _decompressed(raw: RawSource, info: FileInfo) -> Source:

@@ -168,6 +168,7 @@ class Merge:
                 linktype=whole.linktype[cut],
                 interface=interface[cut],
                 number=number[cut],
+                secrets=tuple(secret for one, _, _ in parts for secret in one.batch.secrets),
             )
 
     def _renumbered(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:

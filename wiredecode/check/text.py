@@ -25,19 +25,26 @@ def counts(problems: list[Problem]) -> str:
 
 def lines(problems: list[Problem], first_ns: int) -> Iterator[str]:
     """The report, line by line; what a code means stands at its first problem."""
+    return (line for _, line in told(problems, first_ns))
+
+
+def told(problems: list[Problem], first_ns: int) -> Iterator[tuple[Problem | None, str]]:
+    """The lines of the report, each with the problem that it is about; headings are about none."""
     severity, explained = None, set()
     for problem in problems:
         if problem.severity != severity:
             severity = problem.severity
             several = sum(each.severity == severity for each in problems) > 1
-            yield f"{severity.upper()}{'S' * several}"
-            yield ""
-        yield from _problem(problem, first_ns)
+            yield None, f"{severity.upper()}{'S' * several}"
+            yield None, ""
+        for line in _problem(problem, first_ns):
+            yield problem, line
         if (problem.severity, problem.code) not in explained:
             explained.add((problem.severity, problem.code))
-            yield from wrapped(f"Meaning: {problem.code.meaning}", INDENT, INDENT)
-            yield from wrapped(f"To do: {problem.code.advice}", INDENT, INDENT)
-        yield ""
+            for title, text in (("Meaning", problem.code.meaning), ("To do", problem.code.advice)):
+                for line in wrapped(f"{title}: {text}", INDENT, INDENT):
+                    yield problem, line
+        yield None, ""
 
 
 def _problem(problem: Problem, first_ns: int) -> Iterator[str]:

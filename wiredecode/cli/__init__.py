@@ -35,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BaseException:  # an import can make another exception of an interrupt
         if not interrupt.came():
             raise
-        code = INTERRUPTED
+        code = interrupt.exit_code()
     if code and interrupt.came():
         interrupt.end()
-        interrupt.leave(INTERRUPTED)
+        interrupt.leave(interrupt.exit_code())
     return code

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiredecode.capture import CaptureError
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, complain, say
@@ -60,6 +61,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
 
     All lengths stay, checksums are made right again. What was not understood is blanked, and told on standard error.
     """
+    settings.decoding.without_keys("anonymize")
     from wiredecode.anonymize.key import BadKey, Key, read_key
     from wiredecode.export.atomic import NewFile
 
@@ -104,13 +106,13 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         keep_unknown=settings.keep_unknown,
         patches=not target.is_direct,
     )
-    demand = Demand(link_responses=False, decode_as=settings.decoding.ports)
+    demand = Demand(link_responses=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
     quiet = settings.verbosity.quiet
     session = Session(*(settings.files, dissector, Output(sys.stdout)), quiet=quiet, verbose=settings.verbosity.verbose)
     code = session.work(lambda: _work(session, anonymizer))
-    if code == INTERRUPTED or not anonymizer.written:
+    if code == INTERRUPTED or (code and not anonymizer.written):
         return code
     target.commit()
     if not quiet:
@@ -120,13 +122,17 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
 
 def _work(session: Session, anonymizer: Anonymizer) -> None:
     assert session.dissector is not None
+    failure: CaptureError | None = None
     try:
         for batch in session.batches():
             anonymizer.take(batch, session.capture.info.interfaces)
             anonymizer.decoded(session.dissector.feed(batch))
-    finally:
-        anonymizer.decoded(session.dissector.finish())
-        anonymizer.finish()
+    except CaptureError as error:
+        failure = error
+    anonymizer.decoded(session.dissector.finish())
+    anonymizer.finish()
+    if failure is not None:
+        raise failure
 
 
 def _tell(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:

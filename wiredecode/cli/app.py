@@ -97,6 +97,7 @@ def _register() -> None:
         sql,
         stats,
         trace,
+        ui,
     )
 
     command = partial(app.command, cls=Command)
@@ -132,6 +133,7 @@ def _register() -> None:
     command(
         "report", short_help="One HTML page for a ticket or a colleague.", no_args_is_help=True, epilog=report.EXAMPLES
     )(report.report)
+    command("ui", short_help="Look through captures on a full screen.", no_args_is_help=True, epilog=ui.EXAMPLES)(ui.ui)
     command(
         "anonymize",
         short_help="The same capture without secrets and addresses.",

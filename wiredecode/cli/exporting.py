@@ -169,7 +169,8 @@ class Export:
             self.finish()
         except KeyboardInterrupt:
             interrupt.end()  # removing what was written is not interrupted again
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
             self.discard()
             complain(self.undone("interrupted"))
             return INTERRUPTED

@@ -242,24 +242,9 @@ class Choice:
             raise failure
 
     def _list(self, rows: list[Seen]) -> None:
-        from wiredecode.frames.escape import escape
-        from wiredecode.frames.who import end_text, names
-        from wiredecode.view.dialogue import listing
+        from wiredecode.view.follow import table
 
-        if not rows:
-            return
-        cells: list[tuple[str, ...]] = [
-            ("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")
-        ]
-        for row in rows:
-            ends, client = row.connection.endpoints, row.client_side
-            seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
-            protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
-            way = f"{ends[client]} → {ends[1 - client]}"
-            told = escape(end_text(row.connection, client)), escape(names(row.connection))
-            counts = f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}"
-            cells.append((*counts, seconds, protocol, way, *told))
-        for line in listing(cells):
+        for line in table(rows) if rows else ():
             self.session.output.text(line + "\n")
 
     def _complain(self) -> None:

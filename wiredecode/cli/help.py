@@ -12,7 +12,7 @@ GROUPS = {
     "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
     "--row-group --summary --json -T -e -E "
     "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
-    "Decoding": "-d --hole-timeout --max-buffer --limit",
+    "Decoding": "-d --hole-timeout --max-buffer --limit --keylog --keylog-dir",
     "General": "-q -v -h --help --version",
 }
 """Heading to the options below it, each by its first name, in this order; others stand above all."""

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment.
+"""Ctrl-C at any moment, and likewise the end of the terminal or a polite kill.
 
 Python raises KeyboardInterrupt wherever it is just then. Destructors, callbacks and some imports lose what is raised in
 them, so it is raised again until it has arrived.
@@ -15,7 +15,8 @@ from typing import NoReturn
 
 AGAIN_SECONDS = 1.0
 
-_came = False
+_came = 0
+"""The signal that came."""
 
 
 def begin() -> None:
@@ -23,6 +24,10 @@ def begin() -> None:
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return  # ignored, as under nohup: it stays so
     signal.signal(signal.SIGINT, _raise)
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _raise)
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, _raise)
     sys.unraisablehook = _unraisable
@@ -36,7 +41,12 @@ def arrived() -> None:
 
 def came() -> bool:
     """Whether an interrupt was raised."""
-    return _came
+    return _came > 0
+
+
+def exit_code() -> int:
+    """What a shell would say of a process that the signal ended: 130 for Ctrl-C."""
+    return 128 + _came
 
 
 def end() -> None:
@@ -54,9 +64,10 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _raise(_number: int, _frame: FrameType | None) -> None:
+def _raise(number: int, _frame: FrameType | None) -> None:
     global _came
-    _came = True
+    if number != getattr(signal, "SIGALRM", None):
+        _came = number
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
     raise KeyboardInterrupt

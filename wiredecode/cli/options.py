@@ -94,14 +94,9 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about t
 
 def complete_filter(incomplete: str) -> list[str]:
     """Names that the last word of a filter may become, for the shell."""
-    import re
+    from wiredecode.filter.names import completed
 
-    from wiredecode.filter.names import Names
-
-    found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
-    word = found[0] if found else ""
-    before = incomplete[: len(incomplete) - len(word)]
-    return [before + name for name in Names().all() if name.startswith(word)]
+    return completed(incomplete)
 
 
 DisplayFilter = Annotated[
@@ -169,6 +164,15 @@ LimitOption = Annotated[
 ]
 
 
+KeyLogOption = Annotated[
+    list[Path] | None,
+    typer.Option("--keylog", metavar="FILE", help="TLS secrets, as SSLKEYLOGFILE collects them. Repeatable."),
+]
+KeyLogDir = Annotated[
+    Path | None, typer.Option("--keylog-dir", metavar="DIR", help="TLS secrets: all files of a directory.")
+]
+
+
 @group
 class Decoding:
     """How captures are decoded."""
@@ -177,6 +181,8 @@ class Decoding:
     hole_timeout: HoleSeconds = None
     max_buffer: MaxBuffer = None
     limit: LimitOption = None
+    keylog: KeyLogOption = None
+    keylog_dir: KeyLogDir = None
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
@@ -185,8 +191,14 @@ class Decoding:
 
     @cached_property
     def limits(self) -> Limits:
-        """The limits of reassembly."""
-        return _limits(self.hole_timeout, self.max_buffer, self.limit)
+        """The limits of reassembly, with the TLS secrets where some were given."""
+        limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
+        return _with_keys(limits, self.keylog or [], self.keylog_dir)
+
+    def without_keys(self, command: str) -> None:
+        """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
+        if self.keylog or self.keylog_dir:
+            raise UsageError(f"wiredecode {command} decrypts no TLS: leave out --keylog and --keylog-dir")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -323,3 +335,22 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
         total = max(chosen.buffered_total, max_buffer * MIB)
         chosen = replace(chosen, buffered_bytes=max_buffer * MIB, buffered_total=total)
     return chosen
+
+
+def _with_keys(limits: Limits, files: list[Path], folder: Path | None) -> Limits:
+    """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
+    if not files and folder is None:
+        return limits
+    from wiredecode.cli.output import say
+    from wiredecode.extras import install, installed
+    from wiredecode.tls.keylog import Keyed, KeyLog
+
+    if not installed("cryptography"):
+        say(f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}")
+        raise typer.Exit(2)
+    try:
+        inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
+        return Keyed.of(limits, KeyLog([*files, *inside]))
+    except OSError as error:
+        say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
+        raise typer.Exit(2) from None

@@ -296,12 +296,19 @@ class Session:
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
         import orjson
 
+        from wiredecode.export.atomic import NewFile
+
         row = self.totals_record()
         if self.connections is not None:
             row["connection_list"] = self.connections.records()
             row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
-        path.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
+        place = NewFile(path, follow=False)
+        try:
+            place.stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
+            place.commit()
+        finally:
+            place.discard()
 
 
 def _alone(error: CaptureError) -> CaptureError:

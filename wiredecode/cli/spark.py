@@ -141,6 +141,7 @@ class SparkOptions:
         """Refuse what cannot be read, before Spark is looked for."""
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         names(self.columns, "--columns")
+        self.decoding.without_keys("spark")
         _ = self.cluster.settings, self.decoding.arguments
 
     def plan(self) -> Plan:

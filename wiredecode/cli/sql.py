@@ -74,11 +74,15 @@ def sql(
     display_filter: options.DisplayFilter = None,
     bytes_: options.Bytes = options.BytesChoice.hex,
     show_secrets: options.ShowSecrets = False,
+    allow_files: Annotated[
+        bool, typer.Option("--allow-files", help="The query may read and write files, and load extensions.")
+    ] = False,
     color: options.Color = options.ColorChoice.auto,
 ) -> int:
     """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
 
     Only the tables and columns that the query names are decoded. time is in microseconds, time_ns beside it exact.
+    A query sees these tables and nothing else, unless --allow-files is given.
     With -Y, --from and --to tables have only the rows that are chosen, as with export.
     """
     import gc
@@ -94,7 +98,7 @@ def sql(
 
     display()  # a wrong one ends the command before anything is read
     try:
-        with Database(_opener(files, reading, span, display), once="-" in files) as database:
+        with Database(_opener(files, reading, span, display), once="-" in files, files=allow_files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
             if not database.unreadable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from rich.table import Table as RichTable
 
     from wiredecode.stats.tables import Statistic
 
@@ -35,7 +34,7 @@ Examples:
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections")
 MAX_ROWS = 40
 """Of a table on a terminal."""
-CONNECTION, MESSAGE = "connection", "message"
+MESSAGE = "message"
 MESSAGE_WIDTH = 32
 """Columns of a message on a terminal, at least: it goes on in the next line."""
 
@@ -174,6 +173,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
+    from wiredecode.stats.shown import grid, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
 
@@ -189,67 +189,22 @@ def _show_tables(found: Found, *, color: bool) -> None:
             console.print(Text("none", "dim"))
             continue
         shown = table.slice(0, MAX_ROWS if terminal else None)
-        names = _columns(table, table.schema.names)
+        names = shown_columns(table, table.schema.names)
         left_out: list[str] = []
 
         def width(names: list[str], shown: pa.Table = shown) -> int:
             narrow = [name for name in names if name != MESSAGE]
-            grid = _grid(shown, narrow, people=terminal)
-            return console.measure(grid, options=wide).maximum + MESSAGE_WIDTH * (MESSAGE in names)
+            needed = console.measure(grid(shown, narrow, people=terminal), options=wide).maximum
+            return needed + MESSAGE_WIDTH * (MESSAGE in names)
 
-        optional = [name for name in names if name not in _columns(table, statistic.narrow)]
+        optional = [name for name in names if name not in shown_columns(table, statistic.narrow)]
         while optional and width(names) > console.width:
             left_out.insert(0, optional.pop())
             names.remove(left_out[0])
-        console.print(_grid(shown, names, people=terminal))
+        console.print(grid(shown, names, people=terminal))
         if left_out:
             console.print(Text(f"no room for {', '.join(left_out)}", "dim"))
     output.flush()
     hidden = [statistic.name for statistic, table in found if terminal and table.num_rows > MAX_ROWS]
     if hidden:
         complain(f"the first {MAX_ROWS} rows of {', '.join(hidden)}; a pipe, --json and --csv get all")
-
-
-def _columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
-    """These, and ``source`` only where there are several."""
-    from wiredecode.stats.tables import SOURCE
-
-    several = SOURCE in table.schema.names and len(table.column(SOURCE).unique()) > 1
-    return [SOURCE] * several + [name for name in columns if name != SOURCE]
-
-
-def _grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
-    import pyarrow as pa
-
-    from wiredecode.view.grid import Grid
-
-    shown = table.select(columns)
-    numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in shown.schema]
-    grid = Grid(columns, numbers)
-    for row in zip(
-        *(_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True)), strict=True
-    ):
-        grid.add(row)
-    return grid.table
-
-
-def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
-    """Values as text: ``#3`` for connections, seconds without zeros behind them, other numbers to three digits.
-
-    For ``people`` thousands have separators.
-    """
-    import pyarrow as pa
-
-    from wiredecode.tables.rows import values
-
-    found = values(column.combine_chunks())
-    if name == CONNECTION:
-        return [None if number is None else f"#{number}" for number in found]
-    if pa.types.is_timestamp(column.type):
-        return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
-    separator = "," if people else ""
-    if pa.types.is_floating(column.type):
-        return [None if number is None else f"{number:{separator}.3f}".rstrip("0").rstrip(".") for number in found]
-    if pa.types.is_integer(column.type):
-        return [None if number is None else f"{number:{separator}}" for number in found]
-    return found

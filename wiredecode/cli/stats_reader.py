@@ -1,4 +1,4 @@
-"""Reading captures for statistics: once per table that is needed, with one account of totals and damage."""
+"""Reading captures for statistics, with one account of totals and damage: once, or with a filter once per level."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ class StatsReader:
     def run(self, store: Store) -> int:
         """Hand everything to the store, and tell the totals; return the exit code."""
         levels = store.levels
+        if self._display() is None:
+            levels = store.one_pass
         if len(levels) > 1:
             self._keep()
         codes = [0]
@@ -90,6 +92,7 @@ class StatsReader:
             bulk=bulk,
             display=display,
             connections=store.connections if level == "frames" else None,
+            also=store.also(lambda batch: within(batch, *session.span())) if display is None else None,
             **self._decoding,
         )
 

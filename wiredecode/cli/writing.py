@@ -13,6 +13,7 @@ import numpy as np
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
+from wiredecode.capture.private import MODE
 from wiredecode.cli import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
@@ -93,7 +94,7 @@ def run(
 ) -> int:
     """Write the packets of the frames that ``session`` selects, all packets if it selects none; the exit code."""
     try:
-        target = NewFile(out)
+        target = NewFile(out, mode=MODE)
     except OSError as error:
         complain(f"{out}: cannot be written: {error.strerror}")
         return 2

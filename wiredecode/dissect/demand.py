@@ -32,6 +32,8 @@ class Demand:
 
     style: Style | None = None
     """How the JSON-ready record of every frame is made (``Frame.layers``); None: there are no records."""
+    recorded: frozenset[str] | None = None
+    """Protocols of whose frames records are made; None: of all."""
     link_responses: bool = True
     """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.lookahead`."""
     lookahead_ns: int = LOOKAHEAD_NS
@@ -49,6 +51,8 @@ class Demand:
     """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
     """What the user said that ports speak."""
+    decrypt: bool = True
+    """Use the TLS secrets that captures bring."""
     protocols: tuple[Protocol, ...] | None = None
     """These protocols are tried; None: all that are known."""
 

@@ -29,11 +29,19 @@ from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
 
 if TYPE_CHECKING:
+    from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
+    from wiredecode.tls import Decryption, KeyLog
 
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
+
+
+def _decryption(keys: KeyLog) -> Decryption:
+    from wiredecode.tls import Decryption
+
+    return Decryption(keys)
 
 
 class Dissector:
@@ -58,6 +66,8 @@ class Dissector:
         self.demand, self.network = demand, network or Network()
         if demand.select is not None and demand.select.needs_analysis:
             self.network.analyse()
+        keys = getattr(self.network.limits, "keys", None)
+        self._tls: Decryption | None = None if keys is None else _decryption(keys)
         self.accounts = Accounts()
         self._on_end, self._on_over, self._on_events = on_end, on_over, on_events
         protocols = demand.protocols
@@ -161,14 +171,28 @@ class Dissector:
 
     def _receive(self, batch: PacketBatch) -> None:
         self.accounts.packets(batch)
+        if batch.secrets and self.demand.decrypt:
+            self._learn_secrets(batch.secrets)
         self._events(self.network.feed(batch))
         self._close_ended(REPLACED)
+
+    def _learn_secrets(self, secrets: tuple[bytes, ...]) -> None:
+        """The capture itself brings TLS secrets."""
+        from wiredecode.extras import installed
+        from wiredecode.tls.keylog import KeyLog
+
+        if self._tls is None and installed("cryptography"):
+            self._tls = _decryption(KeyLog())
+        for secret in secrets if self._tls is not None else ():
+            self._tls.keys.add(secret)  # type: ignore[union-attr]
 
     def _end(self) -> None:
         self._events(self.network.finish())
         self._close_ended(OVER)
 
     def _events(self, events: list[Event]) -> None:
+        if self._tls is not None:
+            events = self._tls.open(events)
         if self._on_events is not None:
             self._on_events(events)
         unknown: dict[Tracker, list[Event]] = {}
@@ -208,6 +232,10 @@ class Dissector:
     def _close_ended(self, reason: str) -> None:
         """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.take_forgotten():
+            if self._tls is not None:
+                held, tls, self._tls = self._tls.forget(connection), self._tls, None
+                self._events(held)
+                self._tls = tls
             tracker = self._trackers.get(connection)
             if tracker is not None:
                 tracker.end(reason, connection.ended)
@@ -333,21 +361,31 @@ class Dissector:
     def _read(self, frame: Frame, conversation: Conversation) -> None:
         """Decode a frame as far as it is wanted."""
         demand = self.demand
-        if demand.runs is RunsFor.COLUMNS and conversation.records_later and frame.status == OK:
+        style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
+        as_column = demand.runs is RunsFor.COLUMNS and frame.status == OK
+        after_messages = style is not None and demand.messages is not None and demand.select is None
+        record_later = conversation.records_later and (as_column or after_messages)
+        if record_later:
             conversation.decode(frame, None)
-            if conversation.is_plain(frame):
-                frame.recorder = conversation.record
-            elif demand.style is not None:
-                conversation.record(frame, demand.style)
         elif demand.select is None:
-            conversation.decode(frame, demand.style)
+            conversation.decode(frame, style)
         else:
             self._decode_selected(frame, conversation, demand.select)
         if demand.messages is not None:
             conversation.messages(frame, demand.messages)
+        if record_later:
+            if as_column and conversation.is_plain(frame):
+                frame.recorder = conversation.record
+            elif style is not None:
+                conversation.record(frame, style)
         teller = conversation.tellers.get(frame.type)
         if teller is not None:
             learn(frame, teller)
+
+    def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
+        """The style of the records that are wanted of some protocols only."""
+        protocol = self._trackers[frame.connection].protocol
+        return self.demand.style if protocol is not None and protocol.name in recorded else None
 
     def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter) -> None:
         """Decode a frame, with no record where it will not be shown."""

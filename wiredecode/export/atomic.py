@@ -20,18 +20,20 @@ NAME_BYTES = 200
 class NewFile:
     """A new file for ``path``, or in place of it: write to ``stream``, then :meth:`commit` or :meth:`discard`.
 
-    What is no regular file (a pipe, a device) is written to directly. Links are followed; a file that was there keeps
-    its permissions. Raises OSError.
+    What is no regular file (a pipe, a device) is written to directly. Links are followed, unless ``follow`` is false:
+    then the file takes the place of the link. A file that was there keeps its permissions; a new one has ``mode``,
+    less what the umask takes. Raises OSError.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))
+    def __init__(self, path: Path, *, follow: bool = True, mode: int = 0o666) -> None:
+        self.path = Path(os.path.realpath(path)) if follow else path.parent.resolve() / path.name
         self._part: Path | None = None
         if self.path.exists() and not self.path.is_file():
             self.stream: BinaryIO = self.path.open("wb")
             return
         self._part = part_of(self.path)
-        mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o666
+        if self.path.exists() and not self.path.is_symlink():
+            mode = self.path.stat().st_mode & 0o777
         try:
             descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
             self.stream = os.fdopen(descriptor, "wb")

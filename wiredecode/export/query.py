@@ -36,6 +36,15 @@ MEMORY = "256MiB"
 BATCH_ROWS = 8_192
 """Rows of a batch of the answer."""
 TIME, TIME_NS = "time", "time_ns"
+LOCKED = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+"""Settings that keep a query from files, the network, extensions and other settings; in this order."""
+NEEDS_FILES = "; --allow-files lets queries read and write files"
 SCAN = "PYTHON_ARROW_SCAN"
 
 
@@ -115,10 +124,11 @@ def _fields(schema: pa.Schema) -> list[pa.Field]:
 class Database:
     """The tables ``frames``, ``messages``, ``packets`` and ``connections``; a context manager.
 
-    ``once``: the captures can be read once. Raises MissingDuckdb.
+    ``once``: the captures can be read once. ``files``: queries may read and write files, load extensions and change
+    settings; else they see the tables, and nothing else. Raises MissingDuckdb.
     """
 
-    def __init__(self, open_: Open, *, once: bool = False) -> None:
+    def __init__(self, open_: Open, *, once: bool = False, files: bool = False) -> None:
         try:
             import duckdb
         except ImportError:
@@ -130,9 +140,13 @@ class Database:
         self._connection: Any = self._open.enter_context(duckdb.connect())
         for name, value in (("memory_limit", MEMORY), ("temp_directory", folder), ("TimeZone", "UTC")):
             self._connection.execute(f"set {name} = '{value}'")
+        self._connection.execute("set python_enable_replacements = false")
         self.tables = [Table(level, open_) for level in LEVELS]
         for table in self.tables:
             self._connection.register(table.level, table)
+        if not files:
+            for name, value in LOCKED.items():
+                self._connection.execute(f"set {name} = {value}")
 
     def __enter__(self) -> Database:
         return self
@@ -195,7 +209,8 @@ class Database:
             if table.failure is not None:
                 raise table.failure
         text = str(error).split("\n\nLINE ")[0]
-        return QueryError(" ".join(text.split()))
+        advice = NEEDS_FILES if type(error).__name__ == "PermissionException" else ""
+        return QueryError(" ".join(text.split()) + advice)
 
 
 def _scans(plan: Any) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
+from wiredecode.fields.credentials import is_secret_name, without_secrets
 from wiredecode.fields.layer import Layer, Range, Style
 from wiredecode.fields.tails import TailLayer
 from wiredecode.fields.tokens import line_stop
@@ -23,8 +24,6 @@ MAX_MEMBERS = 1024
 """Members of one declared object."""
 INTEGERS = range(-(1 << 63), 1 << 64)
 """What records can hold as a number; larger ones are shown as text."""
-SECRET_NAME = re.compile(r"pass|token|secret|jwt|seed|credential", re.IGNORECASE)
-"""Members that nobody declared are taken for secrets by their names."""
 
 SPACE = re.compile(rb"[ \t\r\n]*")
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -83,13 +82,13 @@ def dump(value: Any) -> bytes:
 
 
 def shown(value: Any, secrets: bool) -> Any:
-    """A parsed value as records can hold it; members whose names say so are hidden unless ``secrets``."""
+    """A parsed value as records can hold it; unless ``secrets`` without what looks like a credential."""
     if isinstance(value, str):
-        return clean(value)
+        return clean(value if secrets else without_secrets(value, hidden))
     if isinstance(value, dict):
         hide = not secrets
         return {
-            clean(name): hidden(inner) if hide and SECRET_NAME.search(name) else shown(inner, secrets)
+            clean(name): hidden(inner) if hide and is_secret_name(name) else shown(inner, secrets)
             for name, inner in value.items()
         }
     if isinstance(value, list):
@@ -159,6 +158,8 @@ class JsonObject(TailLayer):
 
     __slots__ = written = ("layout", "tail")
     by_name: ClassVar[dict[str, Member]] = {}
+    hides_others: ClassVar[bool] = False
+    """The object carries credentials: members that are not declared are taken for some."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
@@ -284,6 +285,8 @@ class JsonObject(TailLayer):
         other = self.fields.get("other", {})
         value = {name: other[name]} if path != name and name in other else self.fields.get(path)
         declared = self.by_name.get(path)
+        if declared is None and self.hides_others:
+            return True
         return (declared is not None and declared.secret) or shown(value, False) != shown(value, True)
 
     @classmethod
@@ -296,4 +299,7 @@ class JsonObject(TailLayer):
                 continue
             secret = plain(cls.by_name[name]).secret and not style.secrets
             record[name] = hidden(content) if secret else shown(content, style.secrets)
-        return {**shown(fields.get("other", {}), style.secrets), **record}
+        other = fields.get("other", {})
+        if cls.hides_others and not style.secrets:
+            return {**{clean(name): hidden(content) for name, content in other.items()}, **record}
+        return {**shown(other, style.secrets), **record}

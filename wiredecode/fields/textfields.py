@@ -309,8 +309,7 @@ class LineEnd(Hidden):
             raise Short(self.name, end - position + 1, end - position, position)
         rest = data[position:stop].strip(b" \t\r")
         if rest:
-            shown = printable(text(rest[:SHOWN_CHARACTERS]))
-            raise Unfit(self.name, f"more on the line than its fields: {shown!r}", position)
+            raise Unfit(self.name, f"{len(rest)} bytes more on the line than its fields", position)
         return position, stop + 1, stop + 1
 
     def emit(self, em: Emitter) -> str:

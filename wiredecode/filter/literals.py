@@ -9,6 +9,7 @@ from typing import Any
 
 from wiredecode.filter.model import Constant, Type
 from wiredecode.filter.values import time_ns
+from wiredecode.frames.record import rfc3339
 
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "": 10**9}
 UNITS |= {"min": 60 * 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
@@ -143,3 +144,27 @@ def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
         Type.ADDRESS: address,
     }
     return readers[type_](text)
+
+
+def written(kind: Type, value: Any) -> str:
+    """A value of a frame as filters have it: what compares with it is the same."""
+    if kind is Type.DURATION:
+        return f"{value}ns"
+    if kind is Type.TIME:
+        return rfc3339(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex(":") if value else '""'
+    if isinstance(value, int | float) or kind is Type.ADDRESS:
+        return str(value)
+    return '"' + "".join(map(_spelled, str(value))) + '"'
+
+
+def _spelled(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

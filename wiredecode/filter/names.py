@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -347,3 +348,11 @@ def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
     if found:
         found[prefix] = []
     return found
+
+
+def completed(incomplete: str) -> list[str]:
+    """What a filter may become whose last word is the beginning of a name."""
+    found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
+    word = found[0] if found else ""
+    before = incomplete[: len(incomplete) - len(word)]
+    return [before + name for name in Names().all() if name.startswith(word)]

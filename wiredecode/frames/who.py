@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from wiredecode.fields import redacted
+from wiredecode.fields.credentials import without_secrets
+
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
@@ -40,7 +43,7 @@ def tell(connection: Connection, told: Mapping[str, Any]) -> None:
     """Learn more of a connection; what is told last counts."""
     for key, value in told.items():
         if value not in (None, ""):
-            text = str(value)
+            text = without_secrets(str(value), lambda raw: redacted(raw.encode()))
             connection.who[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 

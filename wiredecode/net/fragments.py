@@ -73,6 +73,10 @@ class Fragments:
         self._datagrams: dict[Hashable, Datagram] = {}
         self._buffered = 0
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a datagram is being put together."""
+        return key in self._datagrams
+
     def add(self, key: Hashable, piece: Piece, more: bool, clock: int) -> Datagram | None:
         """Take one fragment; the datagram it belongs to when that is complete now."""
         self._expire(clock)

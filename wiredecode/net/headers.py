@@ -1,7 +1,8 @@
 """Packets to TCP segments: the headers of a whole batch as columns, what is unusual one by one.
 
-The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type.
-All other IP packets, and batches too small for columns to pay, go through `ip.IpReader`: the rows are equal.
+The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type, and in
+a second pass those inside of tunnels. All other IP packets, and batches too small for columns to pay, go through
+`ip.IpReader`: the rows are equal.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
 from wiredecode.net import link
-from wiredecode.net.ip import AUTHENTICATION, TCP, IpReader, Packet
+from wiredecode.net.ip import AUTHENTICATION, TCP, Carried, IpReader, Packet
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Row, Segments, from_rows, merge
+from wiredecode.net.tunnels import CARRIERS, LINKS, Layers, enter_ip, enter_links, may_carry
 
 Mask = npt.NDArray[np.bool_]
 
@@ -30,7 +32,7 @@ class HeaderReader:
 
     def __init__(self, limits: Limits, not_decoded: Counter[str], limits_hit: Counter[str]) -> None:
         self._limits = limits
-        self._not_decoded = not_decoded
+        self._not_decoded, self._limits_hit = not_decoded, limits_hit
         self._ip = IpReader(limits, not_decoded, limits_hit)
         self._fast_packets = 0
 
@@ -46,47 +48,79 @@ class HeaderReader:
     def read(self, batch: PacketBatch, clock: Int64s) -> Segments:
         """The TCP segments of a batch that is not empty; ``clock`` is the capture time of each packet, ns."""
         octets = Octets(batch.buffer)
-        offset, ethertype, slow = self._network_layer(batch, octets)
         parts: list[Segments] = []
-        for version, kind, least in ((4, link.IPV4, 40), (6, link.IPV6, 60)):
-            rows = np.flatnonzero((ethertype == kind) & (batch.start + batch.captured - offset >= least))
-            if len(rows):
-                part, left = self._columns(batch, octets, rows, offset[rows], version)
-                slow[rows] = left
-                parts.append(part)
-        if slow.any():
-            rows = np.flatnonzero(slow)
-            parts.append(from_rows(batch.buffer, *self._one_by_one(batch, offset, ethertype, rows, clock)))
+        layers, slow = self._outermost(batch, octets)
+        for _ in range(self._limits.tunnels + 1):
+            inside: list[Layers] = []
+            for version, kind, least in ((4, link.IPV4, 40), (6, link.IPV6, 60)):
+                rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
+                if len(rows):
+                    chosen = layers if len(rows) == len(slow) else layers.take(rows)
+                    part, left = self._columns(batch, octets, chosen, version, inside)
+                    slow[rows] = left
+                    parts.append(part)
+            if slow.any():
+                inside += self._one_by_one(batch, layers.take(slow), octets, clock)
+            if not inside:
+                break
+            layers, slow = self._enter(Layers.join(inside), octets, batch)
+        else:
+            self._too_deep(slow)
+        rows_left, extra = self._ip.take()
+        if rows_left:
+            parts.append(from_rows(batch.buffer, rows_left, extra))
         return merge(parts) if parts else from_rows(batch.buffer, [], [])
 
     def read_rows(self, batch: PacketBatch, clock: Int64s) -> tuple[list[Row], list[bytes]]:
         """The same as rows, and the payloads that they refer to: cheaper for a small batch."""
-        offset, ethertype, rows = self._network_layer(batch, Octets(batch.buffer))
-        return self._one_by_one(batch, offset, ethertype, np.flatnonzero(rows), clock)
+        octets = Octets(batch.buffer)
+        layers, is_ip = self._outermost(batch, octets)
+        for _ in range(self._limits.tunnels + 1):
+            inside = self._one_by_one(batch, layers.take(is_ip), octets, clock)
+            if not inside:
+                break
+            layers, is_ip = self._enter(Layers.join(inside), octets, batch)
+        else:
+            self._too_deep(is_ip)
+        return self._ip.take()
 
-    def _network_layer(self, batch: PacketBatch, octets: Octets) -> tuple[Int64s, Int64s, Mask]:
-        """Offset and type of the network layer, and which packets are IP; the others are counted."""
-        offset, ethertype = link.network_layer(batch, octets, self._limits.vlan_tags)
-        is_ip = (ethertype == link.IPV4) | (ethertype == link.IPV6)
+    def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[Layers, Mask]:
+        """The network layers of a batch, and which are IP; the others are counted."""
+        at, ethertype = link.network_layer(batch, octets, self._limits.vlan_tags)
+        ends = batch.start + batch.captured, batch.start + batch.original
+        return self._enter(Layers(np.arange(len(batch)), at, ethertype, *ends), octets, batch)
+
+    def _enter(self, layers: Layers, octets: Octets, batch: PacketBatch) -> tuple[Layers, Mask]:
+        """``layers`` up to the next IP header, and which have one; the others are counted."""
+        is_ip = (layers.ethertype == link.IPV4) | (layers.ethertype == link.IPV6)
         if not is_ip.all():
-            self._count_not_ip(batch, ethertype, ~is_ip)
-        return offset, ethertype, is_ip
+            if np.isin(layers.ethertype, LINKS).any():
+                enter_links(layers, octets, self._limits)
+                is_ip = (layers.ethertype == link.IPV4) | (layers.ethertype == link.IPV6)
+            self._count_not_ip(batch.linktype[layers.row], layers.ethertype, ~is_ip)
+        return layers, is_ip
 
-    def _count_not_ip(self, batch: PacketBatch, ethertype: Int64s, rows: Mask) -> None:
+    def _too_deep(self, left: Mask) -> None:
+        """Count what is deeper in tunnels than is looked."""
+        count = int(np.count_nonzero(left))
+        if count:
+            self._not_decoded["too many tunnels"] += count
+            self._limits_hit["tunnels"] += count
+
+    def _count_not_ip(self, linktype: Int32s, ethertype: Int64s, rows: Mask) -> None:
         for value, count in zip(*np.unique(ethertype[rows], return_counts=True), strict=True):
             if value != link.UNKNOWN_LINKTYPE:
                 self._not_decoded[ethertype_name(int(value))] += int(count)
-        unknown = batch.linktype[ethertype == link.UNKNOWN_LINKTYPE]
+        unknown = linktype[ethertype == link.UNKNOWN_LINKTYPE]
         for value, count in zip(*np.unique(unknown, return_counts=True), strict=True):
             self._not_decoded[linktype_name(int(value))] += int(count)
 
     def _columns(
-        self, batch: PacketBatch, octets: Octets, rows: Int64s, at: Int64s, version: int
+        self, batch: PacketBatch, octets: Octets, layers: Layers, version: int, inside: list[Layers]
     ) -> tuple[Segments, Mask]:
-        """Fast path for one IP version, headers start ``at``; also which of ``rows`` it did not take."""
-        start = batch.start[rows]
-        available = start + batch.captured[rows] - at
-        wire = batch.original[rows] - (at - start)
+        """Fast path for one IP version; also which of ``layers`` it did not take. ``inside`` gets what they carry."""
+        rows, at = layers.row, layers.at
+        available, wire = layers.captured - at, layers.wire - at
         if version == 4:
             first, fragment, protocol = octets.u8(at), octets.u16(at + 6) & 0x3FFF, octets.u8(at + 9)
             header = (first & 15) * 4
@@ -105,14 +139,24 @@ class HeaderReader:
         fast &= (data >= header + 20) & (data <= end)
         other = plain & ~_NOT_SIMPLE[protocol]
         if other.any():
-            for value, count in enumerate(np.bincount(protocol[other])):
-                if count:
-                    self._not_decoded[protocol_name(value)] += int(count)
+            self._count_others(protocol[other])
+            carrying = np.flatnonzero(other & may_carry(protocol))
+            if len(carrying):
+                stop = np.minimum(layers.captured, at + end), at + end
+                carried = Layers(rows, tcp, layers.ethertype, *stop).take(carrying)
+                enter_ip(carried, protocol[carrying], octets)
+                inside.append(carried)
         left = ~(fast | other)
         if not fast.all():
             rows, at, tcp, end, data, available = (column[fast] for column in (rows, at, tcp, end, data, available))
         self._fast_packets += len(rows)
         return self._segments(batch, octets, rows, at, tcp, data, end, available, version), left
+
+    def _count_others(self, protocol: Int64s) -> None:
+        """Count what is not TCP; what may carry a packet is looked at, and counted there."""
+        for value, count in enumerate(np.bincount(protocol)):
+            if count and value not in CARRIERS:
+                self._not_decoded[protocol_name(value)] += int(count)
 
     def _segments(
         self,
@@ -158,21 +202,53 @@ class HeaderReader:
             header=tcp,
         )
 
-    def _one_by_one(
-        self, batch: PacketBatch, offset: Int64s, ethertype: Int64s, rows: Int64s, clock: Int64s
-    ) -> tuple[list[Row], list[bytes]]:
-        start, at = batch.start[rows], offset[rows]
-        columns = (
-            rows,
-            ethertype[rows],
-            at,
-            start + batch.captured[rows],
-            batch.original[rows] - (at - start),
-            batch.number[rows],
-            batch.time_ns[rows],
-            clock[rows],
+    def _one_by_one(self, batch: PacketBatch, layers: Layers, octets: Octets, clock: Int64s) -> list[Layers]:
+        """Hand IP packets to `IpReader`; what they carry, with what fragments carry done."""
+        row = layers.row
+        columns = (*layers.columns(), batch.number[row], batch.time_ns[row], clock[row])
+        for place, begin, kind, end, wire, number, time_ns, now in zip(*(c.tolist() for c in columns), strict=True):
+            self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, place, number, time_ns, now), kind)
+        carried = self._ip.take_tunnelled()
+        plain = [one for one in carried if one.packet.offset >= 0]
+        for one in carried:
+            if one.packet.offset < 0:
+                self._datagram(one, batch)
+        return [_carried(plain, octets)] if plain else []
+
+    def _datagram(self, carried: Carried, batch: PacketBatch) -> None:
+        """What a datagram carries that came in fragments: a buffer of its own, all of whose packets fare alike."""
+        before, waiting = self._ip.tcp_packets, [carried]
+        for _ in range(self._limits.tunnels + 1):
+            one = waiting.pop()
+            packet, octets = one.packet, Octets(one.packet.data)
+            layers, is_ip = self._enter(_carried([one], octets), octets, batch)
+            if is_ip[0]:
+                at, wire = int(layers.at[0]), int(layers.wire[0])
+                data = packet.data[at : int(layers.captured[0])]
+                origin = packet.row, packet.number, packet.time_ns, packet.clock
+                self._ip.read(Packet(data, wire - at, -1, *origin), int(layers.ethertype[0]))
+            waiting = self._ip.take_tunnelled()
+            if not waiting:
+                break
+        self._too_deep(np.ones(len(waiting), bool))
+        if self._ip.tcp_packets > before:
+            self._ip.tcp_packets += carried.packets - 1
+        else:
+            self._not_decoded[protocol_name(carried.protocol)] += carried.packets - 1
+
+
+def _carried(found: list[Carried], octets: Octets) -> Layers:
+    """What IP packets carry, as columns."""
+    rows = [
+        (
+            one.packet.row,
+            max(one.packet.offset, 0) + one.at,
+            one.protocol,
+            max(one.packet.offset, 0) + min(len(one.packet.data), one.packet.wire),
+            max(one.packet.offset, 0) + one.packet.wire,
         )
-        for row, kind, begin, end, wire, number, time_ns, now in zip(*(c.tolist() for c in columns), strict=True):
-            data = batch.buffer[begin:end]
-            self._ip.read(Packet(data, wire, begin, row, number, time_ns, now), kind)
-        return self._ip.take()
+        for one in found
+    ]
+    layers = Layers(*np.array(rows, np.int64).T.copy())
+    enter_ip(layers, layers.ethertype, octets)
+    return layers

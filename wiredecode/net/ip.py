@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
+from typing import NamedTuple
 
 from wiredecode.net.fragments import Datagram, Fragments, Piece
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import IPV4
 from wiredecode.net.names import TRUNCATED, protocol_name
 from wiredecode.net.segments import FIN, IPV6_FLOW, RST, SYN, Row
+from wiredecode.net.tunnels import CARRIERS, PORTS, UDP
 
 TCP = 6
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60
@@ -30,13 +33,25 @@ class Packet:
         self.wire = wire
         """Bytes on the wire from the network layer on; cut to the IP length once that is known."""
         self.offset = offset
-        """Where ``data`` lies in the buffer of the batch."""
+        """Where ``data`` lies in the buffer of the batch; negative: nowhere, it came in fragments."""
         self.row = row
         self.number = number
         self.time_ns = time_ns
         self.clock = clock
         self.source = self.target = 0
         self.version = 4
+
+
+class Carried(NamedTuple):
+    """What an IP packet with one of the protocols `tunnels.CARRIERS` carries."""
+
+    packet: Packet
+    """The packet; of a datagram in fragments the one that made it complete, from the IP payload on."""
+    protocol: int
+    at: int
+    """Where the IP payload starts in ``packet.data``."""
+    packets: int = 1
+    """Packets of the datagram."""
 
 
 class IpReader:
@@ -49,9 +64,17 @@ class IpReader:
         self.rows: list[Row] = []
         self.extra: list[bytes] = []
         self.tcp_packets = 0
+        self.tunnelled: list[Carried] = []
+        """What packets since `take_tunnelled` carry, perhaps."""
+
+    def take_tunnelled(self) -> list[Carried]:
+        """What packets carried since the last call; whoever asks decodes or counts it."""
+        taken, self.tunnelled = self.tunnelled, []
+        return taken
 
     def take(self) -> tuple[list[Row], list[bytes]]:
-        """Rows decoded since the last call, and the payloads that they refer to."""
+        """Rows decoded since the last call, in packet order, and the payloads that they refer to."""
+        self.rows.sort(key=itemgetter(0))
         taken = self.rows, self.extra
         self.rows, self.extra = [], []
         return taken
@@ -112,6 +135,9 @@ class IpReader:
         protocol, at = found
         if protocol == FRAGMENT and packet.version == 6:
             return self._ipv6_fragment(packet, at)
+        if protocol in CARRIERS:
+            self.tunnelled.append(Carried(packet, protocol, at))
+            return None
         if protocol != TCP:
             return protocol_name(protocol)
         return self._tcp(packet, at)
@@ -130,15 +156,21 @@ class IpReader:
     def _fragment(
         self, packet: Packet, protocol: int, key: tuple[object, ...], at: int, start: int, more: bool
     ) -> str | None:
-        if protocol != TCP and protocol not in _EXTENSIONS:
-            return protocol_name(protocol)
         data = packet.data[at : packet.wire]
+        if protocol != TCP and protocol not in _EXTENSIONS and not self._may_be_tunnel(protocol, key, start, data):
+            return protocol_name(protocol)
         end = start + packet.wire - at
         if end <= start:
             return MALFORMED_IPV4 if packet.version == 4 else MALFORMED_IPV6
         piece = Piece(start, end, data, packet.number, packet.time_ns)
         datagram = self.fragments.add(key, piece, more, packet.clock)
         return None if datagram is None else self._datagram(packet, protocol, datagram)
+
+    def _may_be_tunnel(self, protocol: int, key: tuple[object, ...], start: int, data: bytes) -> bool:
+        """Whether a fragment is put together with others: of UDP once the first one shows a tunnel's port."""
+        if protocol != UDP:
+            return protocol in CARRIERS
+        return int.from_bytes(data[2:4]) in PORTS if start == 0 else key in self.fragments
 
     def _datagram(self, packet: Packet, protocol: int, datagram: Datagram) -> str | None:
         """A reassembled datagram: one row per fragment that carries TCP payload."""
@@ -149,6 +181,10 @@ class IpReader:
                 break
         found = self._extensions(head, protocol, 0)
         reason = found if isinstance(found, str) else None
+        if isinstance(found, tuple) and found[0] in CARRIERS:
+            whole = Packet(head, datagram.total or 0, -1, packet.row, packet.number, packet.time_ns, packet.clock)
+            self.tunnelled.append(Carried(whole, *found, datagram.packets))
+            return None
         if isinstance(found, tuple) and found[0] != TCP:
             reason = protocol_name(found[0])
         elif isinstance(found, tuple):
@@ -194,8 +230,11 @@ class IpReader:
         self.tcp_packets += 1
         captured = max(len(data) - begin, 0)
         header = data[at : at + 20]
-        place = packet.offset + begin
-        self._row(packet, header, header[13], 0, place, captured, packet.wire - begin, packet, packet.offset + at)
+        place, header_at = packet.offset + begin, packet.offset + at
+        if packet.offset < 0:
+            place, header_at = ~len(self.extra), -1
+            self.extra.append(data[begin:])
+        self._row(packet, header, header[13], 0, place, captured, packet.wire - begin, packet, header_at)
         return None
 
     def _row(

@@ -54,6 +54,8 @@ class Limits:
     """An IP datagram must be complete so long after its first fragment (RFC 791: 15 s, RFC 8200: 60 s)."""
     vlan_tags: int = 4
     """802.1Q / 802.1ad tags before the network layer."""
+    tunnels: int = 8
+    """Packets within packets: VXLAN, Geneve, GRE, IP in IP ...; and as many layers of MPLS, PPPoE, VN-Tags in each."""
     extension_headers: int = 16
     """IPv6 extension headers before TCP."""
 

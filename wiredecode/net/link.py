@@ -85,7 +85,7 @@ def _one_linktype(
 ) -> tuple[Int64s, Int64s]:
     if linktype in _TYPED:
         at, length = _TYPED[linktype]
-        offset, ethertype = _untag(start + length, octets.u16(start + at), octets, vlan_tags)
+        offset, ethertype = untag(start + length, octets.u16(start + at), octets, vlan_tags)
     elif linktype in LINKTYPES_RAW:
         offset, ethertype = start, _by_version(octets.u8(start) >> 4)
         return offset, np.where(captured > 0, ethertype, TRUNCATED)
@@ -101,7 +101,7 @@ def _one_linktype(
     return offset, ethertype
 
 
-def _untag(offset: Int64s, ethertype: Int64s, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
+def untag(offset: Int64s, ethertype: Int64s, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
     """Step over VLAN tags: two bytes of tag control, then the next ethertype."""
     for _ in range(vlan_tags):
         tagged = (ethertype == VLAN_TAGS[0]) | (ethertype == VLAN_TAGS[1]) | (ethertype == VLAN_TAGS[2])

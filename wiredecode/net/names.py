@@ -10,8 +10,12 @@ ADDRESS_FAMILY = 1 << 16
 IP_VERSION = 1 << 17
 """Added to the version nibble of a raw IP packet that is neither 4 nor 6."""
 
+IP_PROTOCOL = 1 << 18
+"""Added to the protocol of an IP packet that could have carried another packet, and does not."""
+
 _ETHERTYPES = {
     0x0806: "ARP",
+    0x6558: "Ethernet in Ethernet",
     0x8035: "RARP",
     0x8100: "too many VLAN tags",
     0x88A8: "too many VLAN tags",
@@ -31,6 +35,7 @@ _ETHERTYPES = {
     0x88E5: "MACsec",
     0x88E7: "802.1ah",
     0x88F7: "PTP",
+    0x8926: "VN-Tag",
     0x8906: "FCoE",
     0x9000: "Ethernet loopback",
 }
@@ -53,6 +58,7 @@ _PROTOCOLS = {
     112: "VRRP",
     132: "SCTP",
     136: "UDP-Lite",
+    137: "MPLS in IP",
 }
 
 _LINKTYPES = {
@@ -100,6 +106,8 @@ def ethertype_name(ethertype: int) -> str:
     """Name of a network layer other than IP, as `link.network_layer` numbers them."""
     if ethertype < 0:
         return TRUNCATED
+    if ethertype >= IP_PROTOCOL:
+        return protocol_name(ethertype - IP_PROTOCOL)
     if ethertype >= IP_VERSION:
         return f"raw IP version {ethertype - IP_VERSION}"
     if ethertype >= ADDRESS_FAMILY:

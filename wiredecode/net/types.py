@@ -73,7 +73,7 @@ class Direction:
     late: int = 0
     """Of these, bytes that came after their hole had been given up, or lie before the start of the stream."""
     ignored: int = 0
-    """Of these, bytes that are no part of the stream: far out of window, or inside a reset.
+    """Of these, bytes that are no part of the stream: far out of window, inside a reset, or what TLS adds to it.
 
     Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end) behind a hole.
     """

@@ -22,7 +22,7 @@ def statistics(
     hops: bool = False,
     **reading: Any,
 ) -> dict[str, pa.Table]:
-    """The statistics of captures as Arrow tables, by name; read once for frames, and once for messages if needed.
+    """The statistics of captures as Arrow tables, by name; read once, with a filter once per level.
 
     ``tables``: names, all by default. ``interval``: of throughput; ``auto`` is one that fits. ``hops``: messages that
     servers pass on count each time. ``reading``: as for :func:`wiredecode.read`, such as
@@ -36,10 +36,12 @@ def statistics(
     wanted = chosen(tables)
     length = None if interval == "auto" else seconds(interval)
     with Store(wanted, length, hops=hops) as store:
-        for level, columns in store.levels.items():
+        whole = reading.get("filter") is None
+        for level, columns in (store.one_pass if whole else store.levels).items():
             dissection = read(paths, level=level, columns=columns, **reading)
             if level == "frames":
-                dissection.over, store.whole = store.connections, dissection.filter is None
+                dissection.over, store.whole = store.connections, whole
+                dissection.also = store.also() if whole else None
             for batch in dissection.nested():
                 store.add(level, batch)
         return {statistic.name: store.table(statistic) for statistic in wanted}

@@ -20,6 +20,9 @@ PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
 """Column to thousandths."""
 BROKER = "case sender when 'client' then dst when 'server' then src end"
 
+NO_COPIES = "cast(null as bigint)"
+"""As ``copy_of``: copies are not told from what they are copies of."""
+COPY_OF = "copy_of"
 SAME = (
     *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "protocol", "type", "status", "length"),
     *("request", "latency_ns", "outcome", "findings", "topic", "operation", "size"),
@@ -48,15 +51,18 @@ def confirmed() -> tuple[Confirmed, ...]:
     return tuple(Confirmed(one.name, one.confirms) for one in protocols() if one.confirms is not None)
 
 
-def columns(names: Sequence[str]) -> list[str]:
-    """The columns of a wide table that those of a flat one are made of, without ``source``."""
+def columns(names: Sequence[str], *, copies: bool = False) -> list[str]:
+    """The columns of a wide table that those of a flat one are made of, without ``source``.
+
+    ``copies``: it has a column ``copy_of``.
+    """
     found = []
     for name in names:
-        if name in SAME:
+        if name in SAME or (copies and name == COPY_OF):
             found.append(name)
         elif name == "broker":
             found += ["sender", "src", "dst"]
-        elif name == "copy_of":
+        elif name == COPY_OF:
             found += _copies()
         else:
             found += ["protocol", "type"]
@@ -76,10 +82,10 @@ def _copies() -> tuple[str, ...]:
     return tuple(f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields())
 
 
-def flat(dialect: Dialect, names: Sequence[str], table: str, *, hops: bool = False) -> str:
-    """A query that makes a flat table of a wide one; ``hops``: copies are not told from what they are copies of."""
-    no_copies = {"copy_of": "cast(null as bigint)"} if hops else {}
-    parts = [f"{no_copies.get(name) or _expression(dialect, name)} as {name}" for name in names]
+def flat(dialect: Dialect, names: Sequence[str], table: str, *, copy_of: str = "") -> str:
+    """A query that makes a flat table of a wide one; ``copy_of``: expression of that column, out of layers without."""
+    given = {COPY_OF: copy_of}
+    parts = [f"{given.get(name) or _expression(dialect, name)} as {name}" for name in names]
     return f"select {', '.join([SOURCE, *parts])} from {table}"
 
 
@@ -88,7 +94,7 @@ def _expression(dialect: Dialect, name: str) -> str:
         return name
     if name == "broker":
         return BROKER
-    if name == "copy_of":
+    if name == COPY_OF:
         return f"coalesce({', '.join(_copies())}, cast(null as bigint))"
     cases = [f"when {_sent_by(one, kind)} then {_values(dialect, one, path)}" for one, kind, path in _cases(name)]
     return f"case {' '.join(cases)} end"

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.extras import install, installed
 from wiredecode.stats.dialects import DUCKDB
-from wiredecode.stats.queries import columns, flat, query
+from wiredecode.stats.queries import COPY_OF, NO_COPIES, columns, flat, query
 from wiredecode.stats.tables import FRAMES, HOUR, MESSAGES, Statistic, fitting, needed
 from wiredecode.stats.told import joined
 from wiredecode.tables.connections import ConnectionTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
+
+    from wiredecode.tables.batches import AlsoMessages
 
 MEMORY = "192MiB"
 """Of DuckDB; what needs more goes to temporary files."""
@@ -46,7 +48,8 @@ class Store:
         require_duckdb()
         import duckdb
 
-        self.statistics, self._interval, self._hops = statistics, interval, hops
+        self.statistics, self._interval = statistics, interval
+        self._copy_of = NO_COPIES if hops else COPY_OF
         self._error: type[Exception] = duckdb.Error
         self._schemas: dict[str, pa.Schema] = {}
         self.connections = ConnectionTable() if any(each.name == CONNECTIONS for each in statistics) else None
@@ -74,10 +77,27 @@ class Store:
         from wiredecode.tables.portable import table_columns
 
         wanted = {level: needed(self.statistics, level) for level in (FRAMES, MESSAGES)}
-        return {level: table_columns(columns(names)) or [] for level, names in wanted.items() if names}
+        return {level: table_columns(columns(names, copies=True)) or [] for level, names in wanted.items() if names}
+
+    @property
+    def one_pass(self) -> dict[str, list[str]]:
+        """What is to be read where messages come :meth:`also`: only of a filter they need a pass of their own."""
+        levels = self.levels
+        return {FRAMES: levels[FRAMES]} if FRAMES in levels else levels
+
+    def also(self, chosen: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch) -> AlsoMessages | None:
+        """Takes the messages of the pass that reads frames, if they are ``chosen``; None: only one is wanted."""
+        from wiredecode.tables.batches import AlsoMessages
+
+        levels = self.levels
+        if len(levels) == 1:
+            return None
+        return AlsoMessages(levels[MESSAGES], lambda batch: self.add(MESSAGES, chosen(batch)))
 
     def add(self, level: str, batch: pa.RecordBatch) -> None:
         """Take rows of a level."""
+        if not len(batch):
+            return
         from wiredecode.tables.portable import converted
 
         self._insert(level, converted(batch, HERE, self._schemas[level]))
@@ -108,12 +128,14 @@ class Store:
 
     def _make(self, level: str) -> None:
         from wiredecode.tables.portable import SOURCE, chosen, spark_schema
+        from wiredecode.tables.reader import COPY_OF as COPIES
         from wiredecode.tables.reader import table_schema
 
         names = needed(self.statistics, level)
         if not names:
             return
-        schema = chosen(spark_schema(table_schema(level)), [SOURCE.name, *columns(names)])
+        whole = table_schema(level) if level == MESSAGES else table_schema(level).append(COPIES)
+        schema = chosen(spark_schema(whole), [SOURCE.name, *columns(names, copies=True)])
         self._schemas[level] = schema
         self._insert(level, schema.empty_table(), create=True)
 
@@ -126,6 +148,6 @@ class Store:
         with self._told():
             self._database.register("incoming", rows)
             self._database.execute(
-                f"{what} {flat(DUCKDB, needed(self.statistics, level), 'incoming', hops=self._hops)}"
+                f"{what} {flat(DUCKDB, needed(self.statistics, level), 'incoming', copy_of=self._copy_of)}"
             )
             self._database.unregister("incoming")

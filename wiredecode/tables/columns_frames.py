@@ -94,6 +94,7 @@ COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
     "latency_ns": nulls,
     "findings": empty_lists,
     "outcome": nulls,
+    "copy_of": nulls,
 }
 """All columns of runs but ``layers``."""
 

@@ -39,6 +39,7 @@ COLUMNS: dict[str, Callable[[Frame], Any]] = {
     "src": attrgetter("source"),
     "dst": attrgetter("destination"),
     "layers": lambda frame: frame.layers or {},
+    "copy_of": lambda frame: frame.generated.get("copy_of"),
     "findings": lambda frame: [finding.record() for finding in frame.findings] if frame.findings else [],
 }
 """How a column is taken from a frame; the others are attributes of the same name."""

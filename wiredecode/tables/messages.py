@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from wiredecode.frames.message import Coded, FrameElements, FrameMessages, Messa
 from wiredecode.tables import elements
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, told_of
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
-from wiredecode.tables.schema import messages_schema
+from wiredecode.tables.schema import messages_schema, select
 
 NAMES = ("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression", "outcome", "refusal")
 NUMBERS = (
@@ -32,15 +32,26 @@ def encoded_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([each.with_type(ENCODED) if each.name in NAMES else each for each in schema], schema.metadata)
 
 
-class MessageTable:
-    """Turns parts of :class:`wiredecode.frames.message.Messages` into a record batch, in the order of frames."""
+def collector(name: str) -> Texts | Integers | ByteStrings | Headers:
+    """What collects a column of the table."""
+    if name in NAMES:
+        return Texts()
+    if name in BYTES:
+        return ByteStrings()
+    kind = messages_schema().field(name).type
+    return Integers(kind) if name in NUMBERS else Headers(kind)
 
-    def __init__(self) -> None:
-        self.schema = messages_schema()
-        self.texts = {name: Texts() for name in NAMES}
-        self.numbers = {name: Integers(self.schema.field(name).type) for name in NUMBERS}
-        self.bytes = {name: ByteStrings() for name in BYTES}
-        self.headers = Headers(self.schema.field("headers").type)
+
+class MessageTable:
+    """Turns parts of :class:`wiredecode.frames.message.Messages` into a record batch, in the order of frames.
+
+    ``columns``: the batch has these only, in the order of the table; None: all.
+    """
+
+    def __init__(self, columns: Sequence[str] | None = None) -> None:
+        self.schema = select(messages_schema(), columns)
+        wanted = ["body" if name == "size" else name for name in self.schema.names]
+        self._columns: dict[str, Any] = {name: collector(name) for name in wanted}
         self.rows = 0
         self._order: list[Int64s] = []
         """Numbers of the frames of all rows."""
@@ -77,7 +88,7 @@ class MessageTable:
             **columns,
         }
         self._order.append(run.numbers[rows])
-        for name, collected in self._columns():
+        for name, collected in self._columns.items():
             collected.add(told.get(name), count)
 
     def _add_frames(self) -> None:
@@ -88,14 +99,15 @@ class MessageTable:
         counts = [len(part.bodies) for part in parts]
         rows = np.repeat(np.arange(len(parts)), counts)
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
-        for name, tell in TOLD_BY_FRAME.items():
-            self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
+        for name in self._columns.keys() & TOLD_BY_FRAME.keys():
+            self._columns[name].add_each([*map(TOLD_BY_FRAME[name], parts)], rows)
         places = self._places(parts, counts)
         firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]) - places
         self._add_told(parts, counts, places)
-        self.numbers["index"].add(np.arange(len(rows)) - firsts[rows], len(rows))
-        for name, tell in TOLD_BY_MESSAGE.items():
-            self._lists(name).add_lists([tell(part) for part in parts], counts)
+        if "index" in self._columns:
+            self._columns["index"].add(np.arange(len(rows)) - firsts[rows], len(rows))
+        for name in self._columns.keys() & TOLD_BY_MESSAGE.keys():
+            self._columns[name].add_lists([*map(TOLD_BY_MESSAGE[name], parts)], counts)
 
     def _add_elements(self, parts: list[FrameElements]) -> None:
         """Read and add the messages of frames of one form."""
@@ -109,23 +121,28 @@ class MessageTable:
         if not parts:
             return
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
-        for name, tell in TOLD_BY_FRAME.items():
-            self._texts_or_numbers(name).add_each([tell(part) for part in parts], rows)
-        self.numbers["index"].add(index, len(rows))
-        self.numbers["timestamp"].add_each([part.time_ns for part in parts], rows)
+        for name in self._columns.keys() & TOLD_BY_FRAME.keys():
+            self._columns[name].add_each([*map(TOLD_BY_FRAME[name], parts)], rows)
+        if "index" in self._columns:
+            self._columns["index"].add(index, len(rows))
+        if "timestamp" in self._columns:
+            self._columns["timestamp"].add_each([part.time_ns for part in parts], rows)
         self._add_told(parts, np.bincount(rows).tolist(), [0] * len(parts))
         columns: dict[str, Any] = dict(found.columns)
         if parts[0].first_offset is not None:
             firsts = np.array([part.first_offset for part in parts], np.uint64)
             columns["offset"] = firsts[rows] + index.astype(np.uint64)
-        for name in TOLD_BY_MESSAGE.keys() - {"timestamp"}:
-            self._lists(name).add(columns.get(name), len(rows))
+        for name in self._columns.keys() & TOLD_BY_MESSAGE.keys() - {"timestamp"}:
+            self._columns[name].add(columns.get(name), len(rows))
 
     def _add_told(self, parts: Sequence[FrameMessages | FrameElements], counts: list[int], firsts: list[int]) -> None:
         """What became of published messages."""
+        if self._columns.keys().isdisjoint(CONFIRM_COLUMNS):
+            return
         answers, which = told_of(parts, counts, firsts)
         for name, values in zip(CONFIRM_COLUMNS, zip(*answers, strict=True), strict=True):
-            self._texts_or_numbers(name).add_each(values, which)
+            if name in self._columns:
+                self._columns[name].add_each(values, which)
 
     def _places(self, parts: list[FrameMessages], counts: list[int]) -> list[int]:
         """The index of the first message of each part in its frame."""
@@ -135,18 +152,6 @@ class MessageTable:
             places.append(place)
             self._numbered = part.frame.number, place + count
         return places
-
-    def _columns(self) -> Iterator[tuple[str, Any]]:
-        yield from self.texts.items()
-        yield from self.numbers.items()
-        yield from self.bytes.items()
-        yield "headers", self.headers
-
-    def _texts_or_numbers(self, name: str) -> Texts | Integers:
-        return self.texts[name] if name in self.texts else self.numbers[name]
-
-    def _lists(self, name: str) -> Integers | ByteStrings | Headers:
-        return self.headers if name == "headers" else self.bytes[name] if name in self.bytes else self.numbers[name]
 
     def batch(self, *, encoded: bool = False) -> pa.RecordBatch:
         """What was added, as one batch; ``encoded``: texts as dictionaries, which Parquet takes as they are."""
@@ -158,8 +163,9 @@ class MessageTable:
         self._add_frames()
         frames = np.concatenate(self._order)
         order = None if bool((frames[1:] >= frames[:-1]).all()) else np.argsort(frames, kind="stable")
-        arrays = {name: column.array(order) for name, column in self._columns()}
-        arrays["size"] = pa.compute.binary_length(arrays["body"]).cast(pa.int64())
+        arrays = {name: column.array(order) for name, column in self._columns.items()}
+        if "size" in schema.names:
+            arrays["size"] = pa.compute.binary_length(arrays["body"]).cast(pa.int64())
         columns = [
             arrays[field.name] if arrays[field.name].type == field.type else arrays[field.name].cast(field.type)
             for field in schema

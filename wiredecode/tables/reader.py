@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,21 +14,25 @@ from wiredecode.capture.reader import Capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import FrameElements, FrameMessages, Messages, RunMessages
+from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import protocols
+from wiredecode.tables.batches import BATCH_ROWS, AlsoMessages, FrameBatches, MessageBatches, MessageSink
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, Waiting
 from wiredecode.tables.connections import ConnectionTable
-from wiredecode.tables.frames import Builder, FrameTable, ignore, style_for
-from wiredecode.tables.messages import MessageTable, encoded_schema
+from wiredecode.tables.frames import FrameTable, style_for
+from wiredecode.tables.messages import encoded_schema
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
+    OTHER,
     RAW,
     STABLE_IDS,
     connections_schema,
     frames_schema,
+    layer_names,
     messages_schema,
     packets_schema,
     select,
@@ -45,15 +48,8 @@ LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 
-BATCH_ROWS = 16_384
-"""Most rows of a batch."""
-BATCH_BYTES = 32 * 1024 * 1024
-"""About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
-FRAME_ROWS = 16_384
-FRAME_BYTES = 4 * 1024 * 1024
-"""The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
-ROW_BYTES = 256
-"""Added to the length of each frame for what else is in its row."""
+COPY_OF = pa.field("copy_of", pa.int64())
+"""Frame of the first passage of the same message, whatever the protocol."""
 
 
 def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
@@ -74,7 +70,8 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
 class TableReader:
     """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
 
-    ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` says what comes. ``decode_as``,
+    ``columns`` chooses columns, ``layers.nats.subject`` a member of one, ``copy_of`` what all
+    layers call so; ``schema`` says what comes. ``decode_as``,
     ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
     text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
 
@@ -88,6 +85,8 @@ class TableReader:
     ``ValueError`` for a level or column that is not there.
 
     ``connections`` is told every connection when it is over, with TCP analysis.
+
+    ``also``: of all frames, the messages go there, from the same pass.
 
     ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
     """
@@ -109,6 +108,7 @@ class TableReader:
         stable_ids: bool = False,
         network: Network | None = None,
         connections: ConnectionTable | None = None,
+        also: AlsoMessages | None = None,
     ) -> None:
         self.capture, self.level = capture, level
         self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
@@ -125,21 +125,25 @@ class TableReader:
             if display is not None:
                 display.check_stable()
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
+        if level == FRAMES and columns is not None and COPY_OF.name in columns:
+            schema = schema.append(COPY_OF)
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
         self.held: dict[Frame, list[Any]] = {}
         """Messages of frames that match, or may, and wait for their response."""
-        self.messages = Messages(elements=True) if level == MESSAGES else None
+        self.messages = Messages(elements=True) if level == MESSAGES or also is not None else None
         """What the dissector collects, until it makes a batch."""
         analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schema.names) and not stable_ids
         self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
+        self._also = None if also is None else MessageSink(also, self.messages, bytes_choice)
         waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
         responses = not set(waits).isdisjoint(self.schema.names)
         one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
         runs = {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
         demand = Demand(
             style=style if self._select is None else self._select.style(style),
+            recorded=recorded_in(self.schema) if records and self._select is None else None,
             link_responses=responses or (self._select is not None and self._select.needs_responses),
             messages=self.messages,
             runs=None if one_by_one else runs.get(level),
@@ -180,7 +184,7 @@ class TableReader:
         self.dissector, self.messages, self.held = dissector, messages, held
 
     def _collect(self) -> FrameBatches | MessageBatches:
-        if self.messages is None:
+        if self.messages is None or self.level != MESSAGES:
             return FrameBatches(self.schema, self.bytes_choice, self.totals.failures)
         selected = self._select is not None
         linked = self.dissector.demand.link_responses
@@ -206,16 +210,20 @@ class TableReader:
             return
         collect = self._collect()
         if self.dissector.demand.runs is not None:
-            yield from self._message_batches(collect) if self.messages is not None else self._mixed_batches()
+            yield from self._message_batches(collect) if self.level == MESSAGES else self._mixed_batches()
             return
         error: CaptureError | None = None
         frames = self.dissector.frames(self.capture)
         try:
             for frame in frames if self._select is None else self._selected(self._select, frames):
+                if self._also is not None and self._also.is_due:
+                    self._also.gather()
                 if collect.add(frame):
                     yield from collect.take()
         except CaptureError as raised:
             error = raised
+        if self._also is not None:
+            self._also.finish()
         yield from collect.take()
         if error is not None:
             raise error
@@ -253,10 +261,14 @@ class TableReader:
         error: CaptureError | None = None
         try:
             for items in dissector.mixed(self.capture):
+                if self._also is not None:
+                    self._also.gather()
                 collect.add(items)
                 yield from collect.take()
         except CaptureError as raised:
             error = raised
+        if self._also is not None:
+            self._also.finish()
         yield from collect.take(final=True)
         if error is not None:
             raise error
@@ -311,84 +323,9 @@ def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
     return size is not None and size >= LARGE_BYTES
 
 
-class FrameBatches:
-    """Frames until they make a batch."""
-
-    def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str]) -> None:
-        self._table = FrameTable(schema, bytes_choice, failures=failures)
-        self._frames: list[Frame] = []
-        self._size = 0
-
-    def add(self, frame: Frame) -> bool:
-        """Whether it is time to take a batch."""
-        self._frames.append(frame)
-        self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
-        return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
-
-    def take(self) -> Iterator[pa.RecordBatch]:
-        """What has been added."""
-        frames, self._frames, self._size = self._frames, [], 0
-        if frames:
-            yield self._table.batch(frames)
-
-
-class MessageBatches:
-    """The messages of frames until they make a batch.
-
-    ``selected``: other frames than those added have some too. ``linked``: frames are added when it is known what became
-    of them; until then their messages are left where they are collected.
-    """
-
-    def __init__(
-        self,
-        messages: Messages,
-        schema: pa.Schema,
-        bytes_choice: str,
-        selected: bool,
-        encoded: bool,
-        linked: bool = False,
-    ) -> None:
-        self._messages, self._schema, self._selected, self._encoded = messages, schema, selected, encoded
-        self._linked = linked
-        self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
-        self._table = MessageTable()
-        self._size = 0
-
-    def add(self, frame: Frame) -> bool:
-        """Whether it is time to take batches."""
-        if self._selected:
-            chosen = [
-                part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
-            ]
-            self._messages.parts = chosen  # type: ignore[assignment]
-        elif self._linked:
-            return self._gather(self._messages.take_until(frame.number))
-        return self.gather()
-
-    def gather(self) -> bool:
-        """Add all messages that were collected; whether it is time to take batches."""
-        return self._gather(self._messages.take())
-
-    def _gather(self, parts: Iterable[FrameMessages | FrameElements | RunMessages]) -> bool:
-        for part in parts:
-            self._table.add(part)
-            self._size += part.size
-        return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
-
-    def take(self) -> Iterator[pa.RecordBatch]:
-        """What has been added; one frame may have more messages than a batch has rows."""
-        table, self._table, self._size = self._table, MessageTable(), 0
-        if table.rows:
-            batch = table.batch(encoded=self._encoded).select(self._schema.names)
-            for first in range(0, len(batch), BATCH_ROWS):
-                yield self._shown(batch.slice(first, BATCH_ROWS))
-
-    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Bytes as text, where text was asked for."""
-        if self._show is None:
-            return batch
-        columns = [
-            column if column.type == field.type else self._show.array(field, column.to_pylist(), ignore)
-            for column, field in zip(batch.columns, self._schema, strict=True)
-        ]
-        return pa.record_batch(columns, schema=self._schema)
+def recorded_in(schema: pa.Schema) -> frozenset[str] | None:
+    """The protocols of which a table shows layers; None: of all."""
+    names = {field.name for field in schema.field("layers").type}
+    if OTHER in names:
+        return None
+    return frozenset(each.name for each in protocols() if not names.isdisjoint(layer_names(each)))

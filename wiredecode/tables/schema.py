@@ -71,7 +71,7 @@ def type_schema(protocol: str, type: str | None = None, bytes_choice: str = RAW)
     ``protocol`` and ``type`` are as in frames: the protocol may be one that others carry. Of a type that no message
     type is called, and of a protocol that is not known, it is the schema with all of their fields.
     """
-    hosts = [one for one in protocols() if protocol == one.name or protocol in _filter_names(one)]
+    hosts = [one for one in protocols() if protocol == one.name or protocol in layer_names(one)]
     if not hosts:
         return frames_schema(bytes_choice)
     named = any(_is_type(layer, protocol, type) for host in hosts for layer in host.layers())
@@ -289,7 +289,8 @@ def told_columns(protocol: Protocol) -> dict[str, str]:
     return {**{name: field.column for name, field in protocol.generated_fields().items()}, **protocol.column_types}
 
 
-def _filter_names(protocol: Protocol) -> set[str]:
+def layer_names(protocol: Protocol) -> set[str]:
+    """The layers of its frames, as columns of ``layers``."""
     return {layer.filter_name for layer in protocol.layers()}
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.who import client_side
+from wiredecode.frames.escape import escape
+from wiredecode.frames.who import client_side, end_text, names
 from wiredecode.net.types import Chunk, Connection, Event, Gap
+from wiredecode.view.dialogue import listing
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
@@ -74,6 +76,20 @@ class Survey:
         if row is None:
             row = self.seen[connection.number] = Seen(connection)
         return row
+
+
+def table(rows: Iterable[Seen]) -> list[str]:
+    """The connections as aligned lines below a heading; escaped."""
+    cells: list[tuple[str, ...]] = [("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")]
+    for row in rows:
+        ends, client = row.connection.endpoints, row.client_side
+        seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
+        protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
+        way = f"{ends[client]} → {ends[1 - client]}"
+        told = escape(end_text(row.connection, client)), escape(names(row.connection))
+        counts = f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}"
+        cells.append((*counts, seconds, protocol, way, *told))
+    return listing(cells)
 
 
 @dataclass(frozen=True)

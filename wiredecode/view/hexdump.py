@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate, groupby
+from bisect import bisect_left, bisect_right
+from itertools import groupby
 
 from rich.text import Text
 
@@ -22,29 +23,48 @@ def hexdump(frame: Frame, layer: Layer | None, options: TreeOptions) -> Text:
 
     Bytes of secrets, and those that are not decoded, are ``**`` unless ``options.secrets``.
     """
-    data = frame.data
-    stop = len(data) if options.full else min(len(data), SHOWN_DUMP_BYTES)
-    starts = dict.fromkeys(start for start, _ in leaves(layer)) if layer is not None else {}
-    hidden: list[Range] = []
-    if not options.secrets:  # bytes that are not decoded may be anything
-        hidden = [*secrets(layer, len(data)), *inner_secrets(frame)] if layer is not None else [(0, len(data))]
-    turns = list(accumulate(int(at in starts and at > 0) for at in range(stop)))
+    dump, size = Dump(frame, layer, reveal=options.secrets), len(frame.data)
+    stop = size if options.full else min(size, SHOWN_DUMP_BYTES)
     text = Text(no_wrap=True, overflow="crop")
     for row in range(0, stop, ROW):
-        text.append(f"  {row:06x} ", "dim")
-        letters = Text("  " + "   " * max(0, row + ROW - stop))
-        for turn, run in groupby(range(row, min(row + ROW, stop)), turns.__getitem__):
-            places = list(run)
-            cells = [_cell(data, at, hidden) for at in places]
-            style = FIELD_STYLES[turn % len(FIELD_STYLES)] if layer is not None else ""
-            text.append("|" if places[0] in starts and places[0] > 0 else " ")
-            text.append(" ".join(number for number, _ in cells), style)
-            letters.append("".join(letter for _, letter in cells), style)
-        text.append(letters).append("\n")
-    if stop < len(data):
-        text.append(f"  ... {len(data) - stop:,} more bytes (--full shows all)\n", "dim")
+        text.append(dump.row(row, stop, "  ")).append("\n")
+    if stop < size:
+        text.append(f"  ... {size - stop:,} more bytes (--full shows all)\n", "dim")
     text.rstrip()
     return text
+
+
+class Dump:
+    """The rows of one frame, made as they are asked for."""
+
+    def __init__(self, frame: Frame, layer: Layer | None, *, reveal: bool = False) -> None:
+        self.data, self.layer = frame.data, layer
+        self._starts = sorted({start for start, _ in leaves(layer)}) if layer is not None else []
+        self.hidden: list[Range] = []
+        if not reveal:  # bytes that are not decoded may be anything
+            size = len(self.data)
+            self.hidden = [*secrets(layer, size), *inner_secrets(frame)] if layer is not None else [(0, size)]
+
+    def row(self, begin: int, stop: int, margin: str = "") -> Text:
+        """The row of the bytes from ``begin`` on, up to ``stop``."""
+        text = Text(no_wrap=True, overflow="crop").append(f"{margin}{begin:06x} ", "dim")
+        letters = Text("  " + "   " * max(0, begin + ROW - stop))
+        for turn, run in groupby(range(begin, min(begin + ROW, stop)), self._turn):
+            places = list(run)
+            cells = [_cell(self.data, at, self.hidden) for at in places]
+            style = FIELD_STYLES[turn % len(FIELD_STYLES)] if self.layer is not None else ""
+            text.append("|" if places[0] > 0 and self._begins(places[0]) else " ")
+            text.append(" ".join(number for number, _ in cells), style)
+            letters.append("".join(letter for _, letter in cells), style)
+        return text.append(letters)
+
+    def _turn(self, at: int) -> int:
+        """How many fields began behind the first byte, up to this one."""
+        return bisect_right(self._starts, at) - bisect_right(self._starts, 0)
+
+    def _begins(self, at: int) -> bool:
+        place = bisect_left(self._starts, at)
+        return place < len(self._starts) and self._starts[place] == at
 
 
 def _cell(data: bytes, at: int, hidden: list[Range]) -> tuple[str, str]:
@@ -73,8 +93,8 @@ def leaves(layer: Layer) -> list[Range]:
 def secrets(layer: Layer, stop: int) -> list[Range]:
     """The byte ranges of a layer that must not be shown; its bytes end at ``stop``.
 
-    Those of secret values, and what could not be read where a secret may be: from a field on that holds one or has one
-    behind it, and what follows one, since its length may be wrong.
+    Those of secret values, and what could not be read, for that may be anything; but of a field that is cut only where
+    it holds a secret, or has one behind it, or follows one, since its length may be wrong.
     """
     found = list(layer.secret_ranges())
     reached = layer.stop if layer.problem is None else layer.problem.start
@@ -85,8 +105,8 @@ def secrets(layer: Layer, stop: int) -> list[Range]:
 
 def _may_follow(layer: Layer) -> bool:
     """Whether the bytes that were not read may hold a secret."""
-    if layer.problem is None:
-        return layer.holds_secrets()
+    if layer.problem is None or layer.problem.reason:
+        return True
     failed = re.split(r"[.\[]", layer.problem.field, maxsplit=1)[0]
     names = [kind.name for kind in layer.fields_desc]
     later = names[names.index(failed) if failed in names else 0 :]

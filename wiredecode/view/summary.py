@@ -7,7 +7,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Kind, Number, Optional, Struct, compiler, plain
+from wiredecode.fields import Array, Kind, Number, Optional, Struct, compiler, plain, redacted
+from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
@@ -224,6 +225,8 @@ def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
 
 
 def _renderer(kind: Kind) -> Callable[[Any], str]:
+    if kind.secret:
+        return _hidden
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
@@ -236,6 +239,10 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if kind.tagged or kind.column not in ("string", "binary"):
         return _any
     return fact
+
+
+def _hidden(value: str | bytes) -> str:
+    return redacted(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
 
 
 def _any(value: Any) -> str:
@@ -263,10 +270,10 @@ def words(value: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def fact(value: str | bytes | None) -> str:
-    """A value of the wire on a line: escaped, shortened, in quotes where it would not read as one word."""
+    """A value of the wire on a line: escaped, shortened, without credentials, in quotes where it is no single word."""
     if value is None:
         return "null"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = escape(shorten_middle(value, FACT_CHARACTERS))
+    text = escape(shorten_middle(without_secrets(value, _hidden), FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text

@@ -16,6 +16,7 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.file import NOTHING
 from wiredecode.capture.info import Interface
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter, Statistics, block_sizes
+from wiredecode.capture.private import open_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Saving:
         if self._rotation.wanted:
             stamp = time.strftime("%Y%m%d%H%M%S")
             path = path.with_name(f"{path.stem}_{self._number:05}_{stamp}{path.suffix}")
-        writer = PcapNgWriter(path.open("wb", buffering=0))
+        writer = PcapNgWriter(open_private(path))
         self._kept.append(path)
         while self._rotation.files is not None and len(self._kept) > self._rotation.files:
             self._kept.popleft().unlink(missing_ok=True)

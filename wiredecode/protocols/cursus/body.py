@@ -12,6 +12,7 @@ from wiredecode.protocols.cursus.layers import (
     DISCOVERY_COMMAND,
     ENVELOPE_COMMAND,
     RAW_COMMAND,
+    AuthCommand,
     Command,
     Compressed,
     DiscoveryCommand,
@@ -125,6 +126,8 @@ def _command_layer(data: bytes, position: int, stop: int) -> type[Message]:
     """``key=value`` when the first argument is a known parameter, positional when it is anything else."""
     match = first_argument(data, position, stop)
     name = command_name(data, position, stop)
+    if name == "AUTH":
+        return AuthCommand
     if match is not None and (match[1] or match[2]):
         key = (match[1] or b"").decode("ascii", "replace")
         if key not in names.PARAMETERS and not key.endswith(("message", "payload")):

@@ -169,4 +169,5 @@ CHECKS = Checks(
     codes=codes.ALL,
     rules=(Groups, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),
+    confirms={"AckResponse": "topic"},
 )

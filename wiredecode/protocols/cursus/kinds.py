@@ -14,6 +14,20 @@ if TYPE_CHECKING:
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""
+CREDENTIAL = re.compile(
+    rb"token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data)|(?:api|access|private)[-_]?key|"
+    rb"://[^\s/]*@|://[^\s/@:]+:(?![0-9]{1,5}\Z)[^\s/@]*\Z|eyJ[\w-]{6,}\.",
+    re.IGNORECASE,
+)
+"""What tells that a text is or holds a credential: a word, the user of a URL, a JWT."""
+MAX_KEY_BYTES = 64
+
+
+def holds_credential(data: bytes) -> bool:
+    """Whether a text, such as a body that was compressed, may hold credentials."""
+    return CREDENTIAL.search(data) is not None or b"AUTH" in data[:64].upper()
+
+
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -105,9 +119,24 @@ def tells(pattern: bytes | Reach) -> When:
     reach = reach_of(pattern)
 
     def token(data: bytes, position: int, end: int) -> bool:
-        return data.find(TOKEN, max(0, position - len(TOKEN)), reach(data, position, end)) >= 0
+        stop, low = reach(data, position, end), max(0, position - MAX_KEY_BYTES)
+        if data[position - 1 : position] == b"=":  # from the key on
+            start = max(low, 1 + max(data.rfind(blank, low, position) for blank in (b" ", b"\t", b"\n", b"\0")))
+        else:
+            start = position
+        return CREDENTIAL.search(data, start, stop) is not None
 
     return When("token_next()", token_next=token)
+
+
+def holds_token(pattern: bytes | Reach) -> When:
+    """Whether what comes next, the body of a message, holds a token as clients put one behind ``message=``."""
+    reach = reach_of(pattern)
+
+    def token(data: bytes, position: int, end: int) -> bool:
+        return data.find(TOKEN, position, reach(data, position, end)) >= 0
+
+    return When("token_inside()", token_inside=token)
 
 
 MAX_PIECES = 65_536

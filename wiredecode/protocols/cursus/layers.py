@@ -11,17 +11,19 @@ in the order of the commands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.cursus.kinds import Reach, SecretStretch, Stretch, TextList, comes, tells
+from wiredecode.protocols.cursus.kinds import Reach, SecretStretch, Stretch, TextList, comes, holds_token, tells
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 
 BLANKS = rb"[ \t\r\n\v\f]+"
 REST = rb".*"
 WORD = rb"\S*"
+HARMLESS = rb"(?:(?<=\sprincipal=)|(?<=\suser=)|(?<=\susername=)|(?<=\smechanism=))"
 QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|\S*'
 REPLY_VALUE = (
     rb"(?<=\sassignments=)\[[^\[\]]*\]|(?<=\s)\[[^\[\]]*\]|(?<=\ssnapshot=).*|(?<=\ssnapshots=).*|(?<=\sbrokers=).*"
@@ -74,10 +76,16 @@ def blanks(name: str, doc: str = "white space") -> Kind:
     return Optional(Stretch(name, BLANKS, doc), comes(BLANKS))
 
 
-def value(pattern: bytes | Reach, doc: str, name: str = "value", secret: str = "secret") -> list[Any]:
+def value(
+    pattern: bytes | Reach,
+    doc: str,
+    name: str = "value",
+    secret: str = "secret",
+    when: Callable[[bytes | Reach], When] = tells,
+) -> list[Any]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [
-        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), tells(pattern)),
+        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), when(pattern)),
         Optional(Stretch(name, pattern, doc), When(f"not has({secret})")),
     ]
 
@@ -105,6 +113,18 @@ class Argument(ListElement):
     """A parameter of a command: cut at the first ``=``, never quoted, in any order."""
 
     fields_desc = piece(WORD)
+
+
+class Credential(ListElement):
+    """A parameter or word of AUTH: it is a secret, unless its name says who logs in, and how."""
+
+    fields_desc = [
+        blanks("gap"),
+        Optional(Stretch("key", rb"[A-Za-z_]{1,32}", "name of the parameter"), comes(rb"[A-Za-z_]{1,32}=(?=\S)")),
+        Optional(Stretch("equals", b"="), comes(b"=")),
+        Optional(Stretch("value", WORD, "value of the parameter"), comes(HARMLESS)),
+        Optional(SecretStretch("secret", WORD, "value of the parameter"), When("not has(value)")),
+    ]
 
 
 class Word(ListElement):
@@ -150,7 +170,7 @@ class MessageTail(Layer):
     fields_desc = [
         Stretch("tail_name", rb"message=", default="message="),
         blanks("lead"),
-        *value(trimmed, "the message: the rest of the text", "message", "secret_message"),
+        *value(trimmed, "the message: the rest of the text", "message", "secret_message", holds_token),
     ]
 
 
@@ -188,6 +208,12 @@ class PayloadCommand(Message):
     """A command between brokers: ``payload=`` takes the rest of the text."""
 
     fields_desc = key_values(PayloadTail, b"payload=")
+
+
+class AuthCommand(Message):
+    """``AUTH`` and credentials in any form."""
+
+    fields_desc = command_fields(TextList("arguments", Credential, trimmed, "credentials in the order of the wire"))
 
 
 class PositionalCommand(Message):
@@ -316,8 +342,7 @@ class Unknown(Message):
 
     fields_desc = [
         length(),
-        Optional(Rest("secret_data", "the body, which holds a token", secret=True), tells(REST)),
-        Optional(Rest("data", "the body"), When("not has(secret_data)")),
+        Rest("secret_data", "the body, which may hold a token", secret=True),
     ]
 
 
@@ -342,6 +367,6 @@ def _text(key: str, given: str) -> dict[str, str | bytes]:
 
 
 TEXT_LAYERS: tuple[type[Message], ...] = (
-    *(Command, PayloadCommand, PositionalCommand, DiscoveryCommand, Envelope),
+    *(Command, PayloadCommand, AuthCommand, PositionalCommand, DiscoveryCommand, Envelope),
     *(Success, Failure, StreamControl, JsonReply, TextReply, Empty, Compressed, CompressedSecret, Unknown),
 )

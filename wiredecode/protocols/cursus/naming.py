@@ -9,7 +9,9 @@ from typing import Any
 import orjson
 
 from wiredecode.fields import printable, redacted
+from wiredecode.fields.jsonfields import shown
 from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus.kinds import CREDENTIAL
 
 Elements = Sequence[Mapping[str, Any]]
 
@@ -48,9 +50,32 @@ def piece_text(piece: Mapping[str, Any], secrets: bool, name: str = "value", sec
     raw: bytes | None = piece.get(secret)
     if raw is None:
         return printable(piece.get(name, ""))
-    if piece.get("key", "").endswith("token") and not secrets:
-        return redacted(raw)
-    return guarded(raw.decode("utf-8", "surrogateescape"), secrets)
+    text = raw.decode("utf-8", "surrogateescape")
+    if secrets or "message" in secret:
+        return guarded(text, secrets)
+    more = CREDENTIAL.search(TOKEN_VALUE.sub("", text).encode("utf-8", "surrogateescape"))
+    hidden = guarded(text, secrets)
+    return redacted(raw) if more or hidden == printable(text) else hidden
+
+
+def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
+    """The JSON of a piece as data, without credentials; text that is not JSON stays text."""
+    raw: bytes | None = values.get("secret_json")
+    if raw is None:
+        return parsed(printable(values.get("json_text", "")))
+    value = parsed(printable(raw.decode("utf-8", "surrogateescape")))
+    if isinstance(value, str):
+        return piece_text(values, secrets, "json_text", "secret_json")
+    return shown(value, True) if secrets else _guarded(shown(value, False))
+
+
+def _guarded(value: Any) -> Any:
+    """JSON with tokens inside its texts hidden."""
+    if isinstance(value, dict):
+        return {key: _guarded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_guarded(inner) for inner in value]
+    return guarded(value, False) if isinstance(value, str) else value
 
 
 def known(elements: Elements) -> list[Mapping[str, Any]]:
@@ -141,7 +166,7 @@ def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, An
     elif tail["tail_name"] == "message=":
         named["message"] = piece_text(tail, secrets, "message", "secret_message")
     else:
-        named["payload"] = parsed(piece_text(tail, secrets, "json_text", "secret_json"))
+        named["payload"] = json_piece(tail, secrets)
     return {**named, **({OTHER: other} if other else {}), **({IGNORED: words} if words else {})}
 
 
@@ -171,9 +196,9 @@ def discovery(values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
     if "token" in values:
         raw = values["token"]
         named["auth_token"] = raw.decode("utf-8", "backslashreplace") if secrets else redacted(raw)
-    json_text = piece_text(values, secrets, "json_text", "secret_json")
-    if json_text:
-        named.update(members(parsed(json_text), secrets))
+    value = json_piece(values, secrets)
+    if value != "":
+        named.update(members(value))
     return named
 
 
@@ -234,18 +259,9 @@ def _partition_offsets(value: str) -> list[dict[str, int]] | str | int | bool:
     return found
 
 
-def members(value: Any, secrets: bool) -> dict[str, Any]:
+def members(value: Any) -> dict[str, Any]:
     """The members of a JSON object; anything else as ``json``."""
-    if not isinstance(value, dict):
-        return {"json": value}
-    return value if secrets else _without_tokens(value)
-
-
-def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: redacted(inner.encode()) if key.endswith("token") and isinstance(inner, str) else inner
-        for key, inner in value.items()
-    }
+    return value if isinstance(value, dict) else {"json": value}
 
 
 def json_type(value: Any) -> str:

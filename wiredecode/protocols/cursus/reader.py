@@ -16,8 +16,9 @@ from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, Batch, batch_layer, may_be_seed, sound
 from wiredecode.protocols.cursus.batch_findings import report_layout, report_markers
 from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
-from wiredecode.protocols.cursus.kinds import MAX_PIECES, TOKEN
+from wiredecode.protocols.cursus.kinds import MAX_PIECES, TOKEN, holds_credential
 from wiredecode.protocols.cursus.layers import (
+    AuthCommand,
     Command,
     Compressed,
     CompressedSecret,
@@ -178,7 +179,7 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
     """Decompress, and read what is inside as if it had come alone."""
     codec, inflated = body.codec, body.inflated
     assert codec is not None and inflated is not None
-    _plan(CompressedSecret if TOKEN in inflated.data else Compressed).read(frame, style)
+    _plan(CompressedSecret if holds_credential(inflated.data) else Compressed).read(frame, style)
     frame.type = "Compressed"
     added: dict[str, Any] = {"compression": codec}
     if not frame.missing:
@@ -368,9 +369,9 @@ def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
         known = [key for key, _ in naming.JSON_TYPES if b'"%b":' % key.encode() in frame.data]
         frame.type = naming.json_type(dict.fromkeys(known))
         return {}
-    value = naming.parsed(naming.piece_text(frame.values, secrets, "json_text", "secret_json"))
+    value = naming.json_piece(frame.values, secrets)
     frame.type = naming.json_type(value)
-    named = naming.members(value, secrets)
+    named = naming.members(value)
     if named.get("status") == "ERROR" or frame.type == "JsonError":
         code = str(named.get("error", "")).split(" ")[0]
         named = {**named, "error_code": code, "error_class": names.error_class(code)}
@@ -398,6 +399,7 @@ def _empty(frame: Frame, secrets: bool) -> dict[str, Any]:
 HANDLERS: dict[type[Layer], Callable[[Frame, bool], dict[str, Any]]] = {
     Command: _command,
     PayloadCommand: _command,
+    AuthCommand: _command,
     PositionalCommand: _positional,
     DiscoveryCommand: _discovery,
     Envelope: _envelope,

@@ -11,6 +11,7 @@ WORDS = words(
     """
     subject reply liftbridge default LIFT raft join propagate info status fetch notify ack activity cursors replicate
     offset accept connect streams acks heartbeat inbox metadata conn replication publishes
+    request
     """
 )
 """Parts of subjects and of names of clients that servers put there, and the headers of stored messages."""
@@ -37,5 +38,6 @@ DISGUISES = {
         kept=frozenset({"extension"}),
         words=WORDS,
         seals=(seal_envelope,),
-    )
+    ),
+    **dict.fromkeys(("raft", "raft_snapshot", "liftbridge_cursor", "liftbridge_activity"), Rules(words=WORDS)),
 }

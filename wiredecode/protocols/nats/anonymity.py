@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.nats import s2
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.anonymity import Rules, words
 
 WORDS = words(
@@ -31,6 +32,7 @@ def seal_s2(layer: Layer, data: bytes, out: bytearray) -> None:
 
 
 DISGUISES = {
+    **proxy.DISGUISES,
     "nats": Rules(
         kept=PROTOCOL | HEADERS,
         hosts=words("host ip client_ip connect_urls ws_connect_urls leafnode_urls gateway_url gateway_urls"),

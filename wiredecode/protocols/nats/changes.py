@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wiredecode.fields import printable
+from wiredecode.fields.jsonfields import shown
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.changes import STATE, Change
 
@@ -17,7 +18,7 @@ def info(frame: Frame) -> Iterator[Change]:
         yield Change(STATE, server, f"{server} will shut down (lame duck mode)")
     urls = options.get("connect_urls")
     if isinstance(urls, list) and urls:
-        known = ", ".join(sorted(printable(str(url)) for url in urls))
+        known = ", ".join(sorted(shown(str(url), False) for url in urls))
         yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {known}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import printable
+from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, Frame
 from wiredecode.net.types import Connection
@@ -17,9 +17,10 @@ from wiredecode.protocols.nats import names, transport, websocket
 from wiredecode.protocols.nats.carried import CarriedStreams
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
+from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
-from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, secret_plan
+from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, hides_data, secret_plan
 from wiredecode.protocols.reading import Plan
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Request, link
@@ -107,8 +108,10 @@ class NatsConversation(Conversation):
         plan.read(frame, style)
         values = frame.values
         subject = values.get("subject")
-        if subject is not None and subject[:5] == "$SYS." and names.is_secret_subject(subject):
+        if hides(frame, subject, values, self.memory):
             secret_plan(plan).read(frame, style)
+            if "error" in frame.values:
+                frame.values = {**frame.values, "error": redacted(values["error"].encode("utf-8", "surrogatepass"))}
         if plan.handler is not None:
             plan.handler(self, frame)
         if style is not None and frame.layers is not None:
@@ -116,6 +119,8 @@ class NatsConversation(Conversation):
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
             if "headers" in values:
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
+        if hides_data(frame):
+            return
         if "data" in values:
             data = values["data"]
             session = self.memory.carried.of_message(subject, data)
@@ -126,8 +131,7 @@ class NatsConversation(Conversation):
 
     def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
         """Decode what was captured of the payload's front."""
-        values = frame.values
-        start = frame.length - 2 - values["size"] + values.get("header_size", 0)
+        start = payload_start(frame)
         payload = frame.data[start:]
         if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
             session.decode(frame, subject, payload, start, style)

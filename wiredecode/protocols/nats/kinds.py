@@ -81,7 +81,7 @@ class Header(TextLayer):
         return True
 
     def secret_ranges(self) -> Iterator[Range]:
-        if "value" in self.ranges and is_secret_header(self.fields["key"]):
+        if "value" in self.ranges and is_secret_header(self.fields["key"], self.fields["value"]):
             stop = self.ranges["value"][1] - len(b"\r\n")
             yield stop - len(self.fields["value"].encode("utf-8", "surrogateescape")), stop
 

@@ -181,7 +181,8 @@ class HMsg(Operation):
 
 def bare(name: str) -> list[Any]:
     """An operation without fields; what stands after its name is skipped by servers."""
-    return [operation(name), Optional(LineText("junk", "ignored bytes after the name"), MORE_ON_LINE), LineEnd()]
+    junk = LineText("junk", "ignored bytes after the name", secret=True)
+    return [operation(name), Optional(junk, MORE_ON_LINE), LineEnd()]
 
 
 class Ping(Operation):
@@ -398,5 +399,8 @@ class LeafMsg(Operation):
 class Unknown(Operation):
     """A line that is no operation."""
 
-    fields_desc = [LineText("line", "the line", before=b""), LineEnd()]
+    fields_desc = [
+        LineText("line", "the line: what is left of a CONNECT, perhaps", before=b"", secret=True),
+        LineEnd(),
+    ]
     facts = ("line",)

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wiredecode.fields import credentials
 from wiredecode.fields.columns.rows import Bools, Int64s, Source
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.run import UInt8s
-from wiredecode.protocols.nats.names import SECRET_HEADERS
+from wiredecode.protocols.nats import names
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
 """Kinds of frames."""
@@ -46,7 +47,8 @@ PRIVATE = re.compile(rb"_|\$SYS|.*\._")
 VERSION = b"NATS/1.0\r\n"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
-SECRET = re.compile(rb"(?i)\n(?:[^:\r\n]*-token|%s):" % b"|".join(sorted(map(str.encode, SECRET_HEADERS))))
+SECRET = re.compile(credentials.NAME.pattern.encode() + b"|" + credentials.HINT.pattern.encode(), re.IGNORECASE)
+"""What has one is read alone: it may be a credential."""
 
 
 class Lines(NamedTuple):
@@ -151,6 +153,9 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     kinds, at = told[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
     at[:, :BLOCK] = told[:, 1:5] + starts[:, None]
     at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + told[:, 5]
+    body = kinds != 0
+    body[body] = begins_with(source, at[body, BODY], stops[body], names.PAYLOAD_VERSION[:4])
+    kinds[body & np.isin(kinds, (PUB, MSG))] = 0  # headers that lost the H before them are read alone
     with_block = np.flatnonzero((kinds == HPUB) | (kinds == HMSG))
     for row, begin, body, stop in zip(
         with_block.tolist(), *(each[with_block].tolist() for each in (at[:, BLOCK], at[:, BODY], stops)), strict=True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.fields import printable, redacted
 from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.reading import hides_data
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -28,7 +29,7 @@ def add_messages(frame: Frame, carried: CarriedSessions, out: Messages) -> None:
     if "version" in values:
         headers = [header_of(header, out.secrets) for header in values.get("headers", ())]
     body = values.get("data")
-    if not out.secrets and names.is_secret_subject(subject):
+    if not out.secrets and hides_data(frame):
         body = None
     out.add(frame, operation, (body,), topic=printable(subject), headers=None if headers is None else (headers,))
 
@@ -36,6 +37,6 @@ def add_messages(frame: Frame, carried: CarriedSessions, out: Messages) -> None:
 def header_of(header: Any, secrets: bool) -> Header:
     """Name and value; what carries credentials is hidden, as in records."""
     key, value = header.get("key", ""), header.get("value", "").encode("utf-8", "surrogateescape")
-    if not secrets and names.is_secret_header(key):
+    if not secrets and names.is_secret_header(key, header.get("value", "")):
         value = redacted(value).encode()
     return printable(key), value

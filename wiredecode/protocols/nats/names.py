@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from wiredecode.fields.credentials import is_secret_name, is_secret_value
+
 CLIENT, ROUTE, GATEWAY, LEAF = "client", "route", "gateway", "leaf"
 LINKS = (CLIENT, ROUTE, GATEWAY, LEAF)
 """Kinds of connections; each has its own grammar."""
@@ -32,22 +36,33 @@ HARMLESS_ERRORS = (
 
 GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscriptions complete"}
 
-SECRET_SUBJECTS = ("$SYS.REQ.USER.AUTH", "$SYS.REQ.CLAIMS.")
-"""Subjects whose payloads carry credentials."""
+HARMLESS_SYSTEM = re.compile(
+    r"\$SYS\.(?:REQ\.SERVER\.[^.]+\.(?:STATSZ|HEALTHZ|IDZ|SUBSZ|ROUTEZ|GATEWAYZ|JSZ)|REQ\.SERVER\.PING(?:\.STATSZ)?|"
+    r"REQ\.SERVER\.PING\.(?:HEALTHZ|IDZ|SUBSZ|ROUTEZ|GATEWAYZ|JSZ)|SERVER\.[^.]+\.(?:STATSZ|SHUTDOWN|LAMEDUCK)|"
+    r"(?:ACCOUNT\.[^.]+\.SERVER|SERVER\.ACCOUNT\.[^.]+)\.CONNS)"
+)
+"""Subjects of the system account that carry no credentials; others may: claims, requests for log-in, who connected."""
+JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
+LOST_BLOCK = re.compile(r"[0-9]+")
+"""The reply of a message that was one with headers, without the byte that says so."""
+PAYLOAD_VERSION = b"NATS/1.0"
 
-SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
-"""Header names, in lower case, whose values are taken for secrets; also those that end in ``-token``."""
 
-
-def is_secret_header(key: str) -> bool:
-    """Whether the value of a header carries credentials."""
-    key = key.lower()
-    return key in SECRET_HEADERS or key.endswith("-token")
+def is_secret_header(key: str, value: str) -> bool:
+    """Whether the value of a header carries credentials, as its name or itself tells."""
+    return is_secret_name(key) or is_secret_value(value)
 
 
 def is_secret_subject(subject: str) -> bool:
-    """Whether payloads on a subject carry JWTs or credentials by their purpose."""
-    return subject.startswith(SECRET_SUBJECTS) or (subject.startswith("$SYS.ACCOUNT.") and ".CLAIMS." in subject)
+    """Whether payloads on a subject may carry credentials by their purpose: of ``$SYS`` all but what is known."""
+    return subject.startswith("$SYS.") and HARMLESS_SYSTEM.fullmatch(subject) is None
+
+
+def hides_payload(subject: str, reply: str, payload: bytes) -> bool:
+    """Whether a payload may hold credentials: by its subject, a JWT to an inbox, headers without the H of HPUB."""
+    if subject[:1] in "$_" and (is_secret_subject(subject) or JWT.match(payload)):
+        return True
+    return payload.startswith(PAYLOAD_VERSION) or LOST_BLOCK.fullmatch(reply) is not None
 
 
 S2_CHUNKS = {0x00: "compressed", 0x01: "uncompressed", 0xFE: "padding", 0xFF: "stream identifier"}

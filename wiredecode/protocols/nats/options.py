@@ -76,6 +76,7 @@ class ConnectOptions(JsonObject):
     """What the dialing side wants. Verbose, pedantic and echo are true when they are missing."""
 
     filter_name = "nats.options"
+    hides_others = True
     fields_desc = members(
         Member("verbose", BOOL, "the server answers every operation with +OK"),
         Member("pedantic", BOOL, "the server checks subjects"),

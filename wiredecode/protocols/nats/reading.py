@@ -72,16 +72,24 @@ def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
     if style.secrets:
         return
     for header in headers:
-        if names.is_secret_header(header["key"]):
-            header["value"] = redacted(header["value"].encode())
+        if names.is_secret_header(header["key"], header.get("value", "")):
+            header["value"] = redacted(header.get("value", "").encode("utf-8", "surrogatepass"))
+
+
+SECRET_FIELDS = ("data", "error")
+
+
+def hides_data(frame: Frame) -> bool:
+    """Whether the frame was read as one whose payload is a secret."""
+    return frame.layer is not None and any(kind.secret for kind in frame.layer.fields_desc if kind.name == "data")
 
 
 @cache
 def secret_layer(layer: type[Layer]) -> type[Layer]:
-    """The same operation with a payload that is a secret."""
+    """The same operation with a payload, or a text of the server, that is a secret."""
     kinds = []
     for kind in layer.fields_desc:
-        if kind.name == "data":
+        if kind.name in SECRET_FIELDS:
             kind = copy.copy(kind)
             kind.secret = True
         kinds.append(kind)

@@ -121,5 +121,6 @@ CHECKS = Checks(
     rules=(Refusals, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),
     answered=frozenset({"SetupAppend"}),
+    confirms={"DataAppended": "segment"},
     told=frozenset({"refused"}),
 )

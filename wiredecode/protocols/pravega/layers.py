@@ -43,7 +43,7 @@ def event_number(name: str = "event_number", doc: str = "number the writer gave 
 class Unknown(Message):
     """A type this package does not know: the length still delimits it."""
 
-    fields_desc = [*header(0), Rest("body", "everything after the header")]
+    fields_desc = [*header(0), Rest("body", "everything after the header", secret=True)]
     facts = ("message_type",)
 
 

@@ -6,6 +6,7 @@ import zlib
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.chunk import DATA, Chunk
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.anonymity import Rules, words
 
 UNCOMPRESSED = 0x80
@@ -35,11 +36,12 @@ def seal_chunk(layer: Layer, data: bytes, out: bytearray) -> None:
 
 
 DISGUISES = {
+    **proxy.DISGUISES,
     "rabbitmq_stream": Rules(
         kept=frozenset({"mechanism", "mechanisms", "properties.key", "arguments.key", "statistics.key"}),
         hosts=frozenset({"brokers.host"}),
         compressed=is_compressed,
         words=WORDS,
         seals=(seal_chunk,),
-    )
+    ),
 }

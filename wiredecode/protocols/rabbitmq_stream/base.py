@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wiredecode.fields import (
@@ -16,8 +17,10 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
     When,
+    redacted,
 )
-from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.credentials import is_secret_name, is_secret_value
+from wiredecode.fields.layer import Added, Layer, Range
 from wiredecode.protocols.rabbitmq_stream.names import KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
 
 
@@ -26,6 +29,7 @@ class Command(Layer):
 
     filter_name = "rabbitmq_stream"
     added = Added.NOTHING
+    by_record = ("properties", "arguments")
     verbatim = ("messages.data", "chunk.entries.data")
 
 
@@ -76,7 +80,32 @@ def offset_specification() -> list[Any]:
 
 
 class Property(Layer):
+    """A pair; whether the value is a secret is told by the name, or by itself."""
+
     fields_desc = [Text("key", "name"), Text("value", "value, always text")]
+
+    @classmethod
+    def holds_secrets(cls) -> bool:
+        return True
+
+    def secret_ranges(self) -> Iterator[Range]:
+        if "value" in self.ranges and is_secret(self.fields):
+            start, stop = self.ranges["value"]
+            yield start + 2, stop
+
+
+def is_secret(pair: Mapping[str, Any]) -> bool:
+    """Whether a property carries credentials."""
+    value = pair.get("value")
+    return isinstance(value, str) and (is_secret_name(pair.get("key") or "") or is_secret_value(value))
+
+
+def hide_properties(record: Mapping[str, Any]) -> None:
+    """Hide the values of properties that carry credentials."""
+    for pairs in record.values():
+        for pair in pairs if isinstance(pairs, list) else ():
+            if isinstance(pair, dict) and "value" in pair and is_secret(pair):
+                pair["value"] = redacted(pair["value"].encode("utf-8", "surrogatepass"))
 
 
 def properties(name: str = "properties", doc: str = "properties", bulk: bool = False) -> Kind:

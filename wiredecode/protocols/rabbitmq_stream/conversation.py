@@ -14,6 +14,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream.base import hide_properties
 from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
 from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, new_budget, number_offsets, report_sub_batches
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
@@ -83,6 +84,8 @@ class RabbitMQConversation(Conversation):
         if style is not None:
             new_budget()
         plan.read(frame, style, rows=self.rows)
+        if code == SASL_AUTHENTICATE and frame.values.get("mechanism", "") not in names.MECHANISMS:
+            UNTOLD_SASL.read(frame, style)  # what is no mechanism may be anything
         if frame.length > SMALL_FRAME:
             report_size(self, frame)
         if plan.handler is not None:
@@ -90,7 +93,7 @@ class RabbitMQConversation(Conversation):
         if plan.layer in (Unknown, UnknownSasl):
             report_unknown(frame, code, version)
         if style is not None:
-            self._finish_record(frame)
+            self._finish_record(frame, style)
 
     records_later = True
 
@@ -104,7 +107,7 @@ class RabbitMQConversation(Conversation):
         new_budget()
         plan.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
-        self._finish_record(frame)
+        self._finish_record(frame, style)
 
     def is_plain(self, frame: Frame) -> bool:
         if frame.status != OK or frame.code not in CARRYING:
@@ -148,12 +151,14 @@ class RabbitMQConversation(Conversation):
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
         Plan(layer, "PROXY").read(frame, style)
 
-    def _finish_record(self, frame: Frame) -> None:
+    def _finish_record(self, frame: Frame, style: Style) -> None:
         if frame.layers_text is not None:
             return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
             return
+        if not style.secrets:
+            hide_properties(record)
         record.update(frame.generated)
         entries = record.get("messages")
         if "chunk" in record:
@@ -411,6 +416,8 @@ RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
 """How the records of frames are made later."""
 CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}
 """Publish, PublishConfirm, PublishError, Deliver and StoreOffset: each is new; other frames repeat word for word."""
+SASL_AUTHENTICATE = 0x0013
+UNTOLD_SASL = Plan(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
 PLANS: dict[int, Plan] = {}
 """How to read each key and version (its low 16 bits) that was met."""
 

@@ -64,7 +64,7 @@ from wiredecode.protocols.rabbitmq_stream.responses import (
 class Unknown(Command):
     """A key this package does not know: the size still delimits it."""
 
-    fields_desc = [*header(0), Rest("body", "everything after the header")]
+    fields_desc = [*header(0), Rest("body", "everything after the header", secret=True)]
     facts = ("key", "version")
 
 

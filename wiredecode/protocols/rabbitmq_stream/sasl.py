@@ -8,16 +8,16 @@ from wiredecode.fields import text
 def user_name(mechanism: str, data: bytes) -> str | None:
     """The user name in a client's first SASL payload; None where the mechanism does not show one."""
     if mechanism == "PLAIN":
-        parts = data.split(b"\0", 2)
-        return text(parts[1]) if len(parts) == 3 else None
+        parts = data.split(b"\0")  # authorisation id, name, password: of another form each could be the password
+        return text(parts[1]) if len(parts) == 3 and parts[1] and parts[2] else None
     if mechanism == "AMQPLAIN":
         return _amqplain_login(data)
     return None
 
 
 def _amqplain_login(data: bytes) -> str | None:
-    """Walk the table ``name length uint8 | name | 'S' | value length uint32 | value`` to LOGIN."""
-    position = 0
+    """LOGIN of ``name length uint8 | name | 'S' | value length uint32 | value``...; of a table that is cut nothing."""
+    position, found = 0, dict[bytes, bytes]()
     while position < len(data):
         name_end = position + 1 + data[position]
         name = data[position + 1 : name_end]
@@ -25,7 +25,7 @@ def _amqplain_login(data: bytes) -> str | None:
         if data[name_end : name_end + 1] != b"S" or value_start > len(data):
             return None
         value_end = value_start + int.from_bytes(data[name_end + 1 : value_start], "big")
-        if name == b"LOGIN":
-            return text(data[value_start:value_end])
+        found[name] = data[value_start:value_end]
         position = value_end
-    return None
+    whole = position == len(data) and b"PASSWORD" in found
+    return text(found[b"LOGIN"]) if whole and b"LOGIN" in found else None

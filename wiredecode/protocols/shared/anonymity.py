@@ -41,6 +41,8 @@ class Rules:
     """Whether a field of a structure holds compressed bytes."""
     encrypted: bool = False
     """Nothing of it but numbers is readable: everything else is blanked."""
+    blanked: frozenset[str] = NONE
+    """Nothing of them stays, whatever is asked for."""
     addresses: frozenset[str] = NONE
     """Fields that begin with an IPv4 address in four bytes."""
     words: frozenset[str] = NONE

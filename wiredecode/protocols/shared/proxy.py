@@ -7,6 +7,7 @@ from typing import ClassVar
 from wiredecode.fields import Binary, Rest, UInt8, UInt16
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.anonymity import Rules, words
 
 NAME = "proxy"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -14,6 +15,16 @@ V1_START, V1_MAX = b"PROXY ", 107
 """Version 1 is a line of text, at most this long, CRLF included."""
 V2_HEADER = 16
 
+DISGUISES = {
+    NAME: Rules(
+        kept=frozenset({"signature"}),
+        hosts=frozenset({"line"}),
+        blanked=frozenset({"addresses"}),
+        words=words("PROXY TCP4 TCP6 UNKNOWN"),
+        digits=True,
+    )
+}
+"""For :meth:`Protocol.disguises`."""
 COMMANDS = {0x20: "LOCAL", 0x21: "PROXY"}
 FAMILIES = {0x00: "UNSPEC", 0x11: "TCP4", 0x12: "UDP4", 0x21: "TCP6", 0x22: "UDP6", 0x31: "UNIX stream"}
 

@@ -148,4 +148,5 @@ CHECKS = Checks(
     rules=(Results,),
     waits=frozenset({"Consume"}),
     told=frozenset({"not-stored", "not-read"}),
+    confirms={"ProduceResponse": "topic"},
 )

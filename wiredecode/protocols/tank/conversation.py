@@ -29,6 +29,7 @@ from wiredecode.protocols.tank.topics import (
     outcome,
     record_of,
     result_places,
+    settle,
     whole,
 )
 
@@ -217,6 +218,8 @@ class TankConversation(Conversation):
             told = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
             message = f"{len(refused)} of {len(results)} results: {', '.join(told[:MAX_NAMED])}"
             frame.find("warning", "response", "not-stored", message, "results")
+            if request is not None and request.topics is not None and len(places) == len(results):
+                settle(frame, request.topics, places, results)
 
     # Consume.
 

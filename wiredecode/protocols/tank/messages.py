@@ -26,6 +26,9 @@ def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
             bundle["messages"] = len(rows)  # what the values of a frame hold elsewhere, too
         if not rows:
             continue
+        shares = None
+        if operation == PUBLISH and len(contents.numbered) > 1:  # a place of its own for each
+            shares = [_place_of(frame, *numbered.path)] * len(rows)
         _, stamps, keys, bodies, *_ = zip(*rows, strict=False)
         out.add(
             *(frame, operation, bodies),
@@ -35,7 +38,13 @@ def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
             offsets=numbers(bundle, numbered.number, rows),
             times_ns=times(stamps),
             compression=CODECS[codec] if codec else None,
+            shares=shares,
         )
+
+
+def _place_of(frame: Frame, i: int, k: int) -> int:
+    """Which of the partitions of a Produce this is: the answer has a result for each."""
+    return k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
 
 
 def reread(frame: Frame, contents: Contents) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import REFUSED, Frame, Settled
 from wiredecode.protocols.tank.kinds import endpoint_text
-from wiredecode.protocols.tank.names import WHOLE_TOPIC
+from wiredecode.protocols.tank.names import PRODUCE_RESULTS, WHOLE_TOPIC
 
 MAX_NAMED = 8
 """Partitions named in the summary of a frame."""
@@ -91,3 +91,19 @@ def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> li
                 break
             places.append((topic, [partition]))
     return places
+
+
+def settle(
+    frame: Frame, addressed: Topics, places: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]]
+) -> None:
+    """Tell each partition of a Produce what became of its messages; all results were captured."""
+    if frame.request is None or len(dict(addressed)) < len(addressed):
+        return  # a topic that comes again: which entry a result is about depends on those before
+    settled, first = [], 0
+    for (_, partitions), result in zip(places, results, strict=True):
+        code, count = result.get("result", 0), len(partitions)
+        refusal = outcome(code, result.get("endpoint"), PRODUCE_RESULTS) if code else None
+        settled.append(Settled(frame.request, first, count, refusal, None))
+        first += count
+    settled[-1] = settled[-1]._replace(final=REFUSED)
+    frame.settles = settled

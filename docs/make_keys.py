@@ -1,0 +1,53 @@
+"""Write the keys of wiredecode ui into docs/ui.md, and make its picture: ``python docs/make_keys.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from wiredecode.ui import keys
+from wiredecode.ui.app import Inspector
+from wiredecode.ui.reading import Reading
+
+PAGE = Path(__file__).parent / "ui.md"
+PICTURE = Path(__file__).parent / "images" / "ui.svg"
+CAPTURE = "captures/rabbitmq-stream/c43_basic.pcap"
+BEGIN, END = "<!-- keys -->", "<!-- end of keys -->"
+
+
+def table() -> str:
+    """All keys, as a table per group."""
+    lines = [BEGIN]
+    for shown, what in keys.text():
+        lines += ["", f"| {shown} | |", "|---|---|"] if not what else [f"| `{shown}` | {what} |"]
+    return "\n".join([*lines, "", END])
+
+
+def page() -> str:
+    """The page with the keys as they are."""
+    return re.sub(f"{BEGIN}.*{END}", lambda _: table(), PAGE.read_text(), flags=re.DOTALL)
+
+
+async def picture() -> str:
+    """The screen, with a publish under the cursor."""
+    app = Inspector(Reading([CAPTURE]))
+    try:
+        async with app.run_test(size=(120, 36)) as pilot:
+            while not app.reading.finished:
+                await pilot.pause(0.02)
+            app.main.update()
+            app.main.go_to(54)
+            while app.main.frame is None or app.main.frame.number != 54:
+                await pilot.pause(0.02)
+            await pilot.press("tab", *["down"] * 7)
+            await pilot.pause()
+            return app.export_screenshot(title="wiredecode ui")
+    finally:
+        app.stop()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    svg = re.sub(r"terminal-\d+", "terminal", asyncio.run(picture()))
+    PICTURE.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")

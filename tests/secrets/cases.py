@@ -1,0 +1,273 @@
+"""Connections that carry credentials, in every spelling that was met or feared; whole, cut and begun too late.
+
+Every secret is :data:`SECRET`, which repeats a core: a piece of it that is long enough to matter holds the core, and
+so do its hex digits and, at each of three alignments, its base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wiredecode.testing import Talk
+
+CORE = "Qx7Zk9"
+SECRET = CORE * 5
+JWT = "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJq" + SECRET + "." + SECRET
+LATE = (1, 3)
+"""Bytes of a connection that a capture lacks at its start."""
+SNAPLENS = (88, 110)
+
+
+def forms() -> list[str]:
+    """How the core may look in an output: as it is, as hex digits in both cases and spaced, in base64."""
+    raw = CORE.encode()
+    pairs = [f"{byte:02x}" for byte in raw]
+    found = [CORE, "".join(pairs), " ".join(pairs), ":".join(pairs), "\\x" + "\\x".join(pairs)]
+    for shift in range(3):
+        text = base64.b64encode(b"\0" * shift + raw * 3).decode()
+        found.append(text[4 : 4 + 8])  # of the repetition, without what stands before it
+    return [*found, *(form.upper() for form in found[1:5])]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the client and then the server say on one connection; ``before`` is harmless."""
+
+    name: str
+    port: int
+    client: tuple[bytes, ...]
+    server: tuple[bytes, ...] = ()
+    opening: bytes = b""
+    """What the server says first."""
+
+
+def _nats(name: str, *client: bytes | str, server: tuple[bytes | str, ...] = (), plain: bool = False) -> Case:
+    said = tuple(line.encode() if isinstance(line, str) else line for line in client)
+    answers = tuple(line.encode() if isinstance(line, str) else line for line in server)
+    first = () if plain else (b'CONNECT {"verbose":false,"name":"shop"}\r\n', b"PING\r\n")
+    opening = b'INFO {"server_id":"NA","version":"2.9.10","headers":true,"max_payload":1048576}\r\n'
+    return Case(name, 4222, (*first, *said), (*answers, b"PONG\r\n"), opening)
+
+
+def connect(**options: object) -> str:
+    return "CONNECT " + json.dumps({"verbose": False, **options}) + "\r\nPING\r\n"
+
+
+def message(operation: str, payload: str, *headers: str) -> str:
+    """``HPUB``, ``HMSG``, ``PUB`` or ``MSG`` and its subject, with sizes filled in."""
+    if not headers:
+        return f"{operation} {len(payload)}\r\n{payload}\r\n"
+    block = "NATS/1.0\r\n" + "".join(f"{header}\r\n" for header in headers) + "\r\n"
+    return f"{operation} {len(block)} {len(block) + len(payload)}\r\n{block}{payload}\r\n"
+
+
+MEMBERS = (
+    *("pass", "auth_token", "jwt", "sig", "nkey", "proxy_sig", "Password", "PASS", "apikey", "api_key", "bearer"),
+    *("whatever", "account_seed", "creds"),
+)
+HEADERS = (
+    *("Password", "apikey", "Authorization ", "authorization", "X-Api-Key", "X-Auth", "Auth-Token", "JWT", "Bearer"),
+    *("Proxy-Authorization", "Cookie", "Session-Id", "Client-Secret", "PASSWD", "x-amz-security-token", "Signature"),
+    *("AccessKey", "private_key", "credentials", "X-Nkey", "Nats-Secret"),
+)
+
+
+def nats() -> Iterator[Case]:
+    yield from (_nats(f"CONNECT {name}", connect(**{name: SECRET}), plain=True) for name in MEMBERS)
+    yield _nats("CONNECT nested", connect(remote={"inner": [{"password": SECRET}], "x": SECRET}), plain=True)
+    yield _nats("CONNECT twice", f'CONNECT {{"pass":"{SECRET}","pass":"x"}}\r\nPING\r\n', plain=True)
+    yield _nats("CONNECT broken", f'CONNECT {{"user":"u","pass:"{SECRET}"}}\r\nPING\r\n', plain=True)
+    yield _nats("CONNECT no JSON", f"CONNECT {SECRET}\r\nPING\r\n", plain=True)
+    yield _nats("CONNECT lower", f'connect {{"pass":"{SECRET}"}}\r\nPING\r\n', plain=True)
+    yield _nats("CONNECT surplus", f'CONNECT {{"verbose":false}} {SECRET}\r\nPING\r\n', plain=True)
+    yield _nats("CONNECT late", f'ONNECT {{"pass":"{SECRET}"}}\r\nPING\r\n', plain=True)
+    yield _nats("CONNECT in pieces", 'CONNECT {"pa', f'ss":"{SECRET}"}}\r\nPING\r\n', plain=True)
+    yield _nats("CONNECT name is a URL", connect(name=f"nats://u:{SECRET}@h:4222"), plain=True)
+    yield _nats("CONNECT user is a token", connect(user=f"eyJ0eXAiOiJKV1QifQ.{SECRET}.{SECRET}"), plain=True)
+    yield _nats("PING surplus", f"PING {SECRET}\r\nPONG {SECRET}\r\n")
+    yield _nats("no operation", f"WHAT {SECRET}\r\n", connect(**{"pass": SECRET}))
+    yield _nats("INFO URL", server=(f'INFO {{"connect_urls":["nats://u:{SECRET}@h:1"],"x":1}}\r\n',))
+    yield _nats("INFO unknown", server=(f'INFO {{"secret_thing":"{SECRET}","token":"{SECRET}"}}\r\n',))
+    yield _nats("ERR URL", server=(f"-ERR 'cannot reach nats://u:{SECRET}@h:1'\r\n",))
+    for name in HEADERS:
+        yield _nats(f"header {name}", message("HPUB orders", "body", f"{name}: {SECRET}", "Nats-Msg-Id: a1"))
+    yield _nats("header value Bearer", message("HPUB orders", "body", f"X-Mine: Bearer {SECRET}"))
+    yield _nats("header value JWT", message("HPUB orders", "body", f"X-Mine: {JWT}"))
+    yield _nats("header value URL", message("HPUB orders", "body", f"X-Mine: amqp://me:{SECRET}@h/"))
+    yield _nats("header without blank", message("HPUB orders", "body", f"Password:{SECRET}"))
+    yield _nats("block of another form", f"HPUB orders 30 {34}\r\n{SECRET}body\r\n")
+    yield _nats("claims update", message("PUB $SYS.REQ.CLAIMS.UPDATE _INBOX.a.1", JWT))
+    yield _nats("account claims", message("PUB $SYS.REQ.ACCOUNT.ABC.CLAIMS.UPDATE _INBOX.a.2", JWT))
+    yield _nats("claims as they were", message("PUB $SYS.ACCOUNT.ABC.CLAIMS.UPDATE", JWT))
+    yield _nats("any request", message("PUB $SYS.REQ.SOMETHING.NEW", SECRET))
+    yield _nats("connect event", server=(message("MSG $SYS.ACCOUNT.ABC.CONNECT 1", f'{{"jwt":"{SECRET}"}}'),))
+    lookup = message("PUB $SYS.REQ.ACCOUNT.ABC.CLAIMS.LOOKUP _INBOX.b.3", "")
+    yield _nats("lookup answered", lookup, server=(message("MSG _INBOX.b.3 1", SECRET),))
+    yield _nats("claims to an inbox", server=(message("MSG _INBOX.zz.3 1", JWT),))
+    yield _nats("auth callout", server=(message("MSG $SYS.REQ.USER.AUTH 1 _INBOX.q", JWT),))
+    yield _nats(
+        "WebSocket", f"GET /x?jwt={SECRET} HTTP/1.1\r\nUpgrade: websocket\r\nCookie: {SECRET}\r\n\r\n", plain=True
+    )
+
+
+def stream(key: int, body: bytes, version: int = 1) -> bytes:
+    return struct.pack(">IHH", len(body) + 4, key, version) + body
+
+
+def string(text: bytes | str) -> bytes:
+    raw = text.encode() if isinstance(text, str) else text
+    return struct.pack(">H", len(raw)) + raw
+
+
+def blob(raw: bytes) -> bytes:
+    return struct.pack(">I", len(raw)) + raw
+
+
+def _rabbit(name: str, *client: bytes, server: tuple[bytes, ...] = ()) -> Case:
+    properties = stream(17, struct.pack(">II", 1, 1) + string("product") + string("rstream"))
+    handshake = stream(18, struct.pack(">I", 2))
+    answers = (
+        stream(0x8011, struct.pack(">IHI", 1, 1, 0)),
+        stream(0x8012, struct.pack(">IHI", 2, 1, 2) + string("PLAIN") + string("AMQPLAIN")),
+    )
+    return Case(name, 5552, (properties, handshake, *client), (*answers, *server))
+
+
+def sasl(mechanism: str, data: bytes, version: int = 1, surplus: bytes = b"") -> bytes:
+    return stream(19, struct.pack(">I", 3) + string(mechanism) + blob(data) + surplus, version)
+
+
+def table(**pairs: bytes) -> bytes:
+    return b"".join(bytes([len(key)]) + key.encode() + b"S" + blob(value) for key, value in pairs.items())
+
+
+def rabbit() -> Iterator[Case]:
+    secret = SECRET.encode()
+    yield _rabbit("PLAIN", sasl("PLAIN", b"\0guest\0" + secret))
+    yield _rabbit("PLAIN without authcid", sasl("PLAIN", b"guest\0" + secret))
+    yield _rabbit("PLAIN begins with the secret", sasl("PLAIN", secret))
+    yield _rabbit("PLAIN with a NUL too few", sasl("PLAIN", b"guest\0" + secret + b"\0"))
+    yield _rabbit("PLAIN twice", sasl("PLAIN", b"\0" + secret + b"\0"))
+    yield _rabbit("AMQPLAIN", sasl("AMQPLAIN", table(LOGIN=b"guest", PASSWORD=secret)))
+    yield _rabbit("AMQPLAIN cut", sasl("AMQPLAIN", table(LOGIN=b"guest", PASSWORD=secret)[:-3]))
+    yield _rabbit("unknown mechanism", sasl("EXTERNAL-X", secret))
+    yield _rabbit("secret as mechanism", sasl(SECRET, b"x"))
+    yield _rabbit("PLAIN with surplus", sasl("PLAIN", b"\0a\0b", surplus=secret))
+    yield _rabbit("another version", sasl("PLAIN", b"\0guest\0" + secret, 2))
+    lying = struct.pack(">I", 3) + string("PLAIN") + struct.pack(">I", 7) + b"\0guest\0" + secret
+    yield _rabbit("length too small", stream(19, lying))
+    lying = struct.pack(">I", 3) + string("PLAIN") + struct.pack(">I", 700) + b"\0guest\0" + secret
+    yield _rabbit("length too large", stream(19, lying))
+    yield _rabbit("correlation id is missing", stream(19, string("PLAIN") + blob(b"\0guest\0" + secret)))
+    yield _rabbit("unknown command", sasl("PLAIN", b"\0a\0b"), stream(0x77, secret))
+    yield _rabbit("surplus", stream(18, struct.pack(">I", 9) + secret))
+    yield _rabbit("challenge", server=(stream(0x8013, struct.pack(">IHI", 3, 1, len(secret)) + secret),))
+    pairs = struct.pack(">II", 5, 2) + string("password") + string(SECRET) + string("product") + string("x")
+    yield _rabbit("peer property", stream(17, pairs))
+    pairs = struct.pack(">II", 5, 1) + string("uri") + string(f"rabbitmq-stream://u:{SECRET}@h:5552")
+    yield _rabbit("peer property with a URL", stream(17, pairs))
+    yield _rabbit("stray", sasl("PLAIN", b"\0a\0b"), b"\xff\xff\xff\xff" + secret)
+
+
+def frame(body: str | bytes) -> bytes:
+    raw = body.encode() if isinstance(body, str) else body
+    return struct.pack(">I", len(raw)) + raw
+
+
+def command(text: str, topic: str = "") -> bytes:
+    return frame(struct.pack(">H", len(topic)) + topic.encode() + text.encode())
+
+
+def _cursus(name: str, *client: bytes, server: tuple[bytes, ...] = ()) -> Case:
+    first = (command("LIST"),)
+    return Case(name, 9000, (*first, *client), (frame("OK topics=a,b"), *server))
+
+
+def cursus() -> Iterator[Case]:
+    secret = SECRET
+    yield _cursus("AUTH", command(f"AUTH token={secret}"))
+    yield _cursus("AUTH bare", command(f"AUTH {secret}"))
+    yield _cursus("AUTH password", command(f"AUTH user=u password={secret}"))
+    yield _cursus("AUTH unknown", command(f"AUTH what={secret} {secret}"))
+    yield _cursus("AUTH in lower case", command(f"auth key={secret}"))
+    yield _cursus("AUTH discovery", command(f'AUTH {secret} JOIN {{"id":"a"}}', "cluster"))
+    yield _cursus("JOIN", command(f'JOIN {{"id":"a","auth_token":"{secret}","Token":"{secret}"}}', "cluster"))
+    yield _cursus("nested", command(f'JOIN {{"id":"a","more":[{{"password":"{secret}"}}]}}', "cluster"))
+    yield _cursus("PRODUCE", command(f"PUBLISH topic=a auth_token={secret} message=hello"))
+    yield _cursus("API key", command(f"PUBLISH topic=a apikey={secret} password={secret} message=hello"))
+    yield _cursus("upper", command(f"PUBLISH topic=a TOKEN={secret} Password={secret} message=hello"))
+    yield _cursus("error", server=(frame(f"ERROR: bad_token token={secret} secret={secret}"),))
+    yield _cursus("error quoted", server=(frame(f'ERROR: bad password="{secret}"'),))
+    yield _cursus("text", server=(frame(f"the token {secret} is not known, token: {secret}"),))
+    yield _cursus("text URL", server=(frame(f"see http://u:{secret}@h:9000/"),))
+    yield _cursus("JSON", server=(frame(f'{{"success":false,"token":"{secret}","password":"{secret}"}}'),))
+    yield _cursus("unknown", command(f"AUTH token={secret}"), frame(b"\x01\x02\x03" + secret.encode()))
+    yield _cursus("OK", server=(frame(f"OK token={secret} password={secret}"),))
+
+
+def pravega() -> Iterator[Case]:
+    secret = SECRET.encode()
+
+    def said(kind: int, body: bytes) -> bytes:
+        return struct.pack(">iI", kind, len(body)) + body
+
+    hello = said(-127, struct.pack(">ii", 17, 5))
+    writer = struct.pack(">q", 1) + bytes(range(16)) + string("scope/stream/0")
+    yield Case("SetupAppend", 12345, (hello, said(1, writer + string(secret))), (hello,))
+    yield Case("surplus", 12345, (hello, said(1, writer + string(b"tok") + secret)), (hello,))
+    cut = writer + struct.pack(">H", 700) + secret
+    yield Case("token too long", 12345, (hello, said(1, cut)), (hello,))
+    create = struct.pack(">q", 2) + string("scope/stream/1") + b"\0" + struct.pack(">i", 0) + string(secret)
+    yield Case("CreateSegment", 12345, (hello, said(20, create)), (hello,))
+    yield Case("unknown type", 12345, (hello, said(1, writer + string(secret)), said(99, secret)), (hello,))
+
+
+PROTOCOLS = {"nats": nats, "rabbitmq": rabbit, "cursus": cursus, "pravega": pravega}
+
+
+def packets(cases: Iterator[Case]) -> Iterator[tuple[bytes, int]]:
+    """Packets and their snapshot lengths: each case whole, begun late in three ways, and cut."""
+    port = 20_000
+    for case in cases:
+        for late in (0, *LATE):
+            port += 1
+            talk = Talk(client=("10.0.0.1", port), server=("10.0.0.2", case.port))
+            if not late:
+                yield from ((packet, 65535) for packet in talk.handshake())
+            for payload in _parts(talk, case, late):
+                yield payload, 65535
+        for snaplen in SNAPLENS:
+            port += 1
+            talk = Talk(client=("10.0.0.1", port), server=("10.0.0.2", case.port))
+            yield from ((packet, 65535) for packet in talk.handshake())
+            for payload in _parts(talk, case, 0):
+                yield payload, snaplen
+
+
+def _parts(talk: Talk, case: Case, late: int) -> Iterator[bytes]:
+    """What is captured: of what holds the secret not the first ``late`` bytes, and nothing before it."""
+    if case.opening:
+        yield from talk.send(1, case.opening)
+    said = case.client
+    if late:
+        first = next((at for at, part in enumerate(said) if CORE.encode() in part), len(said) - 1)
+        said = (said[first][late:], *said[first + 1 :])
+    for part in said:
+        yield from talk.send(0, part)
+    for at, part in enumerate(case.server):
+        yield from talk.send(1, part[late:] if at == 0 else part)
+
+
+def write(path: Path, cases: Iterator[Case]) -> None:
+    """A pcap with all variants of the cases, each on a connection of its own."""
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
+    for index, (packet, snaplen) in enumerate(packets(cases)):
+        kept = packet[:snaplen]
+        out.append(struct.pack("<IIII", 1_700_000_000 + index // 1000, index % 1000 * 1000, len(kept), len(packet)))
+        out.append(kept)
+    path.write_bytes(b"".join(out))

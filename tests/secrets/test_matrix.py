@@ -1,0 +1,142 @@
+"""Secrets x outputs: what may be a credential is shown in none of them, in no form, unless it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.secrets.cases import CORE, PROTOCOLS, forms, write
+
+FIELDS = ("frame.number", "frame.type", "_ws.col.info")
+LAYERS = {
+    "nats": (
+        "nats.options",
+        "nats.line",
+        "nats.headers",
+        "nats.headers.value",
+        "nats.data",
+        "nats.error",
+        "nats.junk",
+        "nats.options.pass",
+    ),
+    "rabbitmq": (
+        "rabbitmq_stream.data",
+        "rabbitmq_stream.body",
+        "rabbitmq_stream.properties",
+        "rabbitmq_stream.properties.value",
+        "rabbitmq_stream.user",
+    ),
+    "cursus": ("cursus.token", "cursus.other_fields", "cursus.ignored_words", "cursus.text", "cursus.data"),
+    "pravega": ("pravega.delegation_token",),
+}
+PCAP = (
+    ("--summary",),
+    (),
+    ("--full", "--hex"),
+    ("--full", "--bytes", "text"),
+    ("--json", "--ranges", "--bytes", "base64"),
+    ("--json", "--bytes", "text"),
+)
+EXPORTS = (
+    *(("frames", form, way) for form, way in (("ndjson", "text"), ("csv", "base64"))),
+    *(("messages", form, way) for form, way in (("ndjson", "text"), ("csv", "hex"), ("json", "base64"))),
+    *((level, "ndjson", "text") for level in ("packets", "connections")),
+    *(("frames", "parquet", ""), ("messages", "arrow", "")),
+)
+STEP = 41
+"""Every how manieth connection is followed; each form another one."""
+FOLLOW = ((), ("--full",), ("--hex",), ("--json", "--bytes", "text"), ("--messages",))
+
+
+@pytest.fixture(scope="module", params=PROTOCOLS)
+def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    path = tmp_path_factory.mktemp("secrets") / f"{request.param}.pcap"
+    write(path, PROTOCOLS[request.param]())
+    return request.param, path
+
+
+def leaks(said: str | bytes) -> list[str]:
+    """Where a secret stands, with what is around it."""
+    text = said if isinstance(said, str) else said.decode("utf-8", "replace")
+    found = []
+    for form in forms():
+        at = text.find(form)
+        while at >= 0 and len(found) < 40:
+            start = text.rfind("\n", 0, at) + 1
+            found.append(f"{text[start : start + 60]!r} ... {text[max(0, at - 90) : at + 30]!r}")
+            at = text.find(form, text.find("\n", at) if text.find("\n", at) > 0 else len(text))
+    return found
+
+
+@pytest.mark.parametrize("words", PCAP, ids=" ".join)
+def test_lines_trees_dumps_and_records(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
+    found = run("pcap", capture[1], *words, "--summary-json", capture[1].with_suffix(".totals"))
+    assert leaks(found.out + found.err + capture[1].with_suffix(".totals").read_text()) == []
+
+
+def test_fields_and_filters(run: Run, capture: tuple[str, Path]) -> None:
+    name, path = capture
+    known = run("fields", "--json").out
+    words = [word for field in (*FIELDS, *(f for f in LAYERS[name] if f'"{f}"' in known)) for word in ("-e", field)]
+    found = run("pcap", path, "-T", "fields", *words, "--bytes", "text")
+    assert found.code == 0
+    assert leaks(found.out + found.err) == []
+
+
+@pytest.mark.parametrize("words", FOLLOW, ids=" ".join)
+def test_dialogues(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
+    path = capture[1]
+    count = len(run("export", path, "--level", "connections", "-o", "-", "--format", "ndjson", "-q").lines)
+    said = [run("follow", path, "-n", number, *words) for number in range(1 + FOLLOW.index(words), count + 1, STEP)]
+    assert said
+    assert leaks("\n".join(found.out + found.err for found in said)) == []
+
+
+@pytest.mark.parametrize(("level", "form", "way"), EXPORTS)
+def test_exports(run: Run, capture: tuple[str, Path], tmp_path: Path, level: str, form: str, way: str) -> None:
+    out = tmp_path / f"out.{form}"
+    given = ("--bytes", way) if way else ("--compression", "none")
+    found = run("export", capture[1], "--level", level, "-o", out, *given)
+    assert found.code == 0
+    assert leaks(out.read_bytes() + found.err.encode()) == []
+
+
+@pytest.mark.parametrize("words", [("frames",), ("messages",), ("packets",), ("connections",)], ids=" ".join)
+def test_sql(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
+    found = run("sql", capture[1], f"from {words[0]}", "--bytes", "text")
+    assert found.code == 0
+    assert leaks(found.out + found.err) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check",),
+        ("check", "--json"),
+        ("check", "-v"),
+        ("stats",),
+        ("stats", "--json"),
+        ("trace", "--text", "body"),
+        ("protocols",),
+    ],
+    ids=" ".join,
+)
+def test_answers(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
+    found = run(words[0], *([] if words[0] == "protocols" else [capture[1]]), *words[1:])
+    assert leaks(found.out + found.err) == []
+
+
+def test_reports(run: Run, capture: tuple[str, Path], tmp_path: Path) -> None:
+    found = run("report", capture[1], "-o", tmp_path / "r.html")
+    assert found.code in (0, 1)
+    assert leaks((tmp_path / "r.html").read_text() + found.err) == []
+
+
+def test_they_are_shown_to_those_who_ask(run: Run, capture: tuple[str, Path]) -> None:
+    """Also: the search finds what it looks for."""
+    for words in (("--json", "--bytes", "text"), ("--json", "--bytes", "base64"), ("--full", "--hex")):
+        found = run("pcap", capture[1], *words, "--show-secrets")
+        assert len(leaks(found.out)) > 3
+    assert CORE in run("pcap", capture[1], "--json", "--bytes", "text", "--show-secrets").out

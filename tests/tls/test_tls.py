@@ -1,0 +1,290 @@
+"""A conversation in TLS, made by OpenSSL, decodes with its secrets to the frames of the same conversation in clear."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cryptography")
+
+from wiredecode.net import Limits, Network
+from wiredecode.testing.packets import Talk, batches
+from wiredecode.tls import Keyed, KeyLog
+
+SUITES_1_2 = [
+    "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "AES128-GCM-SHA256",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+    "AES128-CCM",
+    "AES256-CCM",
+    "AES128-CCM8",
+    "AES256-CCM8",
+    "ECDHE-RSA-AES128-SHA",
+    "ECDHE-RSA-AES256-SHA",
+    "ECDHE-RSA-AES128-SHA256",
+    "ECDHE-RSA-AES256-SHA384",
+    "AES256-SHA256",
+    "AES128-SHA",
+]
+Said = list[tuple[int, bytes]]
+"""(side, bytes) in order; 0 is the client."""
+
+
+@cache
+def certificate(folder: Path) -> tuple[Path, Path]:
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subject = ["-subj", "/CN=broker.example", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command, *subject], check=True, capture_output=True, timeout=60)
+    return cert, key
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tls")
+
+
+def nats() -> Said:
+    said: Said = [(0, b'CONNECT {"verbose":false}\r\nPING\r\n'), (1, b"PONG\r\n"), (0, b"SUB orders.> 17\r\n")]
+    for number in range(30):
+        body = bytes((number * 7 + at) % 251 for at in range(1 + number * 91))
+        head = b"orders.%d %d\r\n" % (number, len(body))
+        said += [(0, b"PUB " + head + body + b"\r\n")]
+        said += [(1, b"MSG orders.%d 17 %d\r\n" % (number, len(body)) + body + b"\r\n")]
+    return said
+
+
+INFO = b'INFO {"server_id":"ABC","version":"2.10.0","max_payload":1048576}\r\n'
+
+
+class Pair:
+    """A client and a server with memory between them, and what each wrote."""
+
+    def __init__(self, folder: Path, suite: str | None, options: int = 0) -> None:
+        self.log = folder / f"keys-{suite}.log"
+        self.client_context = client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        server.load_cert_chain(*certificate(folder))
+        if suite is None:
+            client.minimum_version = ssl.TLSVersion.TLSv1_3
+        else:
+            client.maximum_version = ssl.TLSVersion.TLSv1_2
+            for each in (client, server):
+                each.set_ciphers(suite + ":@SECLEVEL=0")
+        client.options |= options
+        client.keylog_filename = str(self.log)
+        self._connect(client, server)
+
+    def _connect(self, client: ssl.SSLContext, server: ssl.SSLContext, session: Any = None) -> None:
+        self.memory = [(ssl.MemoryBIO(), ssl.MemoryBIO()) for _ in (0, 1)]
+        self.ends = [
+            client.wrap_bio(*self.memory[0], server_hostname="broker.example", session=session),
+            server.wrap_bio(*self.memory[1], server_side=True),
+        ]
+        self.wire: Said = []
+        self.servers = server
+        done = [False, False]
+        while not all(done):
+            for side in (0, 1):
+                try:
+                    self.ends[side].do_handshake()
+                    done[side] = True
+                except ssl.SSLWantReadError:
+                    pass
+                self.carry(side)
+
+    def carry(self, side: int) -> None:
+        data = self.memory[side][1].read()
+        if data:
+            self.wire.append((side, data))
+            self.memory[1 - side][0].write(data)
+
+    def say(self, side: int, data: bytes) -> None:
+        self.ends[side].write(data)
+        self.carry(side)
+        assert self.ends[1 - side].read(1 << 20) == data
+
+
+def packets(said: Said, size: int = 1000) -> list[bytes]:
+    talk = Talk(server=("10.0.0.2", 4222))
+    found = talk.handshake()
+    for side, data in said:
+        found += talk.send(side, data, size)
+    return found
+
+
+def meaning(found: Any) -> list[tuple[Any, ...]]:
+    return [(f.side, f.type, f.status, f.data, f.layers, f.sender) for f in found.frames]
+
+
+def decode(sent: list[bytes], keys: KeyLog | None = None, size: int | None = None) -> Any:
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.testing.dissection import STYLE, Result
+
+    limits = Limits() if keys is None else Keyed.of(Limits(), keys)
+    dissector = Dissector(Demand(style=STYLE), Network(limits))
+    frames = list(dissector.frames(batches(sent, size)))
+    return Result(frames, dissector.totals)
+
+
+@pytest.mark.parametrize("suite", [None, *SUITES_1_2], ids=str)
+def test_frames_are_those_in_clear(suite: str | None, folder: Path) -> None:
+    pair = Pair(folder, suite)
+    for side, data in nats():
+        pair.say(side, data)
+    if suite is not None:
+        assert pair.ends[0].cipher()[0] == suite
+    plain = decode(packets([(1, INFO), *nats()]))
+    assert len(plain.frames) == 65
+    for size, segment in ((None, 1000), (3, 1000), (None, 7)):
+        sent = packets([(1, INFO), *pair.wire], segment)
+        found = decode(sent, KeyLog([pair.log]), size)
+        assert meaning(found) == meaning(plain)
+        totals = found.totals
+        assert totals.captured == totals.framed + totals.undecoded + totals.ignored
+        assert totals.undecoded == 0
+    assert meaning(decode(sent)) == meaning(decode(sent, KeyLog()))  # without keys nothing changes
+    assert not decode(sent).of("PUB", "MSG")
+
+
+def test_mac_before_encryption(folder: Path) -> None:
+    pair = Pair(folder, "AES128-SHA256", options=1 << 19)  # SSL_OP_NO_ENCRYPT_THEN_MAC
+    for side, data in nats():
+        pair.say(side, data)
+    found = decode(packets([(1, INFO), *pair.wire]), KeyLog([pair.log]))
+    assert meaning(found) == meaning(decode(packets([(1, INFO), *nats()])))
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_resumed_session(folder: Path, version: str) -> None:
+    pair = Pair(folder, "AES128-GCM-SHA256" if version == "1.2" else None)
+    pair.say(1, b"x")
+    pair._connect(pair.client_context, pair.servers, pair.ends[0].session)
+    for side, data in nats():
+        pair.say(side, data)
+    assert pair.ends[0].session_reused
+    found = decode(packets([(1, INFO), *pair.wire]), KeyLog([pair.log]))
+    assert meaning(found) == meaning(decode(packets([(1, INFO), *nats()])))
+
+
+@pytest.mark.parametrize("suite", [None, "AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "AES128-SHA"], ids=str)
+def test_behind_a_hole_it_goes_on_at_the_next_record(suite: str | None, folder: Path) -> None:
+    pair = Pair(folder, suite)
+    handshake = len(pair.wire) + 4  # packets of TCP's handshake, and INFO
+    for side, data in nats():
+        pair.say(side, data)
+    sent = packets([(1, INFO), *pair.wire], 1000)
+    whole = [f.data for f in decode(sent, KeyLog([pair.log])).frames]
+    chosen = random.Random(17)
+    for _ in range(8):
+        lost = set(chosen.sample(range(handshake + 12, len(sent)), 3))
+        found = decode([data for at, data in enumerate(sent) if at not in lost], KeyLog([pair.log]))
+        kept = [f.data for f in found.frames if f.status == "ok"]
+        assert len(kept) >= len(whole) - 12
+        assert set(kept) <= set(whole)  # nothing is invented
+        totals = found.totals
+        assert totals.captured == totals.framed + totals.undecoded + totals.ignored
+
+
+def test_other_keys_change_nothing(folder: Path, tmp_path: Path) -> None:
+    pair = Pair(folder, None)
+    for side, data in nats():
+        pair.say(side, data)
+    sent = packets([(1, INFO), *pair.wire])
+    log = tmp_path / "other.log"
+    log.write_text("# a comment\nCLIENT_RANDOM 00 11\nCLIENT_RANDOM zz 11\n" + f"CLIENT_RANDOM {'00' * 32} 1122\n")
+    found = decode(sent, KeyLog([log]))
+    assert meaning(found) == meaning(decode(sent))
+    assert "1122" not in repr(KeyLog([log]))
+
+
+def test_commands_take_key_logs_and_captures_bring_them(folder: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from wiredecode.capture import write_pcap
+    from wiredecode.cli.app import app
+
+    pair = Pair(folder, None)
+    for side, data in nats():
+        pair.say(side, data)
+    capture = tmp_path / "tls.pcap"
+    write_pcap(capture, [(at * 1000, data) for at, data in enumerate(packets([(1, INFO), *pair.wire]))])
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "a.log").write_bytes(pair.log.read_bytes())
+    inside = tmp_path / "tls.pcapng"
+    tool = ["editcap", "--inject-secrets", f"tls,{pair.log}", str(capture), str(inside)]
+    subprocess.run(tool, check=True, capture_output=True, timeout=60)
+
+    def shown(*words: str) -> str:
+        result = CliRunner().invoke(app, ["pcap", "--summary", "-q", "-Y", 'frame.type == "PUB"', *words])
+        assert result.exit_code == 0, result.output
+        return str(result.stdout)
+
+    expected = shown(str(capture), "--keylog", str(pair.log))
+    assert expected.count("\n") == 30
+    assert shown(str(capture), "--keylog-dir", str(keys)) == expected
+    assert shown(str(inside)) == expected
+    assert shown(str(capture)) == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["anonymize", "{}", "out.pcapng"], ["spark", "{}", "-o", "out"]], ids=["anonymize", "spark"]
+)
+@pytest.mark.parametrize("option", ["--keylog", "--keylog-dir"])
+def test_what_decrypts_nothing_says_so(words: list[str], option: str, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tests.support import RABBITMQ
+    from wiredecode.cli.app import app
+
+    capture = str(RABBITMQ / "c43_tls.pcap")
+    result = CliRunner().invoke(app, [*(word.format(capture) for word in words), option, str(tmp_path)])
+    assert result.exit_code == 2
+    assert not Path("out.pcapng").exists()
+
+
+def test_a_real_broker() -> None:
+    """The frames that rstream and RabbitMQ say they exchanged in TLS, by their truth file."""
+    import json
+
+    from tests.support import RABBITMQ
+    from tests.support import packets as of_file
+    from wiredecode.capture import PacketBatch
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+
+    network = Network(Keyed.of(Limits(), KeyLog([RABBITMQ / "c43_tls.keylog"])))
+    frames = list(Dissector(Demand(), network).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))
+    truth = json.loads((RABBITMQ / "c43_tls.truth.json").read_bytes())
+    said = [each for connection in truth["connections"] for each in connection["frames"]]
+    assert sorted(frame.code & 0x7FFF for frame in frames) == sorted(each["key"] & 0x7FFF for each in said)
+    assert {frame.status for frame in frames} == {"ok"}
+
+
+def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -> None:
+    pair = Pair(folder, None)
+    for side, data in nats():
+        pair.say(side, data)
+    log = tmp_path / "cut.log"
+    log.write_text("".join(line[:-20] + "\n" for line in pair.log.read_text().splitlines() if line[:1] != "#"))
+    found = decode(packets([(1, INFO), *pair.wire]), KeyLog([log]))
+    assert [frame.type for frame in found.frames] == ["INFO"]
+
+
+def test_python_takes_a_key_log() -> None:
+    import wiredecode
+    from tests.support import RABBITMQ
+
+    found = wiredecode.read(RABBITMQ / "c43_tls.pcap", keylog=RABBITMQ / "c43_tls.keylog")
+    assert [frame.status for frame in found] == ["ok"] * 45
+    assert found.table().num_rows == 45

@@ -1,0 +1,77 @@
+"""Captures that are damaged, empty, encrypted or made to harm the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.support import CAPTURES, Driver, drive
+from wiredecode.frames.escape import escape
+
+
+def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes((CAPTURES / "rabbitmq-stream/c43_basic.pcap").read_bytes()[:-33])
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("G")
+        await ui.until(lambda: "is cut in the middle of a packet record" in ui.main.said or ui.number > 100)
+        assert ui.main.reading.problem is not None and "is cut in the middle" in ui.main.reading.problem
+        await ui.shown()
+
+    drive(cut, test)
+
+
+def test_a_capture_without_packets_answers_every_key(tmp_path: Path) -> None:
+    async def test(ui: Driver) -> None:
+        await ui.until(lambda: ui.main.reading.finished)
+        keys = ("down", "r", "m", "t", "a", "x", "y", "R", "w", "exclamation_mark", "right_square_bracket", "N", "G")
+        for key in keys:
+            await ui.press(key)
+        assert "no frames" in ui.text() or ui.main.frames.count == 0
+        assert ui.app.screen is ui.main
+        await ui.press("c")
+        await ui.press("escape")
+        assert ui.app.screen is ui.main
+
+    header = bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000")
+    path = tmp_path / "no-packets.pcap"
+    path.write_bytes(header)
+    drive(path, test)
+
+
+def test_an_encrypted_connection_is_listed() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.until(lambda: ui.main.reading.finished)
+        await ui.press("c")
+        listing = ui.app.screen.query_one("#listing")
+        await ui.until(lambda: len(listing.told) > 1)  # type: ignore[attr-defined]
+        assert any("TLS" in line.text.plain for line in listing.told)  # type: ignore[attr-defined]
+
+    drive(CAPTURES / "rabbitmq-stream/c43_tls.pcap", test)
+
+
+HOSTILE = sorted(path.name for path in (CAPTURES / "hostile").glob("*.pcap"))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_only_escaped_text_reaches_the_terminal(name: str) -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        for number in range(1, min(ui.main.frames.count, 5) + 1):
+            ui.main.go_to(number)
+            await ui.shown()
+            for key in ("tab", "G", "tab", "G", "tab"):
+                await ui.press(key)
+                assert [line for line in ui.lines() if line != escape(line)] == []
+        for key in ("c", "w", "F"):
+            await ui.press(key)
+            listing = ui.app.screen.query_one("#listing")
+            await ui.until(lambda: listing.count)  # type: ignore[attr-defined] # noqa: B023
+            await ui.pilot.pause()
+            assert [line for line in ui.lines() if line != escape(line)] == []
+            await ui.press("escape")
+
+    drive(CAPTURES / "hostile" / name, test, size=(160, 40))

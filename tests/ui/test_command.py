@@ -1,0 +1,69 @@
+"""The command before the screen opens, and its page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.docs.test_reference import script
+from tests.ui.support import CAPTURES
+from wiredecode.cli.app import run
+from wiredecode.filter import Filter
+from wiredecode.ui import app
+
+BASIC = str(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
+KEYS = script("make_keys")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: dict[str, Any] = {}
+
+    def note(files: Sequence[str], select: Filter | None, **reading: Any) -> int:
+        said.update(reading, files=files, select=select)
+        return 0
+
+    monkeypatch.setattr(app, "run", note)
+    words = ["-d", "4711=nats", "--hole-timeout", "3", "--max-buffer", "7", "--limit", "fragment_seconds=9"]
+    assert run(["ui", BASIC, *words, "-Y", "frame.number > 5"]) == 0
+    limits = said["limits"]
+    assert said["files"] == [BASIC] and said["select"].text == "frame.number > 5"
+    assert said["decode_as"][4711].protocol.name == "nats"
+    assert (limits.hole_seconds, limits.buffered_bytes, limits.fragment_seconds) == (3, 7 << 20, 9)
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-"], "standard input can be read once"),
+        (["nowhere.pcap"], "nowhere.pcap: does not exist"),
+        ([BASIC, "-Y", "frame.typ"], "did you mean 'frame.type'"),
+    ],
+)
+def test_what_cannot_be_shown_is_told_before_the_screen_opens(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ui", *words]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_without_a_terminal_another_command_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert run(["ui", BASIC]) == 2
+    assert "needs a terminal" in capsys.readouterr().err
+
+
+def test_the_page_has_the_keys_as_they_are() -> None:
+    assert KEYS.PAGE.read_text() == KEYS.page(), "run: python docs/make_keys.py"

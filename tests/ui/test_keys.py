@@ -1,0 +1,309 @@
+"""Each key does what help says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.ui.support import CAPTURES, Driver, drive
+from wiredecode.capture import open_capture
+from wiredecode.filter import compile_filter
+from wiredecode.ui import keys, reports
+
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+LOSSY = CAPTURES / "nats/08-pipelined-small.drop1pct.pcap"
+
+
+def test_moving_shows_the_tree_and_the_bytes_of_each_frame() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        assert "Frame 1 " in ui.text() and "PeerProperties" in ui.text()
+        await ui.press("down", "j", "n")
+        await ui.shown()
+        assert ui.number == 4 and "Frame 4 " in ui.text() and "SaslHandshakeResponse" in ui.text()
+        await ui.press("up", "k", "p")
+        assert ui.number == 1
+        await ui.press("G")
+        assert ui.number == 142
+        await ui.press("g")
+        assert ui.number == 1
+        await ui.press("pagedown")
+        assert 5 < ui.number < 20
+        await ui.press("pageup", "end", "home")
+        assert ui.number == 1
+
+    drive(BASIC, test)
+
+
+def test_a_field_is_marked_in_the_bytes_and_a_byte_finds_its_field() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("tab", "G", "up", "up")
+        branch, octets = ui.main.fields.branch, ui.main.octets
+        assert branch is not None and branch.span is not None and branch.span == octets.marked and branch.span[0] > 8
+        await ui.press("tab", *["right"] * 4)
+        marked = octets.marked
+        await ui.press("home", *["left"] * 3)
+        ui.main.octets.go(5)
+        await ui.pilot.pause()
+        branch = ui.main.fields.branch
+        assert branch is not None and branch.path == "rabbitmq_stream.key" and branch.span == (4, 6)
+        assert octets.marked == (4, 6) != marked
+        await ui.press("tab")
+        assert ui.main.frames.has_focus
+        await ui.press("shift+tab")
+        assert octets.has_focus
+
+    drive(BASIC, test)
+
+
+def test_space_folds_what_is_below_and_other_frames_stay_folded() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("tab", "down", "down")
+        whole = ui.main.fields.count
+        await ui.press("space")
+        assert ui.main.fields.count < whole and ui.main.fields.cursor == 2
+        await ui.press("space")
+        assert ui.main.fields.count == whole
+
+    drive(BASIC, test)
+
+
+def test_jumps_lead_to_answers_along_the_connection_to_findings_and_back() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("r")
+        assert ui.number == 2
+        await ui.press("r")
+        assert ui.number == 1
+        await ui.press("colon")
+        await ui.write("141")
+        assert ui.number == 141
+        connection = ui.main.reading.rows[141].connection
+        await ui.press("left_square_bracket")
+        assert ui.number < 141 and ui.main.reading.rows[ui.number].connection == connection
+        await ui.press("right_square_bracket")
+        assert ui.number == 141
+        await ui.press("b", "b")
+        assert ui.number == 1 or ui.number == 141
+        await ui.press("colon")
+        await ui.write("4711")
+        assert "there is no frame 4,711" in ui.text()
+
+    drive(BASIC, test)
+
+
+def test_the_next_finding() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("exclamation_mark")
+        assert ui.main.reading.rows[ui.number].severity
+        assert all(not ui.main.reading.rows[number].severity for number in range(2, ui.number))
+
+    drive(LOSSY, test)
+
+
+def test_marks_and_the_time_since_a_frame() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("down", "m", *["down"] * 5, "m", "g", "apostrophe")
+        assert ui.number == 2 and "2 marked" in ui.text()
+        await ui.press("apostrophe")
+        assert ui.number == 7
+        await ui.press("apostrophe")
+        assert ui.number == 2
+        await ui.press("t")
+        assert any(" 2    0.000000 " in line for line in ui.lines())
+        await ui.press("t", "m")
+        assert "1 marked" in ui.text()
+
+    drive(BASIC, test)
+
+
+def test_a_filter_shows_what_fits_and_an_empty_one_shows_all() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("slash")
+        await ui.write('frame.type == "Publish"')
+        await ui.found()
+        kinds = {ui.main.reading.rows[number].type for number in ui.main.frames.numbers or ()}
+        assert kinds == {"Publish"} and 0 < ui.main.frames.count < 142
+        await ui.press("f")
+        await ui.write("")
+        assert ui.main.frames.count == 142
+
+    drive(BASIC, test)
+
+
+def test_a_wrong_filter_is_explained_below_and_names_are_completed() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("slash")
+        ui.main.entry.value = "frame.typ == 1"
+        await ui.pilot.pause()
+        text = ui.text()
+        assert "^^^^^^^^^ no field is called 'frame.typ'; did you mean 'frame.type'?" in text
+        await ui.press("enter")
+        assert ui.main.select is None, "a wrong filter is not taken"
+        ui.main.entry.value = "frame.num"
+        await ui.press("tab")
+        assert ui.main.entry.value == "frame.number"
+        await ui.press("escape")
+        assert ui.main.frames.has_focus and "no field" not in ui.text()
+
+    drive(BASIC, test)
+
+
+def test_a_field_becomes_a_filter_and_also_its_contrary() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("tab", "home", *["down"] * 5)
+        branch = ui.main.fields.branch
+        assert branch is not None
+        await ui.press("a")
+        await ui.found()
+        assert ui.main.select is not None and ui.main.select.text.startswith(branch.path + " == ")
+        assert ui.main.frames.holds(1)
+        first = ui.main.frames.count
+        await ui.press("x")
+        await ui.found()
+        assert ui.main.frames.count == 142 - first
+
+    drive(BASIC, test)
+
+
+def test_search_goes_on_from_frame_to_frame() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("s")
+        await ui.write("peerprop")
+        assert ui.number == 2
+        await ui.press("N")
+        later = ui.number
+        assert later > 2 and ui.main.reading.rows[later].type.startswith("PeerProp")
+        await ui.press("s")
+        await ui.write("nowhere in this capture")
+        assert ui.number == later and "is not further on" in ui.text()
+
+    drive(BASIC, test)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "words"),
+    [
+        ("c", "connections", "CLIENT → SERVER"),
+        ("F", "findings", "Meaning:"),
+        ("S", "statistics", "Latency"),
+        ("T", "timeline", "clients"),
+        ("w", "follow", "connection #1"),
+    ],
+)
+def test_a_screen_shows_its_lines_and_leads_to_a_frame(key: str, kind: str, words: str) -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press(key)
+        screen = ui.app.screen
+        told = screen.query_one("#listing")
+        await ui.until(lambda: len(told.told) > 1)  # type: ignore[attr-defined]
+        await ui.pilot.pause()
+        lines: list[reports.Told] = list(told.told)  # type: ignore[attr-defined]
+        assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
+        leading = [at for at, line in enumerate(lines) if line.frames]
+        if kind != "statistics":
+            assert leading
+            told.move_to(leading[-1])  # type: ignore[attr-defined]
+            await ui.press("enter")
+            assert ui.app.screen is ui.main and ui.number == lines[leading[-1]].frames[0]
+        else:
+            await ui.press("escape")
+            assert ui.app.screen is ui.main
+
+    drive(LOSSY if kind == "findings" else BASIC, test)
+
+
+def test_help_names_every_key_and_every_key_is_bound() -> None:
+    shown = "\n".join(f"{key} {what}" for key, what in keys.text())
+    assert all(key.what in shown for key in keys.KEYS)
+    assert len(keys.bottom()) <= 80
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        for key in keys.KEYS:
+            assert hasattr(ui.main, f"action_{key.action.partition('(')[0]}"), key
+        await ui.press("question_mark")
+        await ui.until(lambda: "next frame" in ui.text())
+        await ui.press("q")
+        assert ui.app.screen is ui.main
+        await ui.press("q")
+
+    drive(BASIC, test)
+
+
+def test_copies_go_to_the_clipboard() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("R")
+        assert orjson.loads(ui.app.clipboard)["frame"] == 1
+        await ui.press("C")
+        assert ui.app.clipboard == f"wiredecode pcap {BASIC} --summary"
+        await ui.press("Y")
+        assert "there is no filter" in ui.text()
+        await ui.press("tab", *["down"] * 3, "y")
+        assert ui.app.clipboard.startswith("size: ")
+
+    drive(BASIC, test)
+
+
+def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path) -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.main.filter_by(compile_filter("frame.number in {3, 7..9}"))
+        await ui.found()
+        for name in ("out.pcapng", "out.json", "out.svg"):
+            await ui.press("W")
+            await ui.write(str(tmp_path / name))
+            await ui.until(lambda: "saved: " in ui.main.said)
+            ui.main.said = ""
+        await ui.press("W")
+        await ui.write(str(tmp_path / "out.json"))
+        await ui.until(lambda: "is there already" in ui.main.said)
+
+    drive(BASIC, test)
+    records = [orjson.loads(line) for line in (tmp_path / "out.json").read_bytes().splitlines()]
+    assert [record["frame"] for record in records] == [3, 7, 8, 9]
+    wanted = {packet for record in records for packet in record["packets"]}
+    assert sum(map(len, open_capture([tmp_path / "out.pcapng"]))) == len(wanted)
+    assert (tmp_path / "out.svg").read_text().startswith("<svg")
+
+
+def test_secrets_are_shown_after_a_second_key_only() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("colon")
+        await ui.write("5")
+        await ui.shown()
+        assert "67 75 65 73 74" not in ui.text()  # guest
+        await ui.press("Z")
+        assert not ui.main.reading.secrets
+        await ui.press("Z")
+        await ui.until(lambda: ui.main.octets._dump is not None and not ui.main.octets._dump.hidden)
+        assert ui.main.reading.secrets
+        await ui.press("Z")
+        await ui.until(lambda: ui.main.octets._dump is not None and ui.main.octets._dump.hidden)
+
+    drive(BASIC, test, size=(170, 40))
+
+
+def test_other_colours() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        seen = {ui.app.theme}
+        for _ in range(5):
+            await ui.press("L")
+            seen.add(ui.app.theme)
+        assert len(seen) == 5 and ui.app.theme == "textual-dark"
+
+    drive(BASIC, test)

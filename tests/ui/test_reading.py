@@ -1,0 +1,114 @@
+"""Frames that are read again from a kept state are those of one pass; the rows of the list are in files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.ui.support import CAPTURES
+from wiredecode import read
+from wiredecode.cli.options import Decoding
+from wiredecode.ui import reading as module
+from wiredecode.ui import states, store
+from wiredecode.ui.reading import Reading
+
+NAMES = (
+    *("rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng", "rabbitmq-stream/d_drop1pct.pcap"),
+    *("nats/08-pipelined-small.drop1pct.pcap", "liftbridge/30-lb-publish-ack.pcap", "cursus/comp-gzip.pcap"),
+)
+
+
+def whole(path: Path | str) -> Reading:
+    """A capture that has been read to its end."""
+    made = Reading([str(path)])
+    made.run()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state after each few packets, however fast this machine is."""
+    monkeypatch.setattr(states, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(states, "COST_SHARE", 0)
+    monkeypatch.setattr(module, "PART_PACKETS", 7)
+    monkeypatch.setattr(module, "AHEAD", 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_frame_is_the_same_when_reading_goes_on_from_a_state(name: str) -> None:
+    made = whole(CAPTURES / name)
+    assert made.problem is None and len(made.states) > 3
+    expected = list(read(CAPTURES / name))
+    assert made.rows.count == len(expected)
+    for frame in expected[:: max(1, len(expected) // 25)]:
+        found = made.frame(frame.number)
+        assert found is not None
+        again = found.record()
+        wanted = frame.record()
+        for each in (again, wanted):  # what comes later is told by the rows
+            each.pop("outcome", None)
+            each.pop("response")
+        assert again == wanted
+        row = made.rows[frame.number]
+        assert (row.time_ns, row.connection, row.type) == (frame.time_ns, frame.connection.number, frame.type)
+    made.close()
+
+
+def test_a_compressed_capture_is_passed_over_up_to_the_state(tmp_path: Path) -> None:
+    plain = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+    packed = tmp_path / "a.pcap.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    first, second = whole(plain), whole(packed)
+    for number in (1, 77, 142):
+        one, other = first.frame(number), second.frame(number)
+        assert one is not None and other is not None and one.record() == other.record()
+    first.close()
+    second.close()
+
+
+def test_states_are_bounded_and_the_files_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "MOST_STATES", 4)
+    made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
+    folder = Path(made._folder.name)
+    assert 1 <= len(made.states) <= 4
+    assert len(list(folder.glob("state-*"))) == len(made.states)
+    found = made.frame(100)
+    assert found is not None and found.number == 100
+    made.close()
+    assert not folder.exists()
+
+
+def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PAGE_BITS", 4)
+    monkeypatch.setattr(store, "PAGE", 16)
+    made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
+    rows = made.rows
+    numbers = [number for number in range(1, 143) if rows[number].type == "Publish"]
+    assert len(numbers) > 3
+    kind = rows.kinds.index(("rabbitmq_stream", "Publish"))
+    found, at = [], 0
+    while (at := rows.find(at, 1, lambda part: part["kind"] == kind) or 0) > 0:
+        found.append(at)
+    assert found == numbers
+    back, at = [], 143
+    while (at := rows.find(at, -1, lambda part: part["kind"] == kind) or 0) > 0:
+        back.append(at)
+    assert back == numbers[::-1]
+    assert rows[1].response == 2 and rows[2].request == 1
+    assert rows.find(142, 1, lambda part: part["kind"] == kind) is None
+    with pytest.raises(IndexError):
+        _ = rows[143]
+    made.close()
+
+
+def test_decrypted_captures_are_read_to_the_end_without_states() -> None:
+    folder = CAPTURES / "rabbitmq-stream"
+    limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
+    made = Reading([str(folder / "c43_tls.pcap")], limits=limits)
+    made.run()
+    assert made.problem is None and made.rows.count > 20
+    found = made.frame(made.rows.count)
+    assert found is not None and found.number == made.rows.count and found.protocol == "rabbitmq_stream"
+    made.close()

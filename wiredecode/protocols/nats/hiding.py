@@ -1,0 +1,29 @@
+"""Which frames carry what may be a credential, as their subject, their payload or the server's text tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields.credentials import is_secret_value
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.memory import Memory
+
+
+def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
+    """Whether what the frame carries may be a credential; so may the answer to a request that may."""
+    if subject is None:
+        return is_secret_value(values.get("error", ""))
+    payload = values.get("data")
+    if payload is None:
+        payload = frame.data[payload_start(frame) :] if frame.missing and "size" in values else b""
+    if names.hides_payload(subject, values.get("reply", ""), payload):
+        return True
+    asked = memory.requests.get(subject) if memory.requests else None
+    return asked is not None and names.is_secret_subject(asked.subject)
+
+
+def payload_start(frame: Frame) -> int:
+    """Where the payload of a frame that is cut begins."""
+    return int(frame.length - 2 - frame.values["size"] + frame.values.get("header_size", 0))

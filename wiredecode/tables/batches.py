@@ -1,0 +1,145 @@
+"""What was decoded, until it makes a batch of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import FrameElements, FrameMessages, Messages, RunMessages
+from wiredecode.frames.record import BYTES
+from wiredecode.tables.frames import Builder, FrameTable, ignore
+from wiredecode.tables.messages import MessageTable
+from wiredecode.tables.schema import RAW, messages_schema, select
+
+BATCH_ROWS = 16_384
+"""Most rows of a batch."""
+BATCH_BYTES = 32 * 1024 * 1024
+"""About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
+GATHERED = 1024
+"""Frames whose messages are gathered at a time."""
+FRAME_ROWS = 16_384
+FRAME_BYTES = 4 * 1024 * 1024
+"""The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
+ROW_BYTES = 256
+"""Added to the length of each frame for what else is in its row."""
+
+
+@dataclass(frozen=True)
+class AlsoMessages:
+    """Takes batches of columns of the table of messages."""
+
+    columns: Sequence[str]
+    take: Callable[[pa.RecordBatch], None]
+
+
+class FrameBatches:
+    """Frames until they make a batch."""
+
+    def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str]) -> None:
+        self._table = FrameTable(schema, bytes_choice, failures=failures)
+        self._frames: list[Frame] = []
+        self._size = 0
+
+    def add(self, frame: Frame) -> bool:
+        """Whether it is time to take a batch."""
+        self._frames.append(frame)
+        self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
+        return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """What has been added."""
+        frames, self._frames, self._size = self._frames, [], 0
+        if frames:
+            yield self._table.batch(frames)
+
+
+class MessageBatches:
+    """The messages of frames until they make a batch.
+
+    ``selected``: other frames than those added have some too. ``linked``: frames are added when it is known what became
+    of them; until then their messages are left where they are collected.
+    """
+
+    def __init__(
+        self,
+        messages: Messages,
+        schema: pa.Schema,
+        bytes_choice: str,
+        selected: bool,
+        encoded: bool,
+        linked: bool = False,
+    ) -> None:
+        self._messages, self._schema, self._selected, self._encoded = messages, schema, selected, encoded
+        self._linked = linked
+        self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
+        self._table = MessageTable(schema.names)
+        self._size = 0
+
+    def add(self, frame: Frame) -> bool:
+        """Whether it is time to take batches."""
+        if self._selected:
+            chosen = [
+                part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
+            ]
+            self._messages.parts = chosen  # type: ignore[assignment]
+        elif self._linked:
+            return self._gather(self._messages.take_until(frame.number))
+        return self.gather()
+
+    def gather(self) -> bool:
+        """Add all messages that were collected; whether it is time to take batches."""
+        return self._gather(self._messages.take())
+
+    def _gather(self, parts: Iterable[FrameMessages | FrameElements | RunMessages]) -> bool:
+        for part in parts:
+            self._table.add(part)
+            self._size += part.size
+        return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """What has been added; one frame may have more messages than a batch has rows."""
+        table, self._table, self._size = self._table, MessageTable(self._schema.names), 0
+        if table.rows:
+            batch = table.batch(encoded=self._encoded)
+            for first in range(0, len(batch), BATCH_ROWS):
+                yield self._shown(batch.slice(first, BATCH_ROWS))
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Bytes as text, where text was asked for."""
+        if self._show is None:
+            return batch
+        columns = [
+            column if column.type == field.type else self._show.array(field, column.to_pylist(), ignore)
+            for column, field in zip(batch.columns, self._schema, strict=True)
+        ]
+        return pa.record_batch(columns, schema=self._schema)
+
+
+class MessageSink:
+    """Hands the messages that a dissector collects on, in batches."""
+
+    def __init__(self, also: AlsoMessages, messages: Messages | None, bytes_choice: str) -> None:
+        assert messages is not None
+        schema = select(messages_schema(bytes_choice), also.columns)
+        self._batches = MessageBatches(messages, schema, bytes_choice, False, False)
+        self._messages, self._take = messages, also.take
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was collected: to gather a few is slow."""
+        return len(self._messages.parts) >= GATHERED
+
+    def gather(self) -> None:
+        """Take what was collected."""
+        if self._batches.gather():
+            self.finish()
+
+    def finish(self) -> None:
+        """Hand on what is there."""
+        self._batches.gather()
+        for batch in self._batches.take():
+            self._take(batch)

@@ -1,0 +1,247 @@
+"""One connection in TLS: its handshake, and the records of both directions in the order in which they came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wiredecode.net.types import Chunk, Event
+from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half
+
+if TYPE_CHECKING:
+    from wiredecode.tls.keylog import KeyLog
+
+CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
+CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, FINISHED, KEY_UPDATE = 1, 2, 5, 20, 24
+SUPPORTED_VERSIONS, ENCRYPT_THEN_MAC = 43, 22
+RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
+TLS_1_3 = 0x0304
+MOST_TRIES = 4096
+"""Records that are tried behind a hole before the direction is given up."""
+MOST_HANDSHAKE = 1 << 18
+"""So long may a handshake message be."""
+
+
+class TlsConnection:
+    """``client``: the side that sent the ClientHello; ``halves``: both directions from where they are."""
+
+    def __init__(self, keys: KeyLog, client: int, random: bytes, halves: tuple[Half, Half]) -> None:
+        self.keys, self.client, self.halves = keys, client, halves
+        self.random = random
+        self.server_random = b""
+        self.suite = 0
+        self.version = 0
+        self.mac_last = False
+        self.known = 0
+        """The packet with which the keys were known."""
+
+    def pump(self, out: list[Event]) -> None:
+        """Read what records are there, those first that came first."""
+        stalled = [False, False]
+        while True:
+            sizes = [0 if stalled[side] else self._next(side, out) for side in (0, 1)]
+            if not any(sizes):
+                break
+            if all(sizes):
+                first, second = (half.ready(size) for half, size in zip(self.halves, sizes, strict=True))
+                side = (1 - self.client if first == second else int(second < first)) if first != second else self.client
+            else:
+                side = 0 if sizes[0] else 1
+            if self._record(side, sizes[side]):
+                stalled = [False, False]
+            else:
+                stalled[side] = True
+        for half in self.halves:
+            half.flush(out)
+
+    def _next(self, side: int, out: list[Event]) -> int:
+        """Bytes of the next record of a direction, 0 when it is not there."""
+        half = self.halves[side]
+        while not (size := self._there(half, out)) and half.queue:
+            item = half.queue.popleft()
+            if isinstance(item, Chunk):
+                half.feed(item)
+            else:
+                half.hole(item.length)
+        return size
+
+    def _there(self, half: Half, out: list[Event]) -> int:
+        """Bytes of the next record if it is among those fed; what comes before the first one is passed on."""
+        if half.dead:
+            half.drop(half.available())
+            return 0
+        if half.clear:
+            found = half.find(b"\x16\x03")
+            size = found if found >= 0 else half.available() - half.peek(half.available()).endswith(b"\x16")
+            half.hand_on(half.peek(size), 0, size, 0)
+            half.clear = found < 0
+        if half.lost is not None and not self._search(half, out):
+            return 0
+        if half.available() < HEADER:
+            return 0
+        if half.peek(1) not in KINDS or half.peek(1, 1) != b"\3" or int.from_bytes(half.peek(2, 3)) > MOST_RECORD:
+            half.dead = True
+            return 0
+        return half.record_size()
+
+    def _search(self, half: Half, out: list[Event]) -> bool:
+        """Behind a hole: find the next record that can be opened, by trying what number it may have."""
+        from cryptography.exceptions import InvalidTag
+
+        opener = half.opener
+        if opener is None:
+            half.dead = True
+            return False
+        while half.available() >= HEADER:
+            size = half.record_size()
+            header = half.peek(HEADER)
+            likely = header[0] in KINDS and header[1] == 3 and header[2] <= 4 and size <= MOST_RECORD + HEADER
+            if likely and int.from_bytes(header[3:]) <= MOST_RECORD and not size:
+                return False
+            assert half.lost is not None
+            if likely and size >= LEAST_RECORD:
+                body = half.peek(size - HEADER, HEADER)
+                for skipped in range(1, half.lost // LEAST_RECORD + 2):
+                    if half.tries == MOST_TRIES:
+                        half.dead = True
+                        return False
+                    half.tries += 1
+                    try:
+                        opener.open(opener.sequence + skipped, header, body)
+                    except (InvalidTag, ValueError):
+                        continue
+                    opener.sequence += skipped
+                    half.gap(max(half.lost - skipped * (HEADER + opener.overhead), 1), size, out)
+                    half.lost = None
+                    half.handshake = b""
+                    return True
+            half.drop(1)
+            half.lost += 1
+        return False
+
+    def _record(self, side: int, size: int) -> bool:
+        """Read one record; False: it has to wait for what the other side says."""
+        half = self.halves[side]
+        header, body = half.peek(HEADER), half.peek(size - HEADER, HEADER)
+        kind = header[0]
+        if kind == CHANGE_CIPHER:
+            if not self.version and not self.halves[1 - side].dead:
+                return False
+            half.drop(size)
+            if self.version and self.version < TLS_1_3:
+                self._change(side)
+            return True
+        if half.opener is None:
+            if kind == APPLICATION and not (self.version == TLS_1_3 and self._begin(side)):
+                return self._early(half) if self.version else False
+            if half.opener is None:
+                ready = half.ready(size)
+                half.drop(size)
+                if kind == HANDSHAKE:
+                    self._messages(side, body, ready)
+                return True
+        return self._open(side, header, body, size)
+
+    def _early(self, half: Half) -> bool:
+        """Without a key for what comes: nothing more can be read."""
+        half.dead = True
+        return True
+
+    def _open(self, side: int, header: bytes, body: bytes, size: int) -> bool:
+        from cryptography.exceptions import InvalidTag
+
+        half = self.halves[side]
+        opener = half.opener
+        assert opener is not None
+        try:
+            kind, data = opener.open(opener.sequence, header, body)
+        except (InvalidTag, ValueError):
+            if not self._skip_early(half, header):
+                half.dead = True
+            else:
+                half.drop(size)
+            return True
+        opener.sequence += 1
+        if kind == APPLICATION:
+            half.hand_on(data, HEADER + opener.skip, size, self.known)
+            return True
+        ready = half.ready(size)
+        half.drop(size)
+        if kind == HANDSHAKE:
+            self._messages(side, data, ready)
+        return True
+
+    def _skip_early(self, half: Half, header: bytes) -> bool:
+        """Early data that was refused, or whose secret lacks, comes before the client's first message."""
+        opener = half.opener
+        early = half is self.halves[self.client] and self.version == TLS_1_3 and header[0] == APPLICATION
+        return early and opener is not None and opener.sequence == 0 and not half.handshake
+
+    def _messages(self, side: int, data: bytes, ready: int) -> None:
+        """Handshake messages: type 1, length 3, body."""
+        half = self.halves[side]
+        half.handshake += data
+        while len(half.handshake) >= 4:
+            size = 4 + int.from_bytes(half.handshake[1:4])
+            if size > MOST_HANDSHAKE:
+                half.dead = True
+                return
+            if len(half.handshake) < size:
+                return
+            message, half.handshake = half.handshake[:size], half.handshake[size:]
+            self._message(side, message[0], message[4:], ready)
+
+    def _message(self, side: int, kind: int, body: bytes, ready: int) -> None:
+        half = self.halves[side]
+        if kind == CLIENT_HELLO and len(body) >= 34:
+            self.random = body[2:34]
+        elif kind == SERVER_HELLO and len(body) >= 38 and body[2:34] != RETRY:
+            self._server_hello(body)
+            self.known = max(self.known, ready)
+        elif kind == FINISHED and self.version == TLS_1_3:
+            label = "CLIENT_TRAFFIC_SECRET_0" if side == self.client else "SERVER_TRAFFIC_SECRET_0"
+            self._use(half, self.keys.secret(label, self.random))
+        elif kind == KEY_UPDATE and self.version == TLS_1_3 and half.secret:
+            from wiredecode.tls.ciphers import SUITES, next_secret
+
+            self._use(half, next_secret(SUITES[self.suite], half.secret))
+
+    def _server_hello(self, body: bytes) -> None:
+        """Version, random, session id, cipher suite, compression, extensions."""
+        self.server_random, at = body[2:34], 35 + body[34]
+        self.suite, self.version = int.from_bytes(body[at : at + 2]), int.from_bytes(body[:2])
+        self.mac_last, at = False, at + 5
+        while at + 4 <= len(body):
+            kind, size = int.from_bytes(body[at : at + 2]), int.from_bytes(body[at + 2 : at + 4])
+            if kind == SUPPORTED_VERSIONS:
+                self.version = int.from_bytes(body[at + 4 : at + 6])
+            self.mac_last |= kind == ENCRYPT_THEN_MAC
+            at += 4 + size
+
+    def _begin(self, side: int) -> bool:
+        """TLS 1.3: the direction goes on with its handshake secret."""
+        label = "CLIENT_HANDSHAKE_TRAFFIC_SECRET" if side == self.client else "SERVER_HANDSHAKE_TRAFFIC_SECRET"
+        self._use(self.halves[side], self.keys.secret(label, self.random))
+        return self.halves[side].opener is not None
+
+    def _use(self, half: Half, secret: bytes | None) -> None:
+        """Go on with another traffic secret."""
+        from wiredecode.tls.ciphers import SUITES, opener_1_3
+
+        suite = SUITES.get(self.suite)
+        if secret is None or suite is None or len(secret) != suite.prf().digest_size:
+            half.dead = True
+            return
+        half.secret, half.opener = secret, opener_1_3(suite, secret)
+
+    def _change(self, side: int) -> None:
+        """TLS 1.2: from here on the direction is encrypted."""
+        from wiredecode.tls.ciphers import SUITES, openers_1_2
+
+        half, suite = self.halves[side], SUITES.get(self.suite)
+        master = self.keys.secret("CLIENT_RANDOM", self.random)
+        if master is None or len(master) != 48 or suite is None or self.version != TLS_1_3 - 1:
+            half.dead = True
+            return
+        pair = openers_1_2(suite, master, self.random, self.server_random, mac_last=self.mac_last)
+        half.opener = pair[side != self.client]

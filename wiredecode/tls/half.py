@@ -1,0 +1,139 @@
+"""One direction of a connection in TLS: its records, and where in the stream, and in which packets, their bytes lie."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+
+import numpy as np
+
+from wiredecode.net.types import Chunk, Direction, Event, Gap
+from wiredecode.tls.ciphers import Opener
+
+HEADER = 5
+MOST_RECORD = (1 << 14) + 2048
+"""RFC 5246 section 6.2.3; TLS 1.3 allows less."""
+LEAST_RECORD = HEADER + 17
+"""So short may a record of a cipher with a tag be; it bounds how many lie in a hole."""
+KINDS = b"\x14\x15\x16\x17"
+
+
+class Half:
+    """Bytes of one direction as they come, and what is handed on of them."""
+
+    def __init__(self, direction: Direction, offset: int) -> None:
+        self.direction = direction
+        self.at = self.offset = offset
+        """Stream offset of the next byte, on the wire and in clear."""
+        self.opener: Opener | None = None
+        self.secret = b""
+        """TLS 1.3: the traffic secret of ``opener``."""
+        self.handshake = b""
+        """Bytes of handshake messages that are not whole yet."""
+        self.queue: deque[Chunk | Gap] = deque()
+        """What came, and is not fed yet."""
+        self.clear = True
+        """No record was seen yet: what comes before the first one is no TLS."""
+        self.lost: int | None = None
+        """Wire bytes since the last record before a hole, while the next record is looked for."""
+        self.tries = 0
+        self.dead = False
+        """No more records can be opened."""
+        self._data = b""
+        self._base = offset
+        self._ends: list[int] = []
+        self._columns: tuple[list[int], ...] = ([], [], [], [])
+        self._parts: list[bytes] = []
+        self._pieces: list[tuple[int, int, int, int, int]] = []
+        self._start = offset
+
+    def feed(self, chunk: Chunk) -> None:
+        """Take the next bytes of the wire."""
+        left = len(self._data) - (self.at - self._base)
+        keep = bisect_right(self._ends, self.at)
+        self._data = (self._data[self.at - self._base :] if left else b"") + chunk.data
+        self._base = self.at
+        del self._ends[:keep]
+        self._ends += chunk.ends.tolist()
+        for column, more in zip(self._columns, (chunk.packet, chunk.time_ns, chunk.ready, chunk.ready_ns), strict=True):
+            del column[:keep]
+            column += more.tolist()
+
+    def available(self) -> int:
+        """Bytes that are not read yet."""
+        return self._base + len(self._data) - self.at
+
+    def peek(self, size: int, skip: int = 0) -> bytes:
+        """Bytes from the next one on, ``skip`` of them passed over."""
+        begin = self.at - self._base + skip
+        return self._data[begin : begin + size]
+
+    def record_size(self) -> int:
+        """Bytes of the next record if it is there as a whole, else 0."""
+        size = HEADER + int.from_bytes(self.peek(2, 3))
+        return size if self.available() >= max(size, HEADER) else 0
+
+    def ready(self, size: int) -> int:
+        """The packet with which the next ``size`` bytes are there."""
+        return self._columns[2][bisect_left(self._ends, self.at + size)]
+
+    def find(self, start: bytes) -> int:
+        """How far the next ``start`` is away, or -1."""
+        found = self._data.find(start, self.at - self._base)
+        return -1 if found < 0 else found - (self.at - self._base)
+
+    def hand_on(self, data: bytes, skip: int, size: int, known: int) -> None:
+        """``data`` is in clear what lies ``skip`` bytes on; ``size`` bytes of the wire are done with.
+
+        ``known``: the packet before which it could not be read.
+        """
+        if data:
+            first, behind = self.at + skip, self.at + size
+            last = bisect_left(self._ends, behind)
+            _, _, readies, times = self._columns
+            ready, ready_ns = max(readies[last], known), times[last]
+            begin = bisect_right(self._ends, first)
+            for place in range(begin, last + 1):
+                end = min(self._ends[place], first + len(data))
+                shown = self.offset + (len(data) if place == last else end - first)
+                self._pieces.append((shown, self._columns[0][place], self._columns[1][place], ready, ready_ns))
+                if end == first + len(data):
+                    break
+            self._parts.append(data)
+            self.offset += len(data)
+        self.at += size
+        self.direction.ignored += size - len(data)
+
+    def drop(self, size: int) -> None:
+        """Pass over bytes of the wire that are no content."""
+        self.at += size
+        self.direction.ignored += size
+
+    def hole(self, length: int) -> None:
+        """Bytes of the wire lack: what was read of a record is of no use."""
+        rest = self.available()
+        self.drop(rest)
+        self.lost = (self.lost or 0) + rest + length
+        self.at += length
+        self._data, self._base, self.tries = b"", self.at, 0
+        self._ends.clear()
+        for column in self._columns:
+            column.clear()
+
+    def flush(self, out: list[Event]) -> None:
+        """Make a Chunk of what was handed on."""
+        if self._parts:
+            ends, packet, time_ns, ready, ready_ns = np.array(self._pieces, np.int64).T.copy()
+            data = b"".join(self._parts)
+            out.append(Chunk(self.direction, self._start, data, ends, packet, time_ns, ready, ready_ns))
+            self._parts, self._pieces = [], []
+        self._start = self.offset
+
+    def gap(self, length: int, size: int, out: list[Event]) -> None:
+        """Content of ``length`` bytes lacks before the next record, which has ``size`` bytes."""
+        self.flush(out)
+        place = bisect_left(self._ends, self.at + size)
+        ready, ready_ns = self._columns[2][place], self._columns[3][place]
+        out.append(Gap(self.direction, self.offset, length, "not captured", ready, ready_ns))
+        self.offset += length
+        self._start = self.offset

@@ -1,0 +1,79 @@
+"""Secrets in the NSS key log format (draft-ietf-tls-keylogfile), by client random. They are never shown or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from wiredecode.net.limits import Limits
+
+MOST_SECRETS = 1 << 20
+"""Secrets remembered; the oldest are forgotten first."""
+
+
+class KeyLog:
+    """Secrets by ``(label, client random)``, from files that may still grow and from captures."""
+
+    def __init__(self, files: Iterable[Path] = ()) -> None:
+        self._secrets: dict[tuple[str, bytes], bytes] = {}
+        self._randoms: dict[bytes, None] = {}
+        self._read: dict[Path, int] = dict.fromkeys(files, 0)
+        self._rest: dict[Path, bytes] = {}
+        self.refresh()
+
+    def __repr__(self) -> str:
+        return f"KeyLog({len(self._secrets)} secrets)"
+
+    def refresh(self) -> None:
+        """Read what was appended to the files. Raises OSError."""
+        for path, done in self._read.items():
+            if path.stat().st_size != done:
+                with path.open("rb") as file:
+                    file.seek(done)
+                    data = file.read()
+                self._read[path] = done + len(data)
+                whole, _, self._rest[path] = (self._rest.get(path, b"") + data).rpartition(b"\n")
+                self.add(whole)
+                self.add(self._rest[path])  # the last line may lack its end
+
+    def add(self, text: bytes) -> None:
+        """Take lines ``label client-random secret``; comments and what is none of these is passed over."""
+        for line in text.splitlines():
+            words = line.split()
+            if len(words) != 3 or line.startswith(b"#"):
+                continue
+            try:
+                random, secret = bytes.fromhex(words[1].decode()), bytes.fromhex(words[2].decode())
+            except ValueError:
+                continue
+            if len(random) == 32:
+                self._secrets[words[0].decode("ascii", "replace"), random] = secret
+                self._randoms[random] = None
+        while len(self._secrets) > MOST_SECRETS:
+            del self._secrets[next(iter(self._secrets))]
+
+    def knows(self, random: bytes) -> bool:
+        """Whether there is any secret of a connection."""
+        if random not in self._randoms:
+            try:
+                self.refresh()
+            except OSError:
+                return False
+        return random in self._randoms
+
+    def secret(self, label: str, random: bytes) -> bytes | None:
+        """One secret of a connection."""
+        return self._secrets.get((label, random))
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed(Limits):
+    """The limits of reassembly with TLS secrets: what a network was given."""
+
+    keys: KeyLog | None = None
+
+    @classmethod
+    def of(cls, limits: Limits, keys: KeyLog) -> Keyed:
+        """``limits`` with ``keys``."""
+        return cls(**{each.name: getattr(limits, each.name) for each in fields(Limits)}, keys=keys)

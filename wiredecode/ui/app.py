@@ -1,0 +1,72 @@
+"""The full-screen program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.theme import Theme
+
+from wiredecode.ui.main import MainScreen
+from wiredecode.ui.reading import Reading
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from wiredecode.filter import Filter
+
+CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
+THEMES = ("textual-dark", "textual-light", CONTRAST.name, "ansi-dark", "ansi-light")
+
+
+class Inspector(App[int]):
+    """Shows one capture. ``select``: the filter that it begins with."""
+
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "wiredecode"
+
+    def __init__(self, reading: Reading, select: Filter | None = None) -> None:
+        super().__init__()
+        self.reading = reading
+        self.main = MainScreen(reading, select)
+        self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
+
+    def on_mount(self) -> None:
+        self.register_theme(CONTRAST)
+        self.theme = THEMES[0]
+        self._reader.start()
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self.main
+
+    def next_theme(self) -> str:
+        """Other colours; their name."""
+        self.theme = THEMES[(THEMES.index(self.theme) + 1) % len(THEMES)] if self.theme in THEMES else THEMES[0]
+        return self.theme
+
+    async def run_action(self, action: Any, *arguments: Any, **named: Any) -> bool:
+        """A key whose work fails says so in the status line."""
+        try:
+            return await super().run_action(action, *arguments, **named)
+        except Exception as error:
+            self.main.say(f"that failed: {type(error).__name__}: {error}")
+            return True
+
+    def stop(self) -> None:
+        """End reading, and let go of the files."""
+        self.reading.stop()
+        if self._reader.ident is not None:
+            self._reader.join()
+        self.reading.close()
+
+
+def run(files: Sequence[str], select: Filter | None, **reading: Any) -> int:
+    """Show captures until the user leaves; the exit code."""
+    app = Inspector(Reading(files, **reading), select)
+    try:
+        app.run()
+    finally:
+        app.stop()
+    return app.return_code or 0

@@ -1,0 +1,195 @@
+"""The panes of one frame: its tree and its bytes; what the cursor of one is on is marked in the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from rich.tree import Tree
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from wiredecode.fields.layer import Range
+from wiredecode.frames.frame import Frame
+from wiredecode.ui.lines import Lines
+from wiredecode.view import theme
+from wiredecode.view.hexdump import ROW, Dump
+from wiredecode.view.theme import TreeOptions
+from wiredecode.view.tree import frame_tree
+
+RANGE = re.compile(r" *@(\d+):(\d+)")
+NAME = re.compile(r"\[?([\w.]+)(?:\]|: )?")
+CELL = 8
+"""Column of a row of bytes where the first one begins."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """One line of a tree."""
+
+    text: Text
+    depth: int
+    path: str
+    """Names from the layer down to the field, as filters have them; empty: it is no field."""
+    span: Range | None
+    parent: bool
+
+
+def branches(tree: Tree, depth: int = 0, path: str = "") -> Iterator[Branch]:
+    """The lines of a tree that :func:`frame_tree` made."""
+    label = tree.label if isinstance(tree.label, Text) else Text(str(tree.label))
+    yield Branch(label, depth, path, span_of(label), bool(tree.children))
+    for child in tree.children:
+        name = name_of(child.label.plain if isinstance(child.label, Text) else "", depth, bool(child.children))
+        inner = f"{path}.{name}" if path and name else name or path
+        yield from branches(child, depth + 1, inner if depth or name else "")
+
+
+def name_of(text: str, depth: int, parent: bool) -> str:
+    """The name of what a line shows: at the root the layer, below it a field."""
+    found = NAME.match(text)
+    if found is None or (depth == 0 and not parent):
+        return ""
+    if text.startswith("["):  # an element of an array, a generated field, or a link
+        inner = re.match(r"\[\d+\] ([\w.]+): ", text)
+        generated = re.match(r"\[(\w+): ", text)
+        return inner[1] if inner else generated[1] if generated and depth else ""
+    return found[1].rstrip(".")
+
+
+def span_of(text: Text) -> Range | None:
+    """The bytes that a line is about: what stands in the style of ranges at its end; of several the whole."""
+    ranges = [RANGE.fullmatch(text.plain, each.start, each.end) for each in text.spans if each.style == theme.RANGE]
+    found = [(int(each[1]), int(each[2])) for each in ranges if each is not None]
+    return (min(span[0] for span in found), max(span[1] for span in found)) if found else None
+
+
+class TreePane(Lines):
+    """The tree of a frame; Space folds."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "fold", "fold", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__(id="tree")
+        self._all: list[Branch] = []
+        self.shown: list[Branch] = []
+        self._folded: set[str] = set()
+        """Paths of what stays folded in other frames, too."""
+
+    def show(self, frame: Frame, first_ns: int, options: TreeOptions) -> None:
+        """Show another frame; the cursor stays on the field of the same name."""
+        here = self.branch
+        made = frame_tree(frame, first_ns, options)
+        self._all = list(branches(made)) if isinstance(made, Tree) else []
+        self._lay_out(here.path if here is not None else "")
+
+    def _lay_out(self, path: str) -> None:
+        self.shown, hidden = [], None
+        for branch in self._all:
+            if hidden is not None and branch.depth > hidden:
+                continue
+            hidden = branch.depth if branch.parent and self._key(branch) in self._folded else None
+            self.shown.append(branch)
+        self.widest = max((2 * each.depth + each.text.cell_len + 2 for each in self.shown), default=0)
+        at = next((at for at, each in enumerate(self.shown) if path and each.path == path), 0)
+        self.recount(len(self.shown), at)
+
+    @staticmethod
+    def _key(branch: Branch) -> str:
+        return f"{branch.depth} {branch.path}"
+
+    @property
+    def branch(self) -> Branch | None:
+        """What the cursor is on."""
+        return self.shown[self.cursor] if self.cursor < len(self.shown) else None
+
+    def line(self, at: int) -> Text:
+        branch = self.shown[at]
+        sign = " " if not branch.parent else "+" if self._key(branch) in self._folded else "-"
+        return Text("  " * branch.depth + f"{sign} ", "dim").append_text(branch.text)
+
+    def action_fold(self) -> None:
+        """Fold what is below the cursor, or unfold it."""
+        branch = self.branch
+        if branch is not None and branch.parent:
+            at = self.cursor
+            self._folded ^= {self._key(branch)}
+            self._lay_out("")
+            self.move_to(at)
+
+    def find(self, byte: int) -> None:
+        """Put the cursor on the smallest field that holds a byte."""
+        spans = [(at, each.span) for at, each in enumerate(self.shown) if each.span is not None]
+        holding = [(span[1] - span[0], -at) for at, span in spans if span[0] <= byte < span[1]]
+        if holding:
+            self.move_to(-min(holding)[1])
+
+
+class BytePane(Lines):
+    """The bytes of a frame; the cursor is on one of them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", "byte before", show=False),
+        Binding("right,l", "step(1)", "next byte", show=False),
+    ]
+
+    BAR = False
+
+    class Stepped(Message):
+        """The cursor is on another byte."""
+
+        def __init__(self, byte: int) -> None:
+            super().__init__()
+            self.byte = byte
+
+    def __init__(self) -> None:
+        super().__init__(id="bytes")
+        self._dump: Dump | None = None
+        self.marked: Range | None = None
+        self.byte = 0
+
+    def show(self, frame: Frame, *, secrets: bool) -> None:
+        """Show another frame."""
+        self._dump = Dump(frame, frame.layer(frame.data) if frame.layer is not None else None, reveal=secrets)
+        self.widest, self.byte = CELL + 3 * ROW + 2 + ROW, 0
+        self.recount(-(-len(self._dump.data) // ROW), 0)
+
+    def mark(self, span: Range | None) -> None:
+        """Mark the bytes of a field, and show the first of them."""
+        self.marked = span
+        if span is not None and self._dump is not None and not self.has_focus:
+            self.byte = min(span[0], max(0, len(self._dump.data) - 1))
+            self.move_to(self.byte // ROW)
+        self.refresh()
+
+    def line(self, at: int) -> Text:
+        assert self._dump is not None
+        begin, size = at * ROW, len(self._dump.data)
+        text = self._dump.row(begin, size)
+        for byte in range(begin, min(begin + ROW, size)):
+            marked = self.marked is not None and self.marked[0] <= byte < self.marked[1]
+            style = "underline bold" if byte == self.byte and self.has_focus else "reverse" if marked else ""
+            if style:
+                column = CELL + 3 * (byte - begin)
+                text.stylize(style, column, column + 2)
+                column = CELL + 3 * ROW + 1 + byte - begin
+                text.stylize(style, column, column + 1)
+        return text
+
+    def action_step(self, step: int) -> None:
+        """Go to the byte before, or the next one."""
+        self.go(self.byte + step)
+
+    def action_move(self, step: int) -> None:
+        self.go(self.byte + ROW * step)
+
+    def go(self, byte: int) -> None:
+        """Put the cursor on a byte, if there is such."""
+        if self._dump is not None and 0 <= byte < len(self._dump.data):
+            self.byte = byte
+            self.move_to(byte // ROW)
+            self.post_message(self.Stepped(byte))
+            self.refresh()

@@ -1,0 +1,124 @@
+"""The line where filters, numbers and words are typed; filters are checked and completed as they are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.suggester import Suggester
+from textual.widgets import Input
+
+from wiredecode.filter import FilterError, compile_filter
+from wiredecode.filter.names import completed
+from wiredecode.frames.escape import escape
+
+FILTER, NUMBER, WORD, FILE = "filter", "number", "word", "file"
+PROMPTS = {FILTER: "filter: ", NUMBER: "frame: ", WORD: "search: ", FILE: "save as: "}
+
+
+class Completion(Suggester):
+    """Names of fields, for the last word."""
+
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+
+    async def get_suggestion(self, value: str) -> str | None:
+        found = completed(value)
+        return found[0] if found and found[0] != value else None
+
+
+class Entry(Input):
+    """One line of input; it is only there while it is needed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "leave", show=False),
+        Binding("up", "earlier(-1)", "before", show=False),
+        Binding("down", "earlier(1)", "after", show=False),
+    ]
+
+    class Said(Message):
+        """Enter: ``text`` for what was asked."""
+
+        def __init__(self, kind: str, text: str) -> None:
+            super().__init__()
+            self.kind, self.text = kind, text
+
+    class Left(Message):
+        """Escape: nothing was said."""
+
+    class Judged(Message):
+        """What is wrong with the filter so far; empty: nothing. ``at``: where, in characters."""
+
+        def __init__(self, text: str, at: int = 0, length: int = 0) -> None:
+            super().__init__()
+            self.text, self.at, self.length = text, at, length
+
+    def __init__(self) -> None:
+        super().__init__(id="entry", compact=True, select_on_focus=False)
+        self.kind = FILTER
+        self.history: list[str] = []
+        self._place = 0
+        self._names = Completion()
+
+    def ask(self, kind: str, text: str = "") -> None:
+        """Ask for something."""
+        self.kind, self._place = kind, len(self.history)
+        self.suggester = self._names if kind == FILTER else None
+        self.value = text
+        self.cursor_position = len(text)
+        self.display = True
+        self.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self.kind == FILTER:
+            self.post_message(judge(self.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = self.value.strip()
+        if self.kind == FILTER and text and judge(text).text:
+            return  # what is wrong stands below
+        if self.kind == FILTER and text and text not in self.history[-1:]:
+            self.history.append(text)
+        self.post_message(self.Said(self.kind, text))
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "tab" and self.kind == FILTER:
+            event.stop()
+            event.prevent_default()
+            self.complete()
+
+    def complete(self) -> None:
+        """Take the first name that goes on from what is there, or what all of them share."""
+        found = completed(self.value)
+        if found:
+            shared = found[0]
+            while not all(each.startswith(shared) for each in found):
+                shared = shared[:-1]
+            self.value = shared if len(shared) > len(self.value) else found[0]
+            self.cursor_position = len(self.value)
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def action_earlier(self, step: int) -> None:
+        """What was asked before."""
+        place = self._place + step
+        if self.kind == FILTER and 0 <= place <= len(self.history):
+            self._place = place
+            self.value = self.history[place] if place < len(self.history) else ""
+            self.cursor_position = len(self.value)
+
+
+def judge(text: str) -> Entry.Judged:
+    """Whether a text is a filter."""
+    if not text.strip():
+        return Entry.Judged("")
+    try:
+        compile_filter(text)
+    except FilterError as error:
+        return Entry.Judged(escape(error.message), error.start, error.stop - error.start)
+    return Entry.Judged("")

@@ -1,0 +1,89 @@
+"""Work behind the screen, one thread each; it can be stopped and tells how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Condition, Event, Thread
+from typing import Any
+
+from wiredecode.frames.escape import escape
+from wiredecode.ui.reading import Reading, Stopped
+
+
+class Job:
+    """Runs ``work(job)``; then ``told(job)``, in its own thread. ``result`` is what it returned."""
+
+    def __init__(self, name: str, work: Callable[[Job], Any], told: Callable[[Job], None]) -> None:
+        self.name, self.share = name, 0.0
+        self.result: Any = None
+        self.problem: str | None = None
+        self.finished = False
+        self._stop = Event()
+        self._work, self._told = work, told
+        self._thread = Thread(target=self._run, name=f"wiredecode {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def progress(self, share: float) -> None:
+        """It is so far: 0 to 1."""
+        self.share = share
+
+    def stop(self, *, wait: bool = False) -> None:
+        """Let it end soon."""
+        self._stop.set()
+        if wait:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work(self)
+        except Stopped:
+            self._stop.set()
+        except Exception as error:
+            self.problem = escape(f"{self.name}: {str(error) or type(error).__name__}")
+        self.finished = True
+        self._told(self)
+
+
+class Loader:
+    """Reads the frame that was asked for last; ``told`` gets its number and the frame, or what went wrong."""
+
+    def __init__(self, reading: Reading, told: Callable[[int, Any], None]) -> None:
+        self._reading, self._told = reading, told
+        self._wanted: int | None = None
+        self._changed = Condition()
+        self._over = False
+        self._thread = Thread(target=self._run, name="wiredecode frame", daemon=True)
+        self._thread.start()
+
+    def want(self, number: int) -> None:
+        """Frame ``number`` is to be shown, and no other."""
+        with self._changed:
+            self._wanted = number
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End, after what is being read."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while self._wanted is None and not self._over:
+                    self._changed.wait()
+                if self._over:
+                    return
+                number, self._wanted = self._wanted, None
+            assert number is not None
+            found: Any
+            try:
+                found = self._reading.frame(number)
+            except Exception as error:
+                found = error
+            self._told(number, found)

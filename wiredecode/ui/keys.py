@@ -1,0 +1,89 @@
+"""Every key, once: what binds them, the line at the bottom, the help screen and docs/ui.md are made of this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from textual.binding import Binding
+
+
+class Key(NamedTuple):
+    """One key of the main screen."""
+
+    keys: str
+    """As Textual calls them, with commas between."""
+    action: str
+    shown: str
+    """As people call them."""
+    what: str
+    group: str
+    brief: str = ""
+    """On the line at the bottom; empty: not there."""
+
+
+MOVES, FILTERS, SCREENS, TAKING, OTHER = "Moves", "Filter and search", "Screens", "Take away", "Other"
+KEYS = (
+    Key("n", "step(1)", "n", "next frame, whichever pane has the cursor", MOVES),
+    Key("p", "step(-1)", "p", "frame before", MOVES),
+    Key("tab", "pane(1)", "Tab", "next pane: frames, tree, bytes", MOVES, "pane"),
+    Key("shift+tab", "pane(-1)", "Shift-Tab", "pane before", MOVES),
+    Key("r", "answer", "r", "the response of a request, the request of a response", MOVES),
+    Key("right_square_bracket", "along(1)", "]", "next frame of the connection", MOVES),
+    Key("left_square_bracket", "along(-1)", "[", "frame before in the connection", MOVES),
+    Key("exclamation_mark", "finding", "!", "next frame with a finding", MOVES, "finding"),
+    Key("colon", "ask('number')", ":", "go to a frame by its number", MOVES),
+    Key("m", "mark", "m", "mark the frame, or take the mark away", MOVES),
+    Key("apostrophe", "marked", "'", "next marked frame", MOVES),
+    Key("b", "back", "b", "back to where the last jump began", MOVES),
+    Key("t", "zero", "t", "times since this frame; again: since the first packet", MOVES),
+    Key("slash,f", "ask('filter')", "/ f", "filter; Tab completes, an empty one shows all", FILTERS, "filter"),
+    Key("a", "take_field", "a", "filter by the field under the cursor", FILTERS),
+    Key("A", "take_field('and')", "A", "the same, and what is filtered by now", FILTERS),
+    Key("x", "take_field('not')", "x", "what the field under the cursor is not", FILTERS),
+    Key("escape", "stop", "Esc", "stop filtering or counting; back from a screen", FILTERS),
+    Key("s", "ask('word')", "s", "search for text in types and details", FILTERS),
+    Key("N", "search_on", "N", "search on for the same", FILTERS),
+    Key("c", "report('connections')", "c", "connections", SCREENS, "conns"),
+    Key("F", "report('findings')", "F", "findings of check, the worst first", SCREENS, "findings"),
+    Key("S", "report('statistics')", "S", "statistics (needs DuckDB)", SCREENS, "stats"),
+    Key("T", "report('timeline')", "T", "timeline: what changed when", SCREENS),
+    Key("w", "report('follow')", "w", "follow the connection of this frame", SCREENS),
+    Key("y", "copy('value')", "y", "copy the line of the tree", TAKING),
+    Key("Y", "copy('filter')", "Y", "copy the filter", TAKING),
+    Key("R", "copy('record')", "R", "copy the frame as a JSON record", TAKING),
+    Key("C", "copy('command')", "C", "copy the command line that shows these frames", TAKING),
+    Key("W", "ask('file')", "W", "save the shown frames: .json records, .svg the screen, else pcapng", TAKING),
+    Key("L", "theme", "L", "other colours: dark, light, high contrast, those of the terminal", OTHER),
+    Key("Z", "secrets", "Z", "show secrets, after a second Z; again: hide them", OTHER),
+    Key("question_mark", "help", "?", "this help", OTHER, "help"),
+    Key("q", "quit", "q", "quit; back from a screen", OTHER, "quit"),
+)
+PANES = (
+    ("↑ ↓  k j", "line before, next line"),
+    ("PgUp PgDn", "page before, next page"),
+    ("Home End  g G", "first line, last line"),
+    ("← →  h l", "in the bytes: byte before, next byte; elsewhere: to the side"),
+    ("Space", "in the tree: fold or unfold"),
+    ("Enter", "in a screen: to the frame that the line speaks of"),
+)
+"""Keys of panes."""
+
+
+def bindings() -> list[Binding]:
+    """Of the main screen."""
+    return [Binding(key.keys, key.action, key.what, show=False) for key in KEYS]
+
+
+def bottom() -> str:
+    """The line at the bottom: within 80 columns."""
+    return "  ".join(f"{key.shown.split()[0]} {key.brief}" for key in KEYS if key.brief)
+
+
+def text() -> list[tuple[str, str]]:
+    """Help: heading and nothing, or keys and what they do."""
+    rows: list[tuple[str, str]] = [("In every pane", "")]
+    rows += PANES
+    for group in (MOVES, FILTERS, SCREENS, TAKING, OTHER):
+        rows.append((group, ""))
+        rows += [(key.shown, key.what) for key in KEYS if key.group == group]
+    return rows

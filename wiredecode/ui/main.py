@@ -1,0 +1,462 @@
+"""The main screen: the list of frames, the tree and the bytes of one of them, and what keys do there."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+
+from wiredecode.filter import Filter, compile_filter
+from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import Frame
+from wiredecode.ui import filterline, keys, reports, taking
+from wiredecode.ui.detail import BytePane, TreePane
+from wiredecode.ui.filterline import Entry
+from wiredecode.ui.framelist import FrameList
+from wiredecode.ui.jobs import Job, Loader
+from wiredecode.ui.lines import Lines
+from wiredecode.ui.reading import Reading
+from wiredecode.ui.reports import MAKERS
+from wiredecode.ui.screens import HelpScreen, ReportScreen
+from wiredecode.view.theme import TreeOptions
+
+if TYPE_CHECKING:
+    from wiredecode.ui.app import Inspector
+
+WIDE = 150
+"""From this width on tree and bytes stand side by side."""
+UPDATE_SECONDS = 0.1
+MOST_BACK = 100
+
+
+class TextLine(Widget):
+    """One line of text."""
+
+    DEFAULT_CSS = "TextLine { height: 1; }"
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - as widgets call it
+        super().__init__(id=id)
+        self.text = Text(no_wrap=True, overflow="ellipsis")
+
+    def show(self, text: Text | str) -> None:
+        """Show it, if it is another one."""
+        made = Text(escape(text)) if isinstance(text, str) else text
+        made.no_wrap, made.overflow = True, "ellipsis"
+        if made != self.text or made.spans != self.text.spans:
+            self.text = made
+            self.refresh()
+
+    def render(self) -> Text:
+        return self.text
+
+
+class Loaded(Message):
+    """A frame was read, or reading it failed."""
+
+    def __init__(self, number: int, found: Any) -> None:
+        super().__init__()
+        self.number, self.found = number, found
+
+
+class Done(Message):
+    """A job is over."""
+
+    def __init__(self, job: Job, screen: ReportScreen | None = None) -> None:
+        super().__init__()
+        self.job, self.screen = job, screen
+
+
+class MainScreen(Screen[None]):
+    """Everything of one capture."""
+
+    DEFAULT_CSS = """
+    MainScreen #heading { text-style: bold; }
+    MainScreen #frames { height: 1fr; }
+    MainScreen #detail { height: 1fr; layout: vertical; border-top: solid $primary; }
+    MainScreen #tree { height: 3fr; }
+    MainScreen #bytes { height: 2fr; border-top: solid $primary; }
+    MainScreen.wide #detail { layout: horizontal; }
+    MainScreen.wide #tree { width: 1fr; height: 100%; }
+    MainScreen.wide #bytes { width: 80; height: 100%; border-top: none; border-left: solid $primary; }
+    MainScreen #entry { height: 1; display: none; }
+    MainScreen #problem { display: none; }
+    MainScreen #status { text-style: reverse; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
+
+    def __init__(self, reading: Reading, select: Filter | None = None) -> None:
+        super().__init__()
+        self.reading = reading
+        self.frames, self.fields, self.octets = FrameList(reading), TreePane(), BytePane()
+        self.frame: Frame | None = None
+        """The frame that tree and bytes show."""
+        self.select = select
+        self.filtering: Job | None = None
+        self.entry = Entry()
+        self.said = ""
+        """What happened last, in the status line."""
+        self.word = ""
+        self._behind: list[int] = []
+        self._asked_secrets = False
+        self.reports: dict[str, list[reports.Told]] = {}
+        """Those that were made of the whole capture."""
+        self.visited: dict[str, int] = {}
+        self._jobs: list[Job] = []
+
+    def compose(self) -> ComposeResult:
+        yield TextLine("heading")
+        yield self.frames
+        yield Container(self.fields, self.octets, id="detail")
+        yield self.entry
+        yield TextLine("problem")
+        yield TextLine("status")
+        yield TextLine("keys")
+
+    def on_mount(self) -> None:
+        self.loader = Loader(self.reading, self._tell_loaded)
+        self.frames.focus()
+        self.query_one("#keys", TextLine).show(keys.bottom())
+        self.set_interval(UPDATE_SECONDS, self.update)
+        if self.select is not None:
+            self.filter_by(self.select)
+        self.update()
+
+    def on_unmount(self) -> None:
+        self.loader.close()
+        for job in self._jobs:
+            job.stop(wait=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= WIDE, "wide")
+        self.call_after_refresh(self._heading)
+
+    def _heading(self) -> None:
+        self.query_one("#heading", TextLine).show(self.frames.header())
+
+    # What is shown.
+
+    def update(self) -> None:
+        """Look for what is new: called often."""
+        self.frames.update()
+        self._heading()
+        if self.reading.problem and not self.said:
+            self.said = self.reading.problem
+        self.query_one("#status", TextLine).show(self.status())
+
+    def status(self) -> str:
+        """Place, counts, filter, progress, and what happened last."""
+        reading, shown = self.reading, self.frames
+        parts = [f"frame {shown.number:,} of {reading.rows.count:,}" if shown.count else "no frames"]
+        if not reading.finished:
+            parts.append(f"reading {reading.progress:.0%}")
+        if self.select is not None:
+            going = f", {self.filtering.share:.0%}" if self.filtering and not self.filtering.finished else ""
+            parts.append(f"{shown.count:,} fit{going}")
+        if shown.marks:
+            parts.append(f"{len(shown.marks)} marked")
+        parts += [f"{job.name} {job.share:.0%}" for job in self._jobs if not job.finished and job is not self.filtering]
+        parts += [self.said] if self.said else [f"filter {self.select.text}"] if self.select is not None else []
+        return " " + " │ ".join(parts)
+
+    def say(self, text: str) -> None:
+        """Tell what happened, in the status line."""
+        self.said = escape(text)
+        self.update()
+
+    @on(Lines.Moved)
+    def _moved(self, event: Lines.Moved) -> None:
+        if event.pane is self.frames and self.frames.number:
+            self.said = ""
+            self.loader.want(self.frames.number)
+        elif event.pane is self.fields:
+            branch = self.fields.branch
+            self.octets.mark(None if branch is None else branch.span)
+        self.query_one("#status", TextLine).show(self.status())
+
+    @on(BytePane.Stepped)
+    def _stepped(self, event: BytePane.Stepped) -> None:
+        if not self.fields.has_focus:
+            self.fields.find(event.byte)
+
+    @on(Loaded)
+    def _loaded(self, event: Loaded) -> None:
+        if event.number != self.frames.number:
+            return
+        if not isinstance(event.found, Frame):
+            self.say(f"frame {event.number} cannot be shown: {event.found or 'it is not there any more'}")
+            return
+        self.frame = event.found
+        try:
+            secrets = self.reading.secrets
+            self.octets.show(self.frame, secrets=secrets)
+            self.fields.show(self.frame, self.reading.first_ns, TreeOptions(secrets=secrets))
+            self.fields.moved()
+        except Exception as error:
+            self.say(f"frame {event.number} cannot be shown: {type(error).__name__}: {error}")
+
+    @on(Lines.Chosen)
+    def _chosen(self, event: Lines.Chosen) -> None:
+        self.action_pane(1)
+
+    # Moves.
+
+    def go_to(self, number: int) -> None:
+        """Show frame ``number``; a filter that leaves it out is taken away."""
+        if not 0 < number <= self.reading.rows.count:
+            self.say(f"there is no frame {number:,}" + ("" if self.reading.finished else " yet"))
+            return
+        self._behind = [*self._behind[-MOST_BACK:], self.frames.number]
+        if not self.frames.go_to(number):
+            self.no_filter()
+            self.frames.go_to(number)
+            self.say(f"frame {number:,} does not fit the filter, which was taken away")
+
+    def action_step(self, step: int) -> None:
+        self.frames.action_move(step)
+
+    def action_pane(self, step: int) -> None:
+        panes: list[Lines] = [self.frames, self.fields, self.octets]
+        here = next((at for at, pane in enumerate(panes) if pane.has_focus), 0)
+        panes[(here + step) % len(panes)].focus()
+
+    def action_answer(self) -> None:
+        if not self.frames.count:
+            return
+        row = self.reading.rows[self.frames.number]
+        if row.request or row.response:
+            self.go_to(row.request or row.response)
+        else:
+            self.say("it answers nothing, and nothing answers it")
+
+    def _next(self, step: int, test: Any, otherwise: str) -> None:
+        """Go to the next frame shown that fits ``test``."""
+        number: int | None = self.frames.number
+        while number is not None and (number := self.reading.rows.find(number, step, test)) is not None:
+            if self.frames.holds(number):
+                self.go_to(number)
+                return
+        self.say(otherwise)
+
+    def action_along(self, step: int) -> None:
+        if self.frames.count:
+            connection = self.reading.rows[self.frames.number].connection
+            self._next(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
+
+    def action_finding(self) -> None:
+        self._next(1, lambda rows: rows["severity"] > 0, "no further finding")
+
+    def action_mark(self) -> None:
+        if self.frames.count:
+            self.frames.marks ^= {self.frames.number}
+            self.frames.refresh()
+            self.update()
+
+    def action_marked(self) -> None:
+        marks = sorted(self.frames.marks)
+        if not marks:
+            self.say("nothing is marked: m marks a frame")
+            return
+        self.go_to(next((number for number in marks if number > self.frames.number), marks[0]))
+
+    def action_back(self) -> None:
+        if self._behind:
+            number = self._behind.pop()
+            self.go_to(number)
+            self._behind.pop()
+
+    def action_zero(self) -> None:
+        if self.frames.count:
+            here = self.reading.rows[self.frames.number].time_ns
+            self.frames.zero_ns = None if self.frames.zero_ns is not None else here
+            self.frames.refresh()
+
+    # What is typed.
+
+    def action_ask(self, kind: str) -> None:
+        self.query_one("#problem").display = False
+        text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
+        self.entry.ask(kind, self.word if kind == filterline.WORD else text)
+        self.say(filterline.PROMPTS[kind])
+
+    @on(Entry.Judged)
+    def _judged(self, event: Entry.Judged) -> None:
+        line = self.query_one("#problem", TextLine)
+        line.display = bool(event.text) and bool(self.entry.display)
+        carets = " " * event.at + "^" * max(1, event.length)
+        line.show(Text(f"{carets} {event.text}" if len(carets) < 40 else f"at {event.at + 1}: {event.text}", "red"))
+
+    @on(Entry.Left)
+    def _left(self) -> None:
+        self.entry.display = False
+        self.query_one("#problem").display = False
+        self.said = ""
+        self.frames.focus()
+
+    @on(Entry.Said)
+    def _entered(self, event: Entry.Said) -> None:
+        self._left()
+        match event.kind:
+            case filterline.FILTER:
+                self.filter_by(compile_filter(event.text)) if event.text else self.no_filter()
+            case filterline.NUMBER:
+                number = event.text.replace(",", "")
+                self.go_to(int(number)) if number.isdecimal() else self.say(f"{event.text} is no number of a frame")
+            case filterline.WORD:
+                self.word = event.text
+                self.action_search_on()
+            case filterline.FILE if event.text:
+                self.save(event.text)
+
+    def action_search_on(self) -> None:
+        """The next frame shown with the word."""
+        number: int | None = self.frames.number
+        while self.word and number is not None:
+            number = self.reading.rows.search(number, self.word)
+            if number is not None and self.frames.holds(number):
+                self.go_to(number)
+                return
+        self.say(f"{self.word!r} is not further on" if self.word else "nothing to search for: s asks")
+
+    # Filters.
+
+    def filter_by(self, select: Filter) -> None:
+        """Show the frames that fit, as they are found."""
+        self.no_filter()
+        self.select = select
+        numbers: array[int] = array("Q")
+
+        def work(job: Job) -> None:
+            for number in self.reading.fitting(select, lambda: job.stopped, job.progress):
+                numbers.append(number)
+
+        self.frames.show(numbers)
+        self.filtering = self.start("filtering", work)
+
+    def no_filter(self) -> None:
+        """Show all frames."""
+        if self.filtering is not None:
+            self.filtering.stop()
+        self.filtering = self.select = None
+        if self.frames.numbers is not None:
+            self.frames.show(None)
+
+    def action_take_field(self, how: str = "") -> None:
+        made = taking.field_filter(self.frame, self.fields) if self.frame is not None else None
+        if made is None:
+            self.say("no filter has this line: Tab goes to the tree, to a field with a value")
+            return
+        if how == "not":
+            made = f"!({made})"
+        if how == "and" and self.select is not None:
+            made = f"({self.select.text}) && {made}"
+        self.entry.history.append(made)
+        self.filter_by(compile_filter(made))
+
+    def action_stop(self) -> None:
+        for job in self._jobs:
+            if not job.finished:
+                job.stop()
+                self.say(f"{job.name} was stopped")
+
+    def start(self, name: str, work: Callable[[Job], Any]) -> Job:
+        """Work behind the screen."""
+        job = Job(name, work, self._tell_done)
+        self._jobs = [*(each for each in self._jobs if not each.finished), job]
+        return job
+
+    def _tell_loaded(self, number: int, found: Any) -> None:
+        self.post_message(Loaded(number, found))
+
+    def _tell_done(self, job: Job) -> None:
+        self.post_message(Done(job))
+
+    @on(Done)
+    def _done(self, event: Done) -> None:
+        if event.screen is not None:
+            event.screen.made(event.job)
+        elif event.job.problem:
+            self.say(event.job.problem)
+        elif event.job.name == taking.SAVING and not event.job.stopped:
+            self.say(event.job.result)
+        self.update()
+
+    # Screens.
+
+    def action_report(self, kind: str) -> None:
+        """Show a further screen; it gives back the frame that it leads to."""
+        if not self.frames.count and kind == "follow":
+            self.say("no frame to follow")
+            return
+        title, make = MAKERS[kind]
+        number = self.frames.number
+        screen = ReportScreen(title, self.visited.get(kind, 0))
+        lines = self.reports.get(kind)
+        if lines is not None:
+            screen.lines.fill(lines)
+        else:
+            whole = self.reading.finished and kind != "follow"
+
+            def told(job: Job) -> None:
+                if whole and job.result is not None and not job.stopped:
+                    self.reports[kind] = job.result
+                self.post_message(Done(job, screen))
+
+            screen.job = Job(title.lower(), lambda job: make(self.reading, job, number), told)
+            self._jobs.append(screen.job)
+
+        def back(frame: int | None) -> None:
+            self.visited[kind] = screen.lines.cursor
+            if frame:
+                self.go_to(frame)
+
+        self.app.push_screen(screen, back)
+
+    def action_help(self) -> None:
+        self.app.push_screen(HelpScreen())
+
+    # Take away.
+
+    def action_copy(self, what: str) -> None:
+        text, said = taking.copied(what, self)
+        if text is None:
+            self.say(said)
+            return
+        self.app.copy_to_clipboard(text)
+        self.say(f"copied: {said}")
+
+    def save(self, name: str) -> None:
+        """Save what is shown."""
+        if name.endswith(".svg"):
+            self.say(taking.save_screen(self.app, name))
+            return
+        numbers: Iterable[int] | None = None if self.frames.numbers is None else array("Q", self.frames.numbers)
+        self.start(taking.SAVING, lambda job: taking.save(self.reading, name, numbers, job))
+
+    # The rest.
+
+    def action_theme(self) -> None:
+        self.say(f"colours: {cast('Inspector', self.app).next_theme()}")
+
+    def action_secrets(self) -> None:
+        """Twice, so that nobody shows them by mistake."""
+        if not self.reading.secrets and not self._asked_secrets:
+            self._asked_secrets = True
+            self.say("Z again shows passwords and tokens")
+            return
+        self._asked_secrets = False
+        self.reading.secrets = not self.reading.secrets
+        self.reading.forget()
+        self.loader.want(self.frames.number)
+        self.say("secrets are shown" if self.reading.secrets else "secrets are hidden")
+
+    def action_quit(self) -> None:
+        self.app.exit(0)

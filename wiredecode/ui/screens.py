@@ -1,0 +1,134 @@
+"""Further screens: lines that lead back to frames, and help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Static
+
+from wiredecode.ui import keys
+from wiredecode.ui.jobs import Job
+from wiredecode.ui.lines import Lines
+from wiredecode.ui.reports import Told
+from wiredecode.view import theme
+
+PROGRESS_SECONDS = 0.2
+
+
+class Listing(Lines):
+    """Lines that were made before."""
+
+    def __init__(self) -> None:
+        super().__init__(id="listing")
+        self.told: Sequence[Told] = ()
+
+    def fill(self, told: Sequence[Told]) -> None:
+        """Show these."""
+        self.told = told
+        self.widest = max((each.text.cell_len for each in told), default=0)
+        self.recount(len(told))
+
+    def line(self, at: int) -> Text:
+        return self.told[at].text.copy()
+
+
+class BackScreen(Screen[int]):
+    """A screen that q and Esc leave; it gives the frame to go to, or 0."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,b", "leave", "back", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = Listing()
+        self.bottom = Static(markup=False)
+
+    def compose(self) -> ComposeResult:
+        yield self.lines
+        self.bottom.styles.height = 1
+        self.bottom.styles.text_style = "reverse"
+        yield self.bottom
+
+    def on_mount(self) -> None:
+        self.lines.focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(0)
+
+
+class ReportScreen(BackScreen):
+    """What one of :data:`wiredecode.ui.reports.MAKERS` made; Enter goes to the frame of a line."""
+
+    def __init__(self, title: str, cursor: int) -> None:
+        super().__init__()
+        self.heading, self._cursor = title, cursor
+        self.job: Job | None = None
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(PROGRESS_SECONDS, self.tell)
+        if self.lines.told:
+            self.call_after_refresh(self._begin)
+        self.tell()
+
+    def _begin(self) -> None:
+        """The cursor goes to where it was, or to the first line that leads to a frame."""
+        leading = (at for at, each in enumerate(self.lines.told) if each.frames)
+        self.lines.move_to(self._cursor or next(leading, 0))
+
+    def tell(self, text: str = "") -> None:
+        """The line at the bottom."""
+        job = self.job
+        if not text and job is not None and not job.finished:
+            text = f"reading {job.share:.0%}  Esc stops"
+        at = self.lines.cursor
+        frames = self.lines.told[at].frames if at < len(self.lines.told) else ()
+        leads = f"Enter: frame {frames[0]:,}  " if frames else ""
+        self.bottom.update(Text(f" {self.heading} │ {text or f'{leads}Esc: back'}"))
+
+    def made(self, job: Job) -> None:
+        """The lines are ready, or could not be made; the user may have left."""
+        if self not in self.app.screen_stack:
+            return
+        if job.problem:
+            self.job = None
+            self.lines.fill([Told(Text(job.problem, theme.SEVERITY["warning"]))])
+        elif job.result is not None:
+            self.lines.fill(job.result)
+            self.call_after_refresh(self._begin)
+        self.tell()
+
+    @on(Lines.Moved)
+    def _moved(self) -> None:
+        self.tell()
+
+    @on(Lines.Chosen)
+    def _chosen(self) -> None:
+        told = self.lines.told[self.lines.cursor]
+        if told.frames:
+            self.dismiss(told.frames[0])
+        else:
+            self.tell("this line speaks of no frame")
+
+    def action_leave(self) -> None:
+        if self.job is not None:
+            self.job.stop()
+        self.dismiss(0)
+
+
+class HelpScreen(BackScreen):
+    """All keys."""
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        rows = []
+        for shown, what in keys.text():
+            heading = not what
+            rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
+        self.lines.fill([Told(row) for row in rows])
+        self.bottom.update(Text(" Help │ Esc: back"))

@@ -1,0 +1,131 @@
+"""What leaves the screen: filters, records, command lines, packets."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.live.pcapng_writer import PcapNgWriter
+from wiredecode.dissect.demand import Demand
+from wiredecode.export.atomic import NewFile
+from wiredecode.fields.layer import Style
+from wiredecode.filter.literals import written
+from wiredecode.filter.model import Type
+from wiredecode.filter.names import Names
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES, RecordLines, dumps
+from wiredecode.ui.jobs import Job
+from wiredecode.ui.reading import Reading, Stopped
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from wiredecode.ui.detail import TreePane
+    from wiredecode.ui.main import MainScreen
+
+SAVING = "saving"
+SHOWN_CHARACTERS = 50
+
+
+def field_filter(frame: Frame, tree: TreePane) -> str | None:
+    """The filter that fits this value of the field under the cursor; None: there is no such field."""
+    branch = tree.branch
+    field = Names().find(branch.path) if branch is not None and branch.path else None
+    if branch is None or field is None or field.secret:
+        return None
+    if field.type is Type.PROTOCOL:
+        return branch.path
+    values = field.get(frame)
+    place = sum(each.path == branch.path for each in tree.shown[: tree.cursor])
+    if not values or field.type is Type.STRUCTURE:
+        return branch.path if values else None
+    value = values[min(place, len(values) - 1)]
+    if value is None or isinstance(value, dict | list):
+        return branch.path
+    return f"{branch.path} == {written(field.type, value)}"
+
+
+def copied(what: str, screen: MainScreen) -> tuple[str | None, str]:
+    """The text for the clipboard, and what is said of it; or None, and why there is none."""
+    frame, branch = screen.frame, screen.fields.branch
+    text: str | None = None
+    if what == "value" and branch is not None:
+        text = branch.text.plain
+    elif what == "filter" and screen.select is not None:
+        text = screen.select.text
+    elif what == "record" and frame is not None:
+        text = dumps(frame.record()).decode().rstrip("\n")
+    elif what == "command":
+        text = command(screen)
+    if text is None:
+        return None, "there is no filter" if what == "filter" else "nothing to copy"
+    return text, text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def command(screen: MainScreen) -> str:
+    """The command line that shows the same frames."""
+    words = ["wiredecode", "pcap", *screen.reading.files, "--summary"]
+    if screen.select is not None:
+        words += ["-Y", screen.select.text]
+    return shlex.join(words)
+
+
+def save_screen(app: App[Any], name: str) -> str:
+    """Save the screen as a picture; what is said of it."""
+    try:
+        with Path(name).expanduser().open("x") as file:
+            file.write(app.export_screenshot())
+    except OSError as error:
+        return f"{name} cannot be written: {error.strerror}"
+    return f"saved: {name}"
+
+
+def save(reading: Reading, name: str, numbers: Iterable[int] | None, job: Job) -> str:
+    """Save records (``.json``) or packets of some frames, of all by default; what is said of it."""
+    path = Path(name).expanduser()
+    if path.exists():
+        raise FileExistsError(f"{name} is there already; choose another name")
+    wanted = None if numbers is None else set(numbers)
+    target = NewFile(path)
+    try:
+        said = (_records if path.suffix in (".json", ".ndjson") else _packets)(reading, target, wanted, job)
+        target.commit()
+    finally:
+        target.discard()
+    return f"saved: {name}, {said}"
+
+
+def _frames(reading: Reading, style: Style | None, wanted: set[int] | None, job: Job) -> Iterable[Frame]:
+    demand = Demand(style, link_responses=style is not None, decode_as=reading.decode_as)
+    for frame in reading.frames(reading.dissector(demand), lambda: job.stopped, progress=job.progress):
+        if wanted is None or frame.number in wanted:
+            yield frame
+
+
+def _records(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
+    count, line = 0, RecordLines(ranges=False, show=BYTES["hex"]).line
+    for frame in _frames(reading, Style(text=True), wanted, job):
+        target.stream.write(line(frame))
+        count += 1
+    return f"{count:,} records"
+
+
+def _packets(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
+    numbers = {number for frame in _frames(reading, None, wanted, job) for number in frame.packets}
+    packets, count = np.array(sorted(numbers), np.int64), 0
+    capture, writer = open_capture(reading.files), PcapNgWriter(target.stream)
+    try:
+        for batch in capture:
+            part = batch.take(np.flatnonzero(np.isin(batch.number, packets)))
+            if job.stopped:
+                raise Stopped
+            writer.write(part, capture.info.interfaces)
+            count += len(part)
+    except CaptureError:  # told by the pass that reads all
+        pass
+    return f"{count:,} packets"
