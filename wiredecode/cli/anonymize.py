@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiredecode.capture import CaptureError
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, complain, say
@@ -122,6 +121,8 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
 
 def _work(session: Session, anonymizer: Anonymizer) -> None:
     assert session.dissector is not None
+    from wiredecode.capture import CaptureError
+
     failure: CaptureError | None = None
     try:
         for batch in session.batches():

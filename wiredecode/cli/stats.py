@@ -60,21 +60,28 @@ class StatsOptions:
     interval: Annotated[
         str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
     ] = "auto"
+    json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
+    csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
+    color: options.Color = options.ColorChoice.auto
+
+
+@group
+class OfCaptures:
+    """What can be counted of captures, and not of tables that were written."""
+
     hops: Annotated[
         bool, typer.Option("--hops", help="Latency: count requests again where servers pass them on to others.")
     ] = False
     timeline: Annotated[
         bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen. Needs no DuckDB.")
     ] = False
-    json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
-    csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
-    color: options.Color = options.ColorChoice.auto
 
 
 @with_groups
 def stats(
     files: options.Files,
     form: StatsOptions,
+    more: OfCaptures,
     decoding: options.Decoding,
     span: options.Span,
     verbosity: options.Verbosity,
@@ -84,7 +91,7 @@ def stats(
 
     With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
     """
-    if form.timeline:
+    if more.timeline:
         return _timeline(files, form, decoding, span, verbosity, display_filter)
     from wiredecode.cli.stats_reader import StatsReader
     from wiredecode.tables import bound_memory
@@ -99,7 +106,7 @@ def stats(
         raise options.UsageError(str(error)) from None
     reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
     try:
-        with reader, Store(statistics, length, hops=form.hops) as store:
+        with reader, Store(statistics, length, hops=more.hops) as store:
             code = reader.run(store)
             if code == INTERRUPTED or (code and not reader.packets):
                 return code
