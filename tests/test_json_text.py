@@ -70,13 +70,13 @@ def test_nasty_text_and_extremes_of_numbers(words: str) -> None:
     frames += [rs.DeclarePublisher(correlation_id=7, publisher_reference=words, stream=words)]
     raw = [bytes(frame) for frame in frames]
     count, texts = same_lines(partial(made_of, [Part(1, 0, b"".join(raw * 2))]), Style())
-    assert (count, texts) == (2 * len(raw), 2 * len(raw))
+    assert (count, texts) == (2 * len(raw), 2), "properties may hold secrets: only DeclarePublisher is remembered"
 
 
 def test_text_that_is_not_utf_8_has_no_fast_way() -> None:
     for bad in (b"\xff", b"\xed\xa0\x80", b"ok\xc3"):
         raw = bytes(rs.Create(stream="abcd"[: len(bad)])).replace(b"abcd"[: len(bad)], bad)
-        assert same_lines(partial(made_of, [Part(1, 0, BY_NAME["V01"].raw), Part(1, 0, raw * 3)]), Style()) == (4, 1)
+        assert same_lines(partial(made_of, [Part(1, 0, BY_NAME["V01"].raw), Part(1, 0, raw * 3)]), Style()) == (4, 0)
 
 
 def test_a_frame_with_a_hole_or_surplus_bytes_is_never_taken_for_one_that_was_whole() -> None:
