@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,13 @@ def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
     for batch in batches:
         checker.look(batch)
     return checker.check(dissector.frames(batches))
+
+
+def seconds_in(problem: Problem, before: str) -> float:
+    """The seconds that a problem tells behind the words ``before``."""
+    found = re.search(rf"{before} ([0-9.]+) s", problem.what)
+    assert found is not None, problem.what
+    return float(found[1])
 
 
 def worse(problems: list[Problem]) -> list[str]:

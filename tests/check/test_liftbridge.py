@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.check.support import CAPTURES, STORIES, check, named
+from tests.check.support import CAPTURES, STORIES, check, named, seconds_in
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 
@@ -52,7 +52,7 @@ def test_publishes_that_waited_for_a_stopped_replica_have_late_acks(story: list[
     ]
     (late,) = [each for each in named(story, "liftbridge.late-ack") if "quorum-stream" in each.what]
     assert late.count == sum(seconds > 1 for seconds in took)
-    worst = float(re.search(r"up to ([0-9.]+) s", late.what)[1])  # type: ignore[index]
+    worst = seconds_in(late, "up to")
     assert worst == pytest.approx(max(took), abs=0.05)
 
 

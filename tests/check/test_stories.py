@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.check.support import STORIES, check
+from tests.check.support import STORIES, check, seconds_in
 from tests.cli.conftest import Run, run
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
@@ -58,7 +58,7 @@ def test_the_killed_server_and_what_it_led_are_as_the_truth_says() -> None:
     killed = next(event["at_epoch_s"] for event in truth if event["what"].startswith("SIGKILL c"))
     begin = next(iter(open_capture([str(STORIES / "leader-killed.pcap.gz")]))).time_ns[0] / 1e9
     worst = check(STORIES / "leader-killed.pcap.gz")[0]
-    ended = float(re.search(r"ended at ([0-9.]+) s", worst.what)[1])  # type: ignore[index]
+    ended = seconds_in(worst, "ended at")
     assert abs(begin + ended - killed) < 0.01  # SIGKILL, by the script's clock
     assert any(detail.startswith("orders-stream[1]: reported by lb-b") for detail in worst.details)
 
@@ -125,7 +125,7 @@ def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
     said, found = truth("broker-paused"), told("broker-paused.pcap")
     (problem,) = found.pop("publish.slow-confirm")
     paused = said["continued_at_epoch_s"] - said["stopped_at_epoch_s"]
-    worst = float(re.search(r"worst ([0-9.]+) s", problem.what)[1])  # type: ignore[index]
+    worst = seconds_in(problem, "worst")
     assert abs(worst - paused) < 0.1
     assert problem.count == 3  # those that waited longer than 0.2 s
     assert found == {}

@@ -101,21 +101,22 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     return told
 
 
+def encoded(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:
+    """``value`` as JSON; text that is no Unicode is written out. ``show``: what stands for what JSON has not."""
+    try:
+        return orjson.dumps(value, default=show, option=option)
+    except TypeError:
+        return orjson.dumps(valid(value), default=show, option=option)
+
+
 def dumped(value: Any, show: Callable[[bytes], str] = bytes.hex) -> str:
     """The JSON text of any value."""
-    try:
-        return orjson.dumps(value, default=show).decode()
-    except TypeError:  # text that is no Unicode
-        return orjson.dumps(valid(value), default=show).decode()
+    return encoded(value, show).decode()
 
 
 def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:
     """One line of NDJSON. ``show``: what is written for bytes that the style of the record has left as they are."""
-    try:
-        data = orjson.dumps(row, default=show, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # text that is no Unicode
-        data = orjson.dumps(valid(row), default=show, option=orjson.OPT_APPEND_NEWLINE)
-    return json_safe(data)
+    return json_safe(encoded(row, show, orjson.OPT_APPEND_NEWLINE))
 
 
 class RecordLines:

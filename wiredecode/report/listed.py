@@ -67,7 +67,7 @@ def connections(gathering: Gathering) -> Table:
             *words("health", "end"),
         ),
         [Row(_connection(talk, gathering), f"connection-{talk.connection.number}") for talk in shown],
-        f"{left_out:,} more are left out. " * (left_out > 0) + "↑ from the client, ↓ from the server. Round trip: the "
+        more_text(left_out) + "↑ from the client, ↓ from the server. Round trip: the "
         "median from a segment to its ACK, of the slower direction. Health: what TCP had to repair.",
     )
 
@@ -127,7 +127,6 @@ def commands(gathering: Gathering) -> Table:
         )
         for (protocol, kind, sender), command in ordered[:MOST_ROWS]
     ]
-    left_out = len(ordered) - len(rows)
     return Table(
         "commands",
         "Commands",
@@ -136,9 +135,14 @@ def commands(gathering: Gathering) -> Table:
             *numbers("frames", "bytes", "answers", "p50", "p90", "p99", "max", "no answer", "refused"),
         ),
         rows,
-        f"{left_out:,} more are left out. " * (left_out > 0)
+        more_text(len(ordered) - len(rows))
         + "Latencies are from a message to its answer. No answer: asked for one, and none was seen in the capture.",
     )
+
+
+def more_text(count: int) -> str:
+    """How many rows a table has not, in front of its note."""
+    return f"{count:,} more are left out. " if count > 0 else ""
 
 
 def _spread(times: Times) -> tuple[str, ...]:
@@ -161,7 +165,6 @@ def streams(gathering: Gathering) -> Table:
         )
         for (protocol, topic), one in ordered[:MOST_ROWS]
     ]
-    left_out = len(ordered) - len(rows)
     return Table(
         "streams",
         "Streams",
@@ -170,6 +173,6 @@ def streams(gathering: Gathering) -> Table:
             *numbers("published", "bytes", "delivered", "bytes"),
         ),
         rows,
-        f"{left_out:,} more are left out. " * (left_out > 0)
+        more_text(len(ordered) - len(rows))
         + "Bytes are of the frames that carried the messages; copies on the way through servers are not counted.",
     )

@@ -8,11 +8,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import orjson
 import pyarrow as pa
 
-from wiredecode.frames.escape import json_safe, valid
-from wiredecode.frames.record import rfc3339
+from wiredecode.frames.escape import json_safe
+from wiredecode.frames.record import encoded, rfc3339
 
 if TYPE_CHECKING:
     Show = Callable[[bytes], Any]
@@ -44,11 +43,7 @@ def values(column: pa.Array, show: Show = bytes.hex) -> list[Any]:
 
 def dumps(value: Any) -> bytes:
     """``value`` as JSON, without a newline."""
-    try:
-        data = orjson.dumps(value, default=_other)
-    except TypeError:  # text that is no Unicode
-        data = orjson.dumps(valid(value), default=_other)
-    return json_safe(data)
+    return json_safe(encoded(value, _other))
 
 
 def text_column(column: pa.Array, show: Show = bytes.hex) -> pa.Array:

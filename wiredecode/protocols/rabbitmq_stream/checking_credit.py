@@ -110,6 +110,10 @@ class Subscription:
     last_ns: int = 0
     evidence: list[tuple[int, int | None]] = field(default_factory=list)
 
+    def described(self) -> str:
+        """Which subscription it is."""
+        return f"subscription {self.number} of {self.stream}, initial credit {self.initial}"
+
 
 class Credits(Rule):
     """Time without credit while chunks were there, and credit that means nothing."""
@@ -204,7 +208,7 @@ class Credits(Rule):
         problem.count, problem.weight = subscription.waits, subscription.starved_ns
         for number, packet in subscription.evidence:
             self.report.cite_numbers(problem, number, packet)
-        problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
+        problem.detail(subscription.described())
         problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
 
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
@@ -223,7 +227,7 @@ class Credits(Rule):
         if problem is None:
             return
         problem.weight, problem.last_ns = until_ns - since, until_ns
-        problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
+        problem.detail(subscription.described())
         problem.detail(f"{subscription.chunks:,} chunks reached it; offset {subscription.position:,} is next")
         if end > subscription.position:
             problem.detail(f"other consumers are at offset {end:,}")
@@ -239,7 +243,7 @@ class Credits(Rule):
         problem = self.report.add(EARLY, what, (place.connection.number, place.number), frame=place)
         if problem is not None:
             problem.weight = closed_ns
-            problem.detail(f"subscription {subscription.number} of {stream}, initial credit {subscription.initial}")
+            problem.detail(subscription.described())
 
     def ended(self, connection: Connection) -> None:
         health, client = connection.health, connection.initiator

@@ -110,12 +110,13 @@ class Budget:
     def __init__(self) -> None:
         self.left = MAX_FRAME_BYTES
 
-    def decompress(self, codec: str, data: bytes, limit: int) -> Decompressed:
-        """As :func:`decompress`, within the budget too."""
-        most = min(limit, max(self.left, 0))
+    def decompress(self, codec: str, data: bytes, limit: int | None = None) -> Decompressed:
+        """As :func:`decompress`, within the budget too; without a ``limit`` in the budget alone."""
+        left = max(self.left, 0)
+        most = left if limit is None else min(limit, left)
         inflated = decompress(codec, data, most)
         self.left -= len(inflated.data)
-        if inflated.status is Status.LIMIT and most < limit:
+        if inflated.status is Status.LIMIT and (limit is None or most < limit):
             return Decompressed(inflated.data, Status.LIMIT, OVER_BUDGET)
         return inflated
 

@@ -173,7 +173,7 @@ class Contents:
 
     def inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
         """A compressed bundle as it would be without compression; None: it cannot be decompressed, as is told."""
-        inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""), 1 << 32)
+        inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:
             bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
             self.tell("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
