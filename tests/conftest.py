@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from hypothesis import settings
 # derandomize: the same examples in every run. No deadline: the machines that run this are shared.
 settings.register_profile("wiredecode", derandomize=True, deadline=None, database=None)
 settings.load_profile("wiredecode")
+
+# A shell that starts the tests in the background leaves signals ignored, and so would every command that they start.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGTERM, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 
