@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -52,26 +53,20 @@ def run(options: SparkOptions) -> int:
     run = Run(options, plan)
     try:
         with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
-            if options.stream is not None:
-                return run.follow(spark, options.stream)
-            accounts = run.work(spark)
-    except KeyboardInterrupt:
+            try:
+                if options.stream is not None:
+                    return run.follow(spark, options.stream)
+                accounts = run.work(spark)
+            finally:
+                interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
+    except (KeyboardInterrupt, Exception) as error:
         interrupt.arrived()
         run.discard()
-        complain(run.undone("interrupted"))
-        return INTERRUPTED
-    except Exception as error:
-        run.discard()
-        if options.verbosity.verbose:
-            import traceback
-
-            traceback.print_exc()
-        complain(run.undone(reason(error, options)))
-        return FAILED
+        return run.failed(error)
     return run.tell(accounts)
 
 
-def reason(error: Exception, options: SparkOptions) -> str:
+def reason(error: BaseException, options: SparkOptions) -> str:
     """Why there is no result, in a line. What is nobody's fault but ours is raised again."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -162,6 +157,16 @@ class Run:
 
         if self.folder is not None:
             apart(self.folder.discard)
+
+    def failed(self, error: BaseException) -> int:
+        """Tell in a line why there is no result; return the exit code."""
+        if isinstance(error, KeyboardInterrupt) or interrupt.came():  # tasks fail too, when the signal reaches all
+            complain(self.undone("interrupted"))
+            return INTERRUPTED
+        if self.options.verbosity.verbose:
+            traceback.print_exception(error)
+        complain(self.undone(reason(error, self.options)))
+        return FAILED
 
     def undone(self, why: str) -> str:
         why, out = escape(why), escape(self.options.out)
