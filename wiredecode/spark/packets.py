@@ -108,7 +108,7 @@ class PacketRows:
             everywhere = np.tile(np.arange(count, dtype=np.int32), len(fragments))
             rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
             buckets = np.concatenate([buckets[plain], everywhere])
-        together = np.lexsort([rows, buckets])
+        together = np.lexsort((rows, buckets))
         rows, buckets = rows[together], buckets[together]
         totals = self.totals
         totals.packets += len(batch)
