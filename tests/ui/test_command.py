@@ -61,7 +61,6 @@ def test_a_file_that_grows_is_looked_at_as_such(monkeypatch: pytest.MonkeyPatch)
         ([BASIC, "-i", "lo"], "leave out files"),
         ([BASIC, "-w", "x.pcapng"], "go with -i"),
         ([BASIC, BASIC, "--follow-file"], "is for one file that is there"),
-        (["-i", "no-such-interface"], "no-such-interface"),
     ],
 )
 def test_what_cannot_be_shown_is_told_before_the_screen_opens(
