@@ -47,9 +47,9 @@ class PacketBatch:
 
     def part(self, begin: int, end: int) -> PacketBatch:
         """Packets ``begin`` up to ``end``, over the same buffer."""
-        return self.take(slice(begin, end))
+        return self.select(slice(begin, end))
 
-    def take(self, chosen: slice | Int64s) -> PacketBatch:
+    def select(self, chosen: slice | Int64s) -> PacketBatch:
         """The packets at some places, over the same buffer."""
         return replace(
             self,
