@@ -356,7 +356,7 @@ class Tables(Export):
         return list(dict.fromkeys([*(self.job.columns or schema.names), *by]))
 
     def _writer(self) -> Writer:
-        from wiredecode.export.partition import PartitionWriter
+        from wiredecode.export.partition import LocalFiles, PartitionWriter
         from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings
         from wiredecode.frames.record import BYTES
 
@@ -367,11 +367,10 @@ class Tables(Export):
             return make(self.packed, self.projection.schema, settings)
         self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
         return PartitionWriter(
-            self.place.part,
+            LocalFiles(self.place.part, self.form.suffix),
             self.projection.schema,
             job.partition_by,
             lambda stream, schema: make(stream, schema, settings),
-            self.form.suffix,
         )
 
     def work(self, session: Session) -> None:

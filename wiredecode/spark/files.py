@@ -164,7 +164,7 @@ def is_local(name: str) -> bool:
 
 def listing(path: str) -> Iterator[Listed]:
     """The files of a path, in order of their names. Raises CaptureError."""
-    place = _place(path)
+    place = place_of(path)
     try:
         info = place.system.get_file_info(place.path)
         if info.type == pafs.FileType.NotFound and GLOB.search(place.path):
@@ -195,7 +195,7 @@ class Place(NamedTuple):
         return Listed(self.name(info.path), info.size or 0, (info.mtime_ns or 0) / 1e9)
 
 
-def _place(path: str) -> Place:
+def place_of(path: str) -> Place:
     """Where a path leads. Raises CaptureError for what is not reachable."""
     scheme, sign, rest = path.partition("://")
     if not sign:
@@ -310,7 +310,7 @@ class Remote(io.RawIOBase):
 
     def _opened(self) -> Any:
         if self._file is None:
-            place = _place(self.name)
+            place = place_of(self.name)
             try:
                 self._file = place.system.open_input_file(place.path)
             except pa.ArrowException as error:
