@@ -114,7 +114,7 @@ def same_in_batches(dissect: Callable[[int | None], Result], size: int) -> Resul
     """Batches of ``size`` packets make no difference; the result."""
     whole, other = dissect(None), dissect(size)
     for one, two in zip(map(identity, whole.frames), map(identity, other.frames), strict=False):
-        holds(one == two, f"batches: of {size} {two}, not {one}")
+        holds(one == two, f"batches, {two[7] or two[8]}: of {size} {two}, not {one}")
     holds(len(whole.frames) == len(other.frames), f"batches: other frames in those of {size}")
     holds(whole.totals == other.totals, f"batches: other totals in those of {size}")
     return whole
