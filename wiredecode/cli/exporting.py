@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from wiredecode.capture.remote import NewObject, is_local
 from wiredecode.cli import interrupt
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say, text_bytes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.options import Moment
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.export.background import Background
     from wiredecode.export.writers import Writer
     from wiredecode.filter import Filter
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
     from wiredecode.tables.reader import TableReader
 
-STANDARD_OUTPUT = "-"
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
@@ -60,6 +62,7 @@ class Job:
     bytes: str | None
     ranges: bool
     stable_ids: bool
+    two_passes: bool
     show_secrets: bool
     summary_json: Path | None
     quiet: bool
@@ -70,6 +73,15 @@ class Job:
         session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
+
+    def answers(self) -> Mapping[int, Known] | None:
+        """What a first pass finds of requests that are answered late, where one is wanted."""
+        if not self.two_passes or self.level not in ("frames", "messages"):
+            return None
+        from wiredecode.capture import open_capture
+        from wiredecode.dissect.answers import find_answers
+
+        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
 
 
 def run(job: Job) -> int:
@@ -108,6 +120,8 @@ def _combine(job: Job, form: target.Form) -> None:
         raise UsageError("--overwrite goes with --partition-by; a single file is replaced when the new one is complete")
     if job.partition_by and (form.name in RECORDS or (form.is_text and form.compression)):
         raise UsageError("partitions are parquet, arrow or plain csv")
+    if job.two_passes and STANDARD_INPUT in job.files:
+        raise UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     if job.row_group and form.name != "parquet":
         raise UsageError(f"--row-group goes with parquet, not with {form.name}")
     if job.out != STANDARD_OUTPUT:
@@ -115,6 +129,10 @@ def _combine(job: Job, form: target.Form) -> None:
 
 
 def _check_place(job: Job) -> None:
+    if not is_local(job.out):
+        if job.partition_by:
+            raise UsageError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
+        return
     out = Path(job.out)
     if not out.resolve().parent.is_dir():
         raise UsageError(f"there is no folder {out.parent} to write {out.name} into")
@@ -141,7 +159,7 @@ class Export:
         self.job, self.form = job, form
         self.done = 0
         """Rows handed to the writer."""
-        self.place: NewFile | NewFolder | None = None
+        self.place: NewFile | NewFolder | NewObject | None = None
         self.raw: BinaryIO = text_bytes() if form.is_text else sys.stdout.buffer
         self.packed = self.raw
         """What is written to: it compresses into ``raw``, or is the same."""
@@ -189,7 +207,7 @@ class Export:
     def open(self) -> None:
         """Open the output; a folder is opened by who fills it."""
         if self.job.out != STANDARD_OUTPUT:
-            self.place = NewFile(Path(self.job.out))
+            self.place = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
             self.raw = self.place.stream
         self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
 
@@ -252,7 +270,8 @@ class Records(Export):
             if job.stable_ids:
                 check_stable(job.display)
             style = job.display.style(style) or style
-        demand = Demand(style=style, select=job.display, decode_as=job.decode_as, stable_ids=job.stable_ids)
+        chosen = {"select": job.display, "decode_as": job.decode_as, "stable_ids": job.stable_ids}
+        demand = Demand(style=style, answers=job.answers(), **chosen)  # type: ignore[arg-type]
         session = job.session(Dissector(demand, Network(job.limits)), Output())
         self.open()
         session.output = Output(binary=self.packed)
@@ -343,6 +362,7 @@ class Tables(Export):
             bulk=self.bulk,
             display=job.display,
             stable_ids=job.stable_ids,
+            answers=job.answers(),
         )
 
     def _columns(self, schema: pa.Schema) -> list[str]:

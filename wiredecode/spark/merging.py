@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from wiredecode.capture.remote import place_of
 from wiredecode.export.writers import in_order
-from wiredecode.spark.files import place_of
 from wiredecode.spark.writing import Attempt, attempt_name
 from wiredecode.tables import bound_memory
 from wiredecode.tables.portable import TIME_NS

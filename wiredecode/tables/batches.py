@@ -33,7 +33,7 @@ class AlsoMessages:
     """Takes batches of columns of the table of messages."""
 
     columns: Sequence[str]
-    take: Callable[[pa.RecordBatch], None]
+    drain: Callable[[pa.RecordBatch], None]
 
 
 class FrameBatches:
@@ -50,7 +50,7 @@ class FrameBatches:
         self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
         return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
 
-    def take(self) -> Iterator[pa.RecordBatch]:
+    def drain(self) -> Iterator[pa.RecordBatch]:
         """What has been added."""
         frames, self._frames, self._size = self._frames, [], 0
         if frames:
@@ -87,12 +87,12 @@ class MessageBatches:
             ]
             self._messages.parts = chosen  # type: ignore[assignment]
         elif self._linked:
-            return self._gather(self._messages.take_until(frame.number))
+            return self._gather(self._messages.drain_until(frame.number))
         return self.gather()
 
     def gather(self) -> bool:
         """Add all messages that were collected; whether it is time to take batches."""
-        return self._gather(self._messages.take())
+        return self._gather(self._messages.drain())
 
     def _gather(self, parts: Iterable[FrameMessages | FrameElements | RunMessages]) -> bool:
         for part in parts:
@@ -100,7 +100,7 @@ class MessageBatches:
             self._size += part.size
         return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
 
-    def take(self) -> Iterator[pa.RecordBatch]:
+    def drain(self) -> Iterator[pa.RecordBatch]:
         """What has been added; one frame may have more messages than a batch has rows."""
         table, self._table, self._size = self._table, MessageTable(self._schema.names), 0
         if table.rows:
@@ -126,7 +126,7 @@ class MessageSink:
         assert messages is not None
         schema = select(messages_schema(bytes_choice), also.columns)
         self._batches = MessageBatches(messages, schema, bytes_choice, False, False)
-        self._messages, self._take = messages, also.take
+        self._messages, self._drain = messages, also.drain
 
     @property
     def is_due(self) -> bool:
@@ -141,5 +141,5 @@ class MessageSink:
     def finish(self) -> None:
         """Hand on what is there."""
         self._batches.gather()
-        for batch in self._batches.take():
-            self._take(batch)
+        for batch in self._batches.drain():
+            self._drain(batch)

@@ -41,6 +41,7 @@ from wiredecode.tables.schema import (
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
 
@@ -106,6 +107,7 @@ class TableReader:
         bulk: bool | None = None,
         display: Filter | None = None,
         stable_ids: bool = False,
+        answers: Mapping[int, Known] | None = None,
         network: Network | None = None,
         connections: ConnectionTable | None = None,
         also: AlsoMessages | None = None,
@@ -115,7 +117,7 @@ class TableReader:
         schema = table_schema(level, bytes_choice)
         if protocol is not None and level == FRAMES:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
-        self._bulk = prefer_bulk(capture) if bulk is None else bulk
+        self._bulk = answers is None and (prefer_bulk(capture) if bulk is None else bulk)
         self._where = where(display, level, bulk=self._bulk)
         self._select = display if self._where is None else None
         if self._where is not None and columns is not None:
@@ -149,6 +151,7 @@ class TableReader:
             runs=None if one_by_one else runs.get(level),
             select=self._select,
             stable_ids=stable_ids,
+            answers=answers,
             decode_as=decode_as or {},
         )
         self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else connections
@@ -175,10 +178,10 @@ class TableReader:
         collect = self._collect()
         for frame in frames if self._select is None else self._selected(self._select, frames):
             if collect.add(frame):
-                yield from collect.take()
-        yield from collect.take()
+                yield from collect.drain()
+        yield from collect.drain()
 
-    def take_up(self, dissector: Dissector, held: dict[Frame, list[Any]], messages: Messages | None) -> None:
+    def resume(self, dissector: Dissector, held: dict[Frame, list[Any]], messages: Messages | None) -> None:
         """Go on where another reader of the same table stopped to :meth:`push`."""
         dissector.resume(replace(self.dissector.demand, messages=messages))
         self.dissector, self.messages, self.held = dissector, messages, held
@@ -195,7 +198,7 @@ class TableReader:
         messages, waiting = self.messages, self.held
         for frame in frames:
             if messages is not None:
-                for part in messages.take():
+                for part in messages.drain():
                     waiting.setdefault(part.frame, []).append(part)  # type: ignore[union-attr]
                 messages.parts = waiting.pop(frame, [])
             if display.matches(frame):
@@ -219,12 +222,12 @@ class TableReader:
                 if self._also is not None and self._also.is_due:
                     self._also.gather()
                 if collect.add(frame):
-                    yield from collect.take()
+                    yield from collect.drain()
         except CaptureError as raised:
             error = raised
         if self._also is not None:
             self._also.finish()
-        yield from collect.take()
+        yield from collect.drain()
         if error is not None:
             raise error
 
@@ -239,14 +242,14 @@ class TableReader:
                     waiting.add(items)
                     waiting.release()
                 if collect.gather():
-                    yield from collect.take()
+                    yield from collect.drain()
         except CaptureError as raised:
             error = raised
         if waiting is not None:
             waiting.finish()
             waiting.release()
             collect.gather()
-        yield from collect.take()
+        yield from collect.drain()
         if error is not None:
             raise error
 
@@ -264,12 +267,12 @@ class TableReader:
                 if self._also is not None:
                     self._also.gather()
                 collect.add(items)
-                yield from collect.take()
+                yield from collect.drain()
         except CaptureError as raised:
             error = raised
         if self._also is not None:
             self._also.finish()
-        yield from collect.take(final=True)
+        yield from collect.drain(final=True)
         if error is not None:
             raise error
 
