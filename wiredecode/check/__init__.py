@@ -15,7 +15,7 @@ from wiredecode.check.rules import Findings, Requests
 from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import carried_by, protocols
+from wiredecode.protocols.registry import protocols, requests
 from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
@@ -27,15 +27,11 @@ class Checker:
     def __init__(self) -> None:
         self.report = Report()
         offered = dict(offers())
-        always: dict[str, frozenset[str]] = {}
-        for protocol in protocols():
-            always |= protocol.requests
-            always |= {one.name: one.requests for one in carried_by(protocol.name)}
         told = {name: checks.told for name, checks in offered.items()}
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, always, offered),
+            Requests(self.report, requests(), offered),
             Findings(self.report, told),
         )
         self._clock, self._others, self._clear = (

@@ -195,12 +195,11 @@ def _show(
     *,
     json: bool,
 ) -> None:
-    from wiredecode.protocols.registry import by_name
+    from wiredecode.protocols.registry import requests
     from wiredecode.trace import text
 
     message = messages[nth - 1]
-    protocol = by_name(message.first.protocol)
-    told: dict[str, Any] = {"confirming": protocol is not None and protocol.confirms is not None}
+    told: dict[str, Any] = {"confirming": message.first.type in requests().get(message.first.protocol, ())}
     if json:
         from wiredecode.frames.record import dumps
 

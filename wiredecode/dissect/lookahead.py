@@ -11,6 +11,7 @@ from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.run import Int64s, Run
+    from wiredecode.net.types import Connection
 
 LOOKAHEAD_FRAMES = 1000
 """A request waits at most for so many frames to be told its response before it is handed on."""
@@ -136,5 +137,10 @@ def is_open(request: Frame) -> bool:
 
 def is_heard(request: Frame | Run) -> bool:
     """Whether everything that could answer was captured."""
-    answering = request.connection.directions[1 - request.side]
+    return heard(request.connection, request.side)
+
+
+def heard(connection: Connection, side: int) -> bool:
+    """Whether everything that could answer one side was captured."""
+    answering = connection.directions[1 - side]
     return not answering.missing and (answering.started or answering.captured > 0)

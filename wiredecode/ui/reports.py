@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from wiredecode.dissect.demand import Demand
-from wiredecode.extras import install, installed
 from wiredecode.frames.escape import escape
 from wiredecode.net.limits import Limits
 from wiredecode.ui.jobs import Job
@@ -82,8 +81,6 @@ def _style(problem: Problem | None, line: str) -> str:
 
 def statistics(reading: Reading, job: Job, number: int) -> list[Told]:
     """The tables of ``wiredecode stats``."""
-    if not installed("duckdb"):
-        raise RuntimeError(f"needs duckdb, which is not installed: {install('sql')}")
     from wiredecode.stats import statistics as tables
     from wiredecode.stats.shown import grid, shown_columns
     from wiredecode.stats.tables import chosen

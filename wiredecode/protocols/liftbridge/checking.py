@@ -235,5 +235,6 @@ CHECKS = Checks(
     ),
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
     answered=frozenset({"Publish"}),
+    confirms={"Ack": "stream"},
     told=frozenset({"refused"}),
 )

@@ -223,4 +223,5 @@ CHECKS = Checks(
     told=frozenset({"closed", "publish-error"}),
     answered=frozenset({"Publish"}),
     confirms={"PublishConfirm": "stream"},
+    sub_batches=frozenset({"Publish"}),
 )

@@ -215,6 +215,8 @@ class Checks:
     """By message type: what its frames change, for the timeline."""
     confirms: Mapping[str, str] = field(default_factory=dict)
     """Message types that confirm publishes, and their field that names the stream or topic."""
+    sub_batches: frozenset[str] = frozenset()
+    """Message types whose messages may share a number: those that do are confirmed as one."""
     gauges: tuple[type[Gauge], ...] = ()
     """What reads credits, lags and the like off its frames, for plots."""
 
