@@ -60,7 +60,7 @@ def reassemble(path: str) -> None:
     network = Network(Limits())
     for batch in open_capture([path]):
         network.feed(batch)
-        network.take_forgotten()
+        network.pop_forgotten()
     network.finish()
 
 

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from wiredecode.export import partition
-from wiredecode.export.partition import PartitionWriter
+from wiredecode.export.partition import LocalFiles, PartitionWriter
 from wiredecode.export.target import Unclear
 from wiredecode.export.writers import WRITERS, ParquetWriter, Settings
 
@@ -117,7 +117,8 @@ def keyed(count: int) -> list[Any]:
 
 
 def parted(folder: Path, by: list[str], batches: list[Any]) -> PartitionWriter:
-    writer = PartitionWriter(folder, KEYS, by, lambda out, schema: ParquetWriter(out, schema, Settings()), ".parquet")
+    files = LocalFiles(folder, ".parquet")
+    writer = PartitionWriter(files, KEYS, by, lambda out, schema: ParquetWriter(out, schema, Settings()))
     try:
         for batch in batches:
             writer.write(batch)

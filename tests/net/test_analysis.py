@@ -40,9 +40,9 @@ def analysed(path: Path) -> list[Connection]:
     connections: list[Connection] = []
     for batch in open_capture([path]):
         network.feed(batch)
-        connections += network.take_forgotten()
+        connections += network.pop_forgotten()
     network.finish()
-    return connections + network.take_forgotten()
+    return connections + network.pop_forgotten()
 
 
 def ours(path: Path) -> dict[str, set[int]]:
@@ -131,7 +131,7 @@ def connections_of(packets: list[bytes]) -> list[Connection]:
         for batch in batches(packets, size):
             network.feed(batch)
         network.finish()
-        connections = network.take_forgotten()
+        connections = network.pop_forgotten()
     return connections
 
 

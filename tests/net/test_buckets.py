@@ -35,6 +35,6 @@ def connections(path: Path, network: Network) -> list[tuple[tuple[str, ...], int
             key = tuple(sorted(event.direction.connection.endpoints))
             size[key] = size.get(key, 0) + len(getattr(event, "data", b""))
     network.finish()
-    for connection in network.take_forgotten():
+    for connection in network.pop_forgotten():
         size.setdefault(tuple(sorted(connection.endpoints)), 0)
     return sorted(size.items())

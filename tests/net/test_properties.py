@@ -135,7 +135,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
             columns = (e.ends, e.packet, e.time_ns, e.ready, e.ready_ns)
             pieces += zip(*(column.tolist() for column in columns), strict=True)
     network = outcome.network
-    ended = [(c.number, c.ended) for c in network.take_forgotten()]
+    ended = [(c.number, c.ended) for c in network.pop_forgotten()]
     assert len(ended) == network.connections
     return {
         "ended": ended,

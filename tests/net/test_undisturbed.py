@@ -24,9 +24,9 @@ def healths(path: Path) -> list[Any]:
     for batch in open_capture([path]):
         for begin in range(0, len(batch), PART):
             network.feed(batch.part(begin, min(begin + PART, len(batch))))
-            connections += network.take_forgotten()
+            connections += network.pop_forgotten()
     network.finish()
-    connections += network.take_forgotten()
+    connections += network.pop_forgotten()
     return [facts(one.health) for one in connections if one.health is not None]
 
 
@@ -76,21 +76,21 @@ def test_batches_of_any_size_give_the_same(size: int, monkeypatch: pytest.Monkey
         for batch in batches(talk(), size):
             network.feed(batch)
         network.finish()
-        return [facts(one.health) for one in network.take_forgotten() if one.health is not None]
+        return [facts(one.health) for one in network.pop_forgotten() if one.health is not None]
 
     assert analysed(size, 1) == analysed(1, 1 << 60)
 
 
 def test_nearly_all_segments_of_a_quiet_capture_go_as_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     left = []
-    take = undisturbed.Undisturbed.take
+    analyse = undisturbed.Undisturbed.analyse
 
     def counted(self: undisturbed.Undisturbed, opened: Any) -> Any:
-        rows = take(self, opened)
+        rows = analyse(self, opened)
         left.append((int(rows.sum()), len(rows)))
         return rows
 
-    monkeypatch.setattr(undisturbed.Undisturbed, "take", counted)
+    monkeypatch.setattr(undisturbed.Undisturbed, "analyse", counted)
     network = Network(analyse=True)
     for batch in batches(talk(), 400):
         network.feed(batch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import wiredecode
@@ -18,8 +19,11 @@ from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.api import DamagedCapture
+from wiredecode.export import writers
+from wiredecode.export.writers import Settings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
+from wiredecode.spark import writing
 from wiredecode.spark.decode import Plan
 from wiredecode.spark.output import DONE, Accounts, Folder, Occupied, literal, totals_rows
 from wiredecode.spark.packets import packed, report_text
@@ -82,6 +86,63 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
     folders = {str(path.parent.relative_to(out / "frames")) for path in out.rglob("frames/**/*.parquet")}
     assert any(name.endswith("protocol=rabbitmq_stream/type=Publish") for name in folders)
     assert len([*out.rglob("frames/**/*.parquet")]) == len(folders), "one small file of each type"
+
+
+def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever writes: the task that decodes (messages), or Spark (frames)."""
+    write(spark, job([BASIC], tmp_path / "a", columns="time,type"))
+    write(spark, job([BASIC], tmp_path / "b", level="messages"))
+    for name in ("a/frames", "b/messages"):
+        file = pq.ParquetFile(next((tmp_path / name).rglob("*.parquet")))
+        place = [file.schema.column(index).path for index in range(len(file.schema))].index("time")
+        told = json.loads(file.schema.column(place).logical_type.to_json())
+        assert (told["timeUnit"], told["isAdjustedToUTC"]) == ("microseconds", True)
+        assert file.metadata.row_group(0).column(place).statistics.has_min_max
+    numbers = table(spark, tmp_path / "b" / "messages").schema
+    assert {numbers.field(name).type for name in ("offset", "sequence", "chunk")} == {pa.int64()}
+
+
+def test_files_of_attempts_that_did_not_count_are_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path / "100% [1]"))
+    folder.begin()
+    place = folder.attempts("messages")
+    assert place is not None
+    for name in ("part-1-1.parquet", "part-1-2.parquet"):
+        Path(place, name).write_text(name)
+    folder.publish("messages", [("day=2026-01-31/type=a%2Fb", "part-1-2.parquet")])
+    found = [path for path in Path(place).parent.rglob("*") if path.is_file() and path.suffix != ".crc"]
+    assert [path.read_text() for path in found] == ["part-1-2.parquet"]
+    assert found[0].parent.name == "type=a%2Fb"
+
+
+def test_where_pyarrow_does_not_reach_spark_writes_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    for name in ("task", "spark"):
+        write(spark, job([BASIC], tmp_path / name, level="messages"))
+        tables.append(table(spark, tmp_path / name / "messages"))
+        monkeypatch.setattr(Folder, "attempts", lambda folder, level: None)
+    same_rows(*tables)
+
+
+def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "FILE_BYTES", 1)
+    monkeypatch.setattr(writing, "Settings", lambda: Settings(row_group=16))
+    monkeypatch.setattr(writers, "BUFFER_BYTES", 1)
+    plan = Plan("messages", columns=["time", "protocol", "offset"])
+    rows = expected([BASIC], plan).combine_chunks().to_batches(max_chunksize=16)
+    nothing = [pa.nulls(16, pa.string())] * len(rows)
+    given = [
+        pa.record_batch([*row.columns, no[: len(row)]], plan.row_schema())
+        for row, no in zip(rows, nothing, strict=True)
+    ]
+    told = pa.Table.from_batches(writing.TaskWriter(str(tmp_path), ("time", "offset"), ())(iter(given))).to_pylist()
+    assert len(told) == len(given) > 1
+    assert sum(row["rows"] for row in told) == sum(map(len, rows))
+    assert {row["file"]: row["bytes"] for row in told} == {
+        path.name: path.stat().st_size for path in tmp_path.iterdir()
+    }
 
 
 def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark: SparkSession, tmp_path: Path) -> None:

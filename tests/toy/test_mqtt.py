@@ -42,7 +42,7 @@ def test_messages_and_acknowledgements() -> None:
         ("server", "ConnAck", 1),
         ("server", "PubAck", 2),
     ]
-    rows = [(part.operation, part.topic, part.bodies) for part in collected.take()]
+    rows = [(part.operation, part.topic, part.bodies) for part in collected.drain()]
     assert rows == [("publish", "a/b", [b"on"]), ("publish", "a/b", [b"x" * 200])]
     assert run.totals.closes
     assert run.totals.undecoded == 0

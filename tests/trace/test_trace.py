@@ -40,10 +40,10 @@ def steps(record: Any) -> list[tuple[str, str, int, int]]:
 def messages_of(capture: Path, wanted: Wanted) -> list[Message]:
     finder = Finder(wanted)
     for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(capture)])):
-        finder.take(None, None)
+        finder.search(None, None)
     collector = Collector(finder.found)
     for frame in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(capture)])):
-        collector.take()
+        collector.collect()
         collector.frame(frame)
     return chosen(group(collector.passages), finder.found)
 

@@ -37,6 +37,8 @@ class PacketBatch:
     """1, 2, 3 ... over the whole capture, as Wireshark numbers frames."""
     clock: Int64s | None = None
     """Capture time, which never goes back, where it does not follow from ``time_ns``: not all packets are here."""
+    origin: int | None = None
+    """Where ``buffer`` begins in its file; None: it is compressed, or not of one file."""
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
     """TLS key logs that the capture has brought so far, with the first batch after them."""
 
@@ -45,9 +47,9 @@ class PacketBatch:
 
     def part(self, begin: int, end: int) -> PacketBatch:
         """Packets ``begin`` up to ``end``, over the same buffer."""
-        return self.take(slice(begin, end))
+        return self.select(slice(begin, end))
 
-    def take(self, chosen: slice | Int64s) -> PacketBatch:
+    def select(self, chosen: slice | Int64s) -> PacketBatch:
         """The packets at some places, over the same buffer."""
         return replace(
             self,

@@ -370,7 +370,7 @@ class Following:
         assert self.messages is not None
         show, write = BYTES[self.settings.bytes_.value], self.session.output.text
         for frame in frames:
-            for part in self.messages.take():
+            for part in self.messages.drain():
                 for body in part.bodies if isinstance(part, FrameMessages) and part.frame is frame else ():
                     line = painted(
                         body_line(body, show),

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -52,26 +53,20 @@ def run(options: SparkOptions) -> int:
     run = Run(options, plan)
     try:
         with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
-            if options.stream is not None:
-                return run.follow(spark, options.stream)
-            accounts = run.work(spark)
-    except KeyboardInterrupt:
+            try:
+                if options.stream is not None:
+                    return run.follow(spark, options.stream)
+                accounts = run.work(spark)
+            finally:
+                interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
+    except (KeyboardInterrupt, Exception) as error:
         interrupt.arrived()
         run.discard()
-        complain(run.undone("interrupted"))
-        return INTERRUPTED
-    except Exception as error:
-        run.discard()
-        if options.verbosity.verbose:
-            import traceback
-
-            traceback.print_exc()
-        complain(run.undone(reason(error, options)))
-        return FAILED
+        return run.failed(error)
     return run.tell(accounts)
 
 
-def reason(error: Exception, options: SparkOptions) -> str:
+def reason(error: BaseException, options: SparkOptions) -> str:
     """Why there is no result, in a line. What is nobody's fault but ours is raised again."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -114,15 +109,21 @@ class Run:
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables and give them their names."""
-        from wiredecode.spark import output, pipeline
+        from wiredecode.spark import output, pipeline, writing
 
         options = self.options
         self.folder = output.Folder(spark, options.out)
         self.folder.begin()
+        level, columns = options.level.value, tuple(self.plan.schema.names)
+        place = self.folder.attempts(level) if level in output.BY_TASKS else None
+        sink = None if place is None else writing.TaskWriter(place, columns, output.LEVELS[level])
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
-        rows = pipeline.rows(spark, options.inputs, self.plan, **how)
+        rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, **how)
         with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
-            accounts = output.write(rows, self.folder, options.level.value, [*self.plan.schema.names])
+            if sink is None:
+                accounts = output.write(rows, self.folder, level, columns)
+            else:
+                accounts = output.publish(rows, self.folder, level, self.plan.schema)
         if accounts.totals.packets or not accounts.problems:
             self.folder.commit(self.told(accounts))
             self.written = True
@@ -156,6 +157,16 @@ class Run:
 
         if self.folder is not None:
             apart(self.folder.discard)
+
+    def failed(self, error: BaseException) -> int:
+        """Tell in a line why there is no result; return the exit code."""
+        if isinstance(error, KeyboardInterrupt) or interrupt.came():  # tasks fail too, when the signal reaches all
+            complain(self.undone("interrupted"))
+            return INTERRUPTED
+        if self.options.verbosity.verbose:
+            traceback.print_exception(error)
+        complain(self.undone(reason(error, self.options)))
+        return FAILED
 
     def undone(self, why: str) -> str:
         why, out = escape(why), escape(self.options.out)

@@ -171,9 +171,9 @@ def _find(session: Session, finder: Finder) -> None:
     assert session.dissector is not None
     try:
         for _ in session.decoded(session.dissector):
-            finder.take(*session.span())
+            finder.search(*session.span())
     finally:
-        finder.take(*session.span())
+        finder.search(*session.span())
 
 
 def _collect(session: Session, collector: Collector) -> None:
@@ -182,7 +182,7 @@ def _collect(session: Session, collector: Collector) -> None:
 
     with suppress(CaptureError):  # told in the first pass
         for frame in session.decoded(session.dissector):
-            collector.take()
+            collector.collect()
             collector.frame(frame)
 
 

@@ -56,7 +56,7 @@ class Chosen:
         self._types: dict[str, int] = {}
         self.connections: dict[Connection, None] | None = {} if whole else None
 
-    def take(self, frames: Iterable[Frame]) -> None:
+    def select(self, frames: Iterable[Frame]) -> None:
         """Choose the packets of these frames."""
         types, (packets, numbers, kinds) = self._types, self._told
         for frame in frames:
@@ -140,7 +140,7 @@ class _Writing:
         """The packets of some frames."""
         failure: CaptureError | None = None
         try:
-            self.chosen.take(self.session.frames())
+            self.chosen.select(self.session.frames())
         except CaptureError as error:
             failure = error
         self.chosen.finish()
@@ -159,6 +159,6 @@ class _Writing:
                 if not len(batch):
                     continue
                 rows = np.flatnonzero(np.isin(batch.number, chosen.packets)) if flows is None else flows.rows(batch)
-                part = batch.take(rows)
+                part = batch.select(rows)
                 writer.write(part, capture.info.interfaces, chosen.comments(part.number))
                 self.written += len(part)

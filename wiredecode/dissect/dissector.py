@@ -231,7 +231,7 @@ class Dissector:
 
     def _close_ended(self, reason: str) -> None:
         """Close the accounts of connections that are over for ``reason``."""
-        for connection in self.network.take_forgotten():
+        for connection in self.network.pop_forgotten():
             if self._tls is not None:
                 held, tls, self._tls = self._tls.forget(connection), self._tls, None
                 self._events(held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Settled
+from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
 from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Lookahead:
             if request is not None:
                 request.response, request.outcome = frame.id, outcome_told_by(frame)
                 refusal = refusal_told_by(frame) if request.outcome == REFUSED else None
-                settled = Settled(frame.request, 0, ALL, refusal, request.outcome)
+                settled = Confirmation(frame.request, 0, ALL, refusal, request.outcome)
                 request.answers = (Answer(settled, frame.id, frame.time_ns),)
         if frame.expects_response:
             self._requests[frame.id] = frame

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -59,28 +59,60 @@ def check_partition(schema: pa.Schema, name: str) -> None:
         raise ValueError(f"--partition-by {name}: folders are not named after values of type {found.type}")
 
 
+class Files(Protocol):
+    """Where the files are."""
+
+    def begin(self, place: str, number: int) -> BinaryIO:
+        """A new file of the folder ``place``, which has ``number`` already."""
+        ...
+
+    def end(self, place: str, stream: BinaryIO, rows: int) -> None:
+        """A file is complete; the stream is closed afterwards."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Folders below ``folder``; ``suffix`` ends the names of files."""
+
+    folder: Path
+    suffix: str
+
+    def begin(self, place: str, number: int) -> BinaryIO:
+        folder = self.folder / place
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / f"part-{number}{self.suffix}").open("xb")
+
+    def end(self, place: str, stream: BinaryIO, rows: int) -> None:
+        """Bring it to the disk."""
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
 @dataclass
 class _Open:
     stream: BinaryIO
     writer: Writer
+    rows: int = 0
 
 
 class PartitionWriter:
-    """Distributes batches of ``schema`` to files below ``folder``.
+    """Distributes batches of ``schema`` to ``files``.
 
     ``by``: names of columns, or ``hour`` and ``date``, which are made of ``time``. ``make`` makes the writer of a
-    file for a stream and the schema without the columns of ``by``; ``suffix`` ends the file names.
+    file for a stream and the schema without the columns of ``by``. A file of ``most_bytes`` is finished, and the next
+    row begins another.
     """
 
     def __init__(
         self,
-        folder: Path,
+        files: Files,
         schema: pa.Schema,
         by: Sequence[str],
         make: Callable[[BinaryIO, pa.Schema], Writer],
-        suffix: str,
+        most_bytes: int | None = None,
     ) -> None:
-        self._folder, self._by, self._make, self._suffix = folder, list(by), make, suffix
+        self._place, self._by, self._make, self._most_bytes = files, list(by), make, most_bytes
         self._kept = [name for name in schema.names if name not in by]
         self._schema = pa.schema([schema.field(name) for name in self._kept], schema.metadata)
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -94,7 +126,11 @@ class PartitionWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for place, part in self._parts(batch):
-            self._writer(place).write(part.select(self._kept))
+            opened = self._opened(place)
+            opened.writer.write(part.select(self._kept))
+            opened.rows += len(part)
+            if self._most_bytes is not None and opened.stream.tell() >= self._most_bytes:
+                self._finish(place)
         self._relieve()
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -103,10 +139,13 @@ class PartitionWriter:
         row = pa.array(range(len(batch)), pa.int64())
         groups = pa.table({**keys, "row": row}).group_by(list(keys), use_threads=False).aggregate([("row", "list")])
         columns = [_texts(groups.column(key), name) for key, name in zip(keys, self._by, strict=True)]
+        if len(groups) == 1:
+            yield "/".join(found for (found,) in columns), batch
+            return
         for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
             yield "/".join(found), batch.take(rows.values)
 
-    def _writer(self, place: str) -> Writer:
+    def _opened(self, place: str) -> _Open:
         opened = self._open.get(place)
         if opened is None:
             if len(self._open) >= MAX_OPEN:
@@ -115,13 +154,11 @@ class PartitionWriter:
             if not number and len(self._files) >= MAX_PARTITIONS:
                 by = ",".join(self._by)
                 raise TooManyPartitions(f"--partition-by {by} makes more than {MAX_PARTITIONS:,} folders")
-            folder = self._folder / place
-            folder.mkdir(parents=True, exist_ok=True)
-            stream = (folder / f"part-{number}{self._suffix}").open("xb")
+            stream = self._place.begin(place, number)
             opened = self._open[place] = _Open(stream, self._make(stream, self._schema))
             self._files[place] = number + 1
         self._open.move_to_end(place)
-        return opened.writer
+        return opened
 
     def _relieve(self) -> None:
         """Write row groups early where too much waits for them."""
@@ -137,8 +174,7 @@ class PartitionWriter:
         opened = self._open.pop(place)
         with opened.stream as stream:
             opened.writer.close()
-            stream.flush()
-            os.fsync(stream.fileno())
+            self._place.end(place, stream, opened.rows)
 
     def discard(self) -> None:
         """Give up: close the files as they are."""

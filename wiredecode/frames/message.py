@@ -187,12 +187,12 @@ class Messages:
             self.count += len(part.starts)
             self.parts.append(part)
 
-    def take(self) -> list[FrameMessages | FrameElements | RunMessages]:
+    def drain(self) -> list[FrameMessages | FrameElements | RunMessages]:
         """What was added since the last time."""
         parts, self.parts, self.count = self.parts, [], 0
         return parts
 
-    def take_until(self, number: int) -> list[FrameMessages | FrameElements | RunMessages]:
+    def drain_until(self, number: int) -> list[FrameMessages | FrameElements | RunMessages]:
         """The same of frames up to a number, where there are no runs."""
         parts, count = self.parts, 0
         while count < len(parts) and parts[count].frame.number <= number:  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ class Shared:
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Capture time and number of each packet."""
-    tell_acks: Callable[[Reassembler, int], None] | None = None
+    apply_acks: Callable[[Reassembler, int], None] | None = None
     """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
     until: int = 0
     """The packet that is not looked at any more: behind these, or the first one of another connection."""
@@ -60,42 +60,42 @@ def moment(number: int, clock: int) -> Origin:
 class Acks:
     """Positions in a stream, each with the capture time at which so much was acknowledged; both rise."""
 
-    __slots__ = ("_base", "_grain", "_steps", "_window")
+    __slots__ = ("_acked", "_base", "_grain", "_window")
 
     def __init__(self, base: int, offset: int, limits: Limits) -> None:
         """``base``: sequence number of stream offset 0; nothing before ``offset`` is of interest."""
         self._base = base
         self._grain, self._window = int(limits.hole_seconds * 1e6), limits.window_bytes
-        self._steps = [(offset, 0)]
+        self._acked = [(offset, 0)]
 
     def add(self, ack: int, clock: int) -> None:
         """All before sequence number ``ack`` was received, as was told at ``clock``."""
-        steps = self._steps
-        last = steps[-1][0]
+        acked = self._acked
+        last = acked[-1][0]
         if last == END:
             return
         ahead = distance((self._base + last) & 0xFFFFFFFF, ack)
         if not 0 < ahead <= self._window:
             return
-        if clock - steps[-1][1] < self._grain:  # a thousandth of the wait: so there are not many
-            clock = steps.pop()[1]
-        steps.append((last + ahead, clock))
+        if clock - acked[-1][1] < self._grain:  # a thousandth of the wait: so there are not many
+            clock = acked.pop()[1]
+        acked.append((last + ahead, clock))
 
     def end(self, clock: int) -> None:
         """The connection was reset: nobody acknowledges, or sends again, what is missing."""
-        steps = self._steps
-        while len(steps) > 1 and steps[-1][1] > clock:
-            steps.pop()
-        if steps[-1][0] != END:
-            steps.append((END, clock))
+        acked = self._acked
+        while len(acked) > 1 and acked[-1][1] > clock:
+            acked.pop()
+        if acked[-1][0] != END:
+            acked.append((END, clock))
 
     def since(self, position: int) -> int | None:
         """Capture time since which all before ``position`` is known to have been received."""
-        steps = self._steps
-        at = bisect_left(steps, (position, 0), 1)
-        return steps[at][1] if at < len(steps) else None
+        acked = self._acked
+        at = bisect_left(acked, (position, 0), 1)
+        return acked[at][1] if at < len(acked) else None
 
     def forget(self, offset: int) -> None:
         """The stream reached ``offset``: what lies before is of no interest any more."""
-        if len(self._steps) > 64:
-            del self._steps[1 : bisect_left(self._steps, (offset, 0), 1)]
+        if len(self._acked) > 64:
+            del self._acked[1 : bisect_left(self._acked, (offset, 0), 1)]

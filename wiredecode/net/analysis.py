@@ -128,7 +128,7 @@ class Side:
 
 
 class Conversation:
-    """The state of one connection. ``take`` says which kinds (bits of `health.KINDS`) a segment is of."""
+    """The state of one connection. ``analyse`` says which kinds (bits of `health.KINDS`) a segment is of."""
 
     __slots__ = ("_syn_ns", "health", "number", "sides")
 
@@ -142,7 +142,7 @@ class Conversation:
         """Whether the ACK that ends the handshake is still to come."""
         return self._syn_ns is not None and self.health.handshake_ns is None
 
-    def take(self, side: int, segment: Segment) -> int:
+    def analyse(self, side: int, segment: Segment) -> int:
         """Analyse the next segment, sent by ``side``."""
         forward, backward = self.sides[side], self.sides[1 - side]
         if segment.flags & CONTROL:
@@ -313,7 +313,7 @@ class Analyser:
     def __init__(self) -> None:
         self._flows: dict[FlowKey, tuple[Conversation, int]] = {}
         self._opened: dict[int, tuple[Conversation, FlowKey]] = {}
-        """By number of their first packet: connections whose packets come with the next `take`."""
+        """By number of their first packet: connections whose packets come with the next `analyse`."""
         self._closed: list[tuple[Conversation, FlowKey]] = []
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, of the packets since `begin` that are of any."""
@@ -332,18 +332,18 @@ class Analyser:
         self._opened[connection.first] = Conversation(connection.health, connection.number), key
 
     def close(self, connection: Connection, key: FlowKey) -> None:
-        """Nothing more of it comes after the next `take`."""
+        """Nothing more of it comes after the next `analyse`."""
         found = self._opened.get(connection.first) or self._flows.get(key)
         if found is not None and found[0].health is connection.health:
             self._closed.append((found[0], key))
 
-    def take(self, segments: Segments, by_flow: Flows | None = None) -> None:
+    def analyse(self, segments: Segments, by_flow: Flows | None = None) -> None:
         """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped."""
         flows, opened, buffer = self._flows, self._opened, segments.buffer
         left: Any = slice(None)
         if by_flow is not None and len(segments) >= COLUMNS_PAY_FROM:
             undisturbed = Undisturbed(segments, by_flow, flows)
-            left = undisturbed.take({key for _, key in opened.values()})
+            left = undisturbed.analyse({key for _, key in opened.values()})
             self.kinds.update(undisturbed.kinds)
             if self.connections is not None:
                 self.connections.update(undisturbed.owners(~left))
@@ -359,7 +359,7 @@ class Analyser:
             offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
             if self.connections is not None:
                 self.connections[row[0]] = conversation.number
-            kinds = conversation.take(side, Segment(*row, *offered))
+            kinds = conversation.analyse(side, Segment(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds
         self.finish()

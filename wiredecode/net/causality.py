@@ -37,20 +37,20 @@ class Segment(NamedTuple):
 
 
 class Delayed:
-    """A segment of ``side`` that waits until the other stream has reached position ``wanted``."""
+    """A segment of ``side`` that waits until the other stream has reached position ``awaited``."""
 
-    __slots__ = ("order", "origin", "segment", "side", "taken", "wanted")
+    __slots__ = ("awaited", "delivered", "order", "origin", "segment", "side")
 
-    def __init__(self, wanted: int, order: int, side: int, segment: Segment, origin: Origin) -> None:
-        self.wanted = wanted
+    def __init__(self, awaited: int, order: int, side: int, segment: Segment, origin: Origin) -> None:
+        self.awaited = awaited
         self.order = order
         self.side = side
         self.segment = segment
         self.origin = origin
-        self.taken = False
+        self.delivered = False
 
     def __lt__(self, other: Delayed) -> bool:
-        return (self.wanted, self.order) < (other.wanted, other.order)
+        return (self.awaited, self.order) < (other.awaited, other.order)
 
 
 def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
@@ -76,22 +76,22 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     """
     if segment.flags & (FIN | RST):
         tracked.note_end(side, segment.flags)
-    settle(tracked, origin.clock, out)
+    expire(tracked, origin.clock, out)
     waiting, other = tracked.waiting, tracked.streams[1 - side]
-    wanted = _wanted(other, segment) if tracked.waits else 0
+    awaited = _awaited(other, segment) if tracked.waits else 0
     if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
-        wanted = max(wanted, waiting.last_wanted(side))  # an end stays behind the data it follows
-    if wanted > (other.reach if waiting is None else waiting.reach(1 - side)):
+        awaited = max(awaited, waiting.last_awaited(side))  # an end stays behind the data it follows
+    if awaited > (other.reach if waiting is None else waiting.reach(1 - side)):
         if waiting is None:
             waiting = tracked.waiting = Waiting(tracked)
-        waiting.delay(wanted, side, segment, origin, out)
+        waiting.delay(awaited, side, segment, origin, out)
         return
     deliver(tracked, side, segment, origin, out)
     if waiting is not None and waiting.delayed:
         waiting.release(origin, out)
 
 
-def settle(tracked: Tracked, clock: int, out: list[Event]) -> None:
+def expire(tracked: Tracked, clock: int, out: list[Event]) -> None:
     """End what of a connection has waited long enough at ``clock``, ns."""
     waiting = tracked.waiting
     if waiting is not None and waiting.delayed:
@@ -102,12 +102,12 @@ def settle(tracked: Tracked, clock: int, out: list[Event]) -> None:
             stream.flush(out)
 
 
-def _wanted(other: Reassembler, segment: Segment) -> int:
+def _awaited(other: Reassembler, segment: Segment) -> int:
     """The position in the ``other`` stream that a segment waits for; 0 when it does not wait.
 
     A reset never waits for its own sake: its acknowledgment number need not mean anything.
     """
-    if segment.flags & (ACK | RST) != ACK or other.base is None or not other.heard:
+    if segment.flags & (ACK | RST) != ACK or other.base is None or not other.has_sent:
         return 0
     ahead = distance(advance(other.base, other.offset), segment.ack)
     return other.offset + ahead if 0 < ahead <= other.limits.window_bytes else 0
@@ -146,23 +146,23 @@ class Waiting:
     def oldest(self) -> Arrival | None:
         """What has waited longest."""
         arrivals = self._arrivals
-        while arrivals and arrivals[0].taken:
+        while arrivals and arrivals[0].delivered:
             arrivals.popleft()
-        return Arrival(arrivals[0].wanted, arrivals[0].origin) if arrivals else None
+        return Arrival(arrivals[0].awaited, arrivals[0].origin) if arrivals else None
 
     @property
     def shared(self) -> Shared:
         """What all streams share."""
         return self._tracked.shared
 
-    def last_wanted(self, side: int) -> int:
+    def last_awaited(self, side: int) -> int:
         """The furthest position that segments of ``side`` wait for."""
-        return max((delayed.wanted for delayed in self._heaps[side] if not delayed.taken), default=0)
+        return max((delayed.awaited for delayed in self._heaps[side] if not delayed.delivered), default=0)
 
-    def delay(self, wanted: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
+    def delay(self, awaited: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
         """Keep a segment aside, within the budgets of its direction."""
         stream = self.streams[side]
-        delayed = Delayed(wanted, self._order, side, segment, origin)
+        delayed = Delayed(awaited, self._order, side, segment, origin)
         self._order += 1
         self._arrivals.append(delayed)
         heappush(self._heaps[side], delayed)
@@ -170,7 +170,7 @@ class Waiting:
         self.delayed += 1
         self._tracked.registry[self] = None
         while stream.held_segments and (name := stream.over_budget()) is not None:
-            first = next(each for each in self._arrivals if each.side == side and not each.taken)
+            first = next(each for each in self._arrivals if each.side == side and not each.delivered)
             stream.limit_reached(name, origin, out, NO_LONGER)
             self._miss(first, moment(origin.at, origin.clock), out)
 
@@ -178,10 +178,10 @@ class Waiting:
         """Take what ``cause`` made possible: each segment once the other stream has what it acknowledges."""
         while self.delayed:
             for side, heap in enumerate(self._heaps):
-                while heap and heap[0].taken:
+                while heap and heap[0].delivered:
                     heappop(heap)
-                if heap and heap[0].wanted <= self.reach(1 - side):
-                    self._take(heappop(heap), cause, out)
+                if heap and heap[0].awaited <= self.reach(1 - side):
+                    self._deliver(heappop(heap), cause, out)
                     break
             else:
                 return
@@ -191,7 +191,7 @@ class Waiting:
 
         In order, for one may end another: so it does not matter how often this is called.
         """
-        self._give_up_due(clock, out)
+        self._give_up_expired(clock, out)
         for stream in self.streams:
             stream.expire(clock, out)
             stream.flush(out)
@@ -203,22 +203,22 @@ class Waiting:
         """
         end = moment(last.at, 0)  # its time belongs to packets of others
         while self.delayed:
-            self._give_up_due(inf, out)
+            self._give_up_expired(inf, out)
             for stream in self.streams:
                 if stream.has_hole:
                     stream.give_up(end, out)
                     self.release(end, out)
                     break
 
-    def _give_up_due(self, clock: float, out: list[Event]) -> None:
+    def _give_up_expired(self, clock: float, out: list[Event]) -> None:
         """While segments wait, give up in order of time what is over at ``clock``."""
         while (first := self.oldest()) is not None:
             due = first.origin.clock + self.streams[0].hole_ns
             chosen: Reassembler | None = None
             for stream in self.streams:
-                hole_due = stream.due()
-                if hole_due is not None and hole_due <= due:
-                    due, chosen = hole_due, stream
+                deadline = stream.deadline()
+                if deadline is not None and deadline <= due:
+                    due, chosen = deadline, stream
             if clock <= due:
                 break
             cause = self.shared.after(due)
@@ -239,21 +239,21 @@ class Waiting:
     def _miss(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
         """What ``delayed`` waited for is not in this capture."""
         other = 1 - delayed.side
-        self.missed[other] = max(self.missed[other], delayed.wanted)
+        self.missed[other] = max(self.missed[other], delayed.awaited)
         self.streams[other].direction.lose(delayed.origin.at)
         self._misses += 1
-        self._take(delayed, cause, out)
+        self._deliver(delayed, cause, out)
         if self._misses >= self.streams[0].limits.missed_acks:
             self._tracked.waits = False
             while self.oldest() is not None:
-                self._take(self._arrivals[0], cause, out)
+                self._deliver(self._arrivals[0], cause, out)
         else:
             self.release(cause, out)
 
-    def _take(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
+    def _deliver(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
         """Put a segment into its stream: ready when ``cause`` and the other stream as far as it goes are."""
         stream, other = self.streams[delayed.side], self.streams[1 - delayed.side]
-        delayed.taken = True
+        delayed.delivered = True
         self.delayed -= 1
         if not self.delayed:
             self._tracked.registry.pop(self)

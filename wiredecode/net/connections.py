@@ -10,7 +10,7 @@ from wiredecode.capture.batch import Int64s
 from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Waiting, settle
+from wiredecode.net.causality import Waiting, expire
 from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.limits import Limits
 from wiredecode.net.reassembly import Reassembler
@@ -186,7 +186,7 @@ class Connections:
         """
         if clock <= tracked.last + self.closed_ns:
             return False
-        settle(tracked, clock, out)
+        expire(tracked, clock, out)
         if any(stream in self.shared.holed for stream in tracked.streams):
             return False
         last = self.shared.after(tracked.last + self.closed_ns)

@@ -55,18 +55,18 @@ class HeaderReader:
             for version, kind, least in ((4, link.IPV4, 40), (6, link.IPV6, 60)):
                 rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
                 if len(rows):
-                    chosen = layers if len(rows) == len(slow) else layers.take(rows)
+                    chosen = layers if len(rows) == len(slow) else layers.select(rows)
                     part, left = self._columns(batch, octets, chosen, version, inside)
                     slow[rows] = left
                     parts.append(part)
             if slow.any():
-                inside += self._one_by_one(batch, layers.take(slow), octets, clock)
+                inside += self._one_by_one(batch, layers.select(slow), octets, clock)
             if not inside:
                 break
             layers, slow = self._enter(Layers.join(inside), octets, batch)
         else:
             self._too_deep(slow)
-        rows_left, extra = self._ip.take()
+        rows_left, extra = self._ip.pop_rows()
         if rows_left:
             parts.append(from_rows(batch.buffer, rows_left, extra))
         return merge(parts) if parts else from_rows(batch.buffer, [], [])
@@ -76,13 +76,13 @@ class HeaderReader:
         octets = Octets(batch.buffer)
         layers, is_ip = self._outermost(batch, octets)
         for _ in range(self._limits.tunnels + 1):
-            inside = self._one_by_one(batch, layers.take(is_ip), octets, clock)
+            inside = self._one_by_one(batch, layers.select(is_ip), octets, clock)
             if not inside:
                 break
             layers, is_ip = self._enter(Layers.join(inside), octets, batch)
         else:
             self._too_deep(is_ip)
-        return self._ip.take()
+        return self._ip.pop_rows()
 
     def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[Layers, Mask]:
         """The network layers of a batch, and which are IP; the others are counted."""
@@ -143,7 +143,7 @@ class HeaderReader:
             carrying = np.flatnonzero(other & may_carry(protocol))
             if len(carrying):
                 stop = np.minimum(layers.captured, at + end), at + end
-                carried = Layers(rows, tcp, layers.ethertype, *stop).take(carrying)
+                carried = Layers(rows, tcp, layers.ethertype, *stop).select(carrying)
                 enter_ip(carried, protocol[carrying], octets)
                 inside.append(carried)
         left = ~(fast | other)
@@ -208,7 +208,7 @@ class HeaderReader:
         columns = (*layers.columns(), batch.number[row], batch.time_ns[row], clock[row])
         for place, begin, kind, end, wire, number, time_ns, now in zip(*(c.tolist() for c in columns), strict=True):
             self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, place, number, time_ns, now), kind)
-        carried = self._ip.take_tunnelled()
+        carried = self._ip.pop_tunnelled()
         plain = [one for one in carried if one.packet.offset >= 0]
         for one in carried:
             if one.packet.offset < 0:
@@ -227,7 +227,7 @@ class HeaderReader:
                 data = packet.data[at : int(layers.captured[0])]
                 origin = packet.row, packet.number, packet.time_ns, packet.clock
                 self._ip.read(Packet(data, wire - at, -1, *origin), int(layers.ethertype[0]))
-            waiting = self._ip.take_tunnelled()
+            waiting = self._ip.pop_tunnelled()
             if not waiting:
                 break
         self._too_deep(np.ones(len(waiting), bool))

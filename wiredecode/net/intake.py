@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Segment, arrive, deliver, settle
+from wiredecode.net.causality import Segment, arrive, deliver, expire
 from wiredecode.net.connections import Connections, Tracked
 from wiredecode.net.flows import FlowKey, group_by_flow, reverse
 from wiredecode.net.reassembly import Reassembler
@@ -26,7 +26,7 @@ Owner = tuple[Tracked, int]
 """A connection and a side of it: what a flow belongs to."""
 
 
-def take_rows(
+def feed_rows(
     rows: Iterable[Row],
     extra: list[bytes],
     buffer: bytes,
@@ -60,7 +60,7 @@ def take_rows(
         if flags & (SYN | RST) == SYN:
             tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
         elif holed:
-            settle(tracked, clock[place], out)
+            expire(tracked, clock[place], out)
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
@@ -115,10 +115,10 @@ class ColumnIntake:
         s = self._segments
         if self._outlives():
             rows = zip(*(getattr(s, name).tolist() for name in COLUMNS), strict=True)
-            take_rows(rows, s.extra, s.buffer, self._clock.tolist(), self._connections, self._out)
+            feed_rows(rows, s.extra, s.buffer, self._clock.tolist(), self._connections, self._out)
             return
         shared = self._connections.shared
-        shared.tell_acks, end = self._tell_acks, shared.until
+        shared.apply_acks, end = self._apply_acks, shared.until
         flows, syn = self.flows, s.flags & (SYN | RST) == SYN
         events = {row: flow for flow, row in enumerate(flows.first)}
         if syn.any():
@@ -138,7 +138,7 @@ class ColumnIntake:
                 shared.until = number
                 self._syn(row, flow, tracked, side)
         shared.until = end
-        self._take_all()
+        self._feed_all()
 
     def _outlives(self) -> bool:
         """Whether a connection goes on for so long after its end, in these packets, that it may be another one."""
@@ -158,7 +158,7 @@ class ColumnIntake:
                 return True
         return False
 
-    def _take_all(self) -> None:
+    def _feed_all(self) -> None:
         """Take what is left of all flows: those in which the order of both sides matters in packet order."""
         flows, connections = self.flows, self._connections
         owners: list[Owner] = []
@@ -178,9 +178,9 @@ class ColumnIntake:
         for flow, owner in enumerate(owners):
             if flow in ordered:
                 other = opposite[flow]
-                self._take_ordered(flow, other, flows.begin[flow + 1], flows.begin[other + 1] if other >= 0 else 0)
+                self._feed_ordered(flow, other, flows.begin[flow + 1], flows.begin[other + 1] if other >= 0 else 0)
             else:
-                self._take(flow, owner)
+                self._feed(flow, owner)
         last = np.array(flows.last)
         times = self._clock[self._segments.row[last]].tolist()
         for flow in np.argsort(last).tolist():
@@ -197,7 +197,7 @@ class ColumnIntake:
             if opposite[flow] >= 0 and tracked.waits:
                 others.append(UNKNOWN)  # until the rows of that flow are looked at
             else:
-                others.append(other.expected() if tracked.waits and other.heard else NO_WAIT)
+                others.append(other.expected() if tracked.waits and other.has_sent else NO_WAIT)
         holed = []
         if self._connections.shared.holed:
             for flow, (tracked, side) in enumerate(owners):
@@ -222,8 +222,8 @@ class ColumnIntake:
             return
         for flow in {*holed, *(opposite[flow] for flow in holed if opposite[flow] >= 0)}:
             for stream in owners[flow][0].streams:
-                due = stream.due()
-                if due is not None and due < now:
+                deadline = stream.deadline()
+                if deadline is not None and deadline < now:
                     yield flow
 
     def _broken(self, expected: Int64s) -> npt.NDArray[np.bool_]:
@@ -236,8 +236,8 @@ class ColumnIntake:
         broken[begin[some]] = seq[begin[some]] != expected[some]
         return broken
 
-    def _tell_acks(self, stream: Reassembler, told: int) -> None:
-        """Tell a stream what the other side acknowledges after packet ``told``, up to `Shared.until`."""
+    def _apply_acks(self, stream: Reassembler, after: int) -> None:
+        """Tell a stream what the other side acknowledges after packet ``after``, up to `Shared.until`."""
         flow, s = self._flow_of_key.get(stream.acked_by), self._segments
         if flow is None:
             return
@@ -247,7 +247,7 @@ class ColumnIntake:
         kinds = s.flags[rows]
         ready, until = s.ready[rows], self._connections.shared.until
         acks = (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)
-        rows = rows[acks & (ready > max(told, stream.opened_at)) & (ready < until)]
+        rows = rows[acks & (ready > max(after, stream.opened_at)) & (ready < until)]
         ack, flags = s.ack[rows], s.flags[rows]
         news = np.ones(len(rows), bool)
         news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])
@@ -263,7 +263,7 @@ class ColumnIntake:
         if len(rows):
             stream.answered = int(self._clock[s.row[rows[0]]])
 
-    def _take_ordered(self, flow: int, other: int, end: int, other_end: int) -> None:
+    def _feed_ordered(self, flow: int, other: int, end: int, other_end: int) -> None:
         """Put the segments of two opposite flows, up to places ``end``, into their streams in packet order."""
         places = list(range(self._cursor[flow], end))
         self._cursor[flow] = end
@@ -298,7 +298,7 @@ class ColumnIntake:
         other = -1 if other == flow else other
         end, other_end = self._place_of(row, flow), self._place_of(row, other)
         if end > self._cursor[flow] or (other >= 0 and other_end > self._cursor[other]):
-            self._take_ordered(flow, other, end, other_end)
+            self._feed_ordered(flow, other, end, other_end)
         s = self._segments
         isn, flags, ack = int(s.seq[row]), int(s.flags[row]), int(s.ack[row])
         number, time_ns = int(s.ready[row]), int(s.ready_ns[row])
@@ -313,7 +313,7 @@ class ColumnIntake:
             return place
         return bisect_left(self._row_list, row, place, end)
 
-    def _take(self, flow: int, owner: Owner) -> None:
+    def _feed(self, flow: int, owner: Owner) -> None:
         """Put the segments of ``flow`` into its stream."""
         place, end = self._cursor[flow], self.flows.begin[flow + 1]
         if place == end:
@@ -326,13 +326,13 @@ class ColumnIntake:
             stop = min(self._runs[next_run] if next_run < len(self._runs) else end, end)
             next_run += 1
             if self._odd[place]:
-                self._take_odd(tracked, side, place)
+                self._feed_irregular(tracked, side, place)
             else:
-                self._take_run(stream, place, stop)
+                self._feed_run(stream, place, stop)
             place = stop
         stream.flush(self._out)
 
-    def _take_run(self, stream: Reassembler, place: int, stop: int) -> None:
+    def _feed_run(self, stream: Reassembler, place: int, stop: int) -> None:
         """Plain segments that follow each other; the first may not follow the stream."""
         while place < stop:
             if stop - place >= RUN_PAYS_FROM and stream.in_order(self._seq[place]):
@@ -347,7 +347,7 @@ class ColumnIntake:
             stream.segment(self._seq[place], data, len(data), self._origin(place), self._out)
             place += 1
 
-    def _take_odd(self, tracked: Tracked, side: int, place: int) -> None:
+    def _feed_irregular(self, tracked: Tracked, side: int, place: int) -> None:
         """A segment that is cut, in fragments, or has FIN or RST."""
         row = self._row_list[place]
         flags = int(self._segments.flags[row])

@@ -65,19 +65,19 @@ class IpReader:
         self.extra: list[bytes] = []
         self.tcp_packets = 0
         self.tunnelled: list[Carried] = []
-        """What packets since `take_tunnelled` carry, perhaps."""
+        """What packets since `pop_tunnelled` carry, perhaps."""
 
-    def take_tunnelled(self) -> list[Carried]:
+    def pop_tunnelled(self) -> list[Carried]:
         """What packets carried since the last call; whoever asks decodes or counts it."""
-        taken, self.tunnelled = self.tunnelled, []
-        return taken
+        popped, self.tunnelled = self.tunnelled, []
+        return popped
 
-    def take(self) -> tuple[list[Row], list[bytes]]:
+    def pop_rows(self) -> tuple[list[Row], list[bytes]]:
         """Rows decoded since the last call, in packet order, and the payloads that they refer to."""
         self.rows.sort(key=itemgetter(0))
-        taken = self.rows, self.extra
+        popped = self.rows, self.extra
         self.rows, self.extra = [], []
-        return taken
+        return popped
 
     def read(self, packet: Packet, ethertype: int) -> None:
         """Decode one IP packet."""

@@ -22,7 +22,7 @@ from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
 from wiredecode.net.headers import HeaderReader
-from wiredecode.net.intake import ColumnIntake, take_rows
+from wiredecode.net.intake import ColumnIntake, feed_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import Segments
@@ -69,14 +69,14 @@ class Network:
         if self._analyser is None:
             self._analyser = self._connections.analyser = Analyser()
 
-    def tell_packets(self) -> None:
-        """Before the first packet: `told` is wanted."""
+    def track_packets(self) -> None:
+        """Before the first packet: `tracked_packets` is wanted."""
         self.analyse()
         assert self._analyser is not None
         self._analyser.connections = {}
 
     @property
-    def told(self) -> tuple[dict[int, int], dict[int, int]]:
+    def tracked_packets(self) -> tuple[dict[int, int], dict[int, int]]:
         """Of the packets of the last `feed`: number to connection, and to kinds where TCP analysis found any."""
         assert self._analyser is not None
         return self._analyser.connections or {}, self._analyser.kinds
@@ -96,7 +96,7 @@ class Network:
         """The number of the next packet: what lies behind a hole gets its place when that is filled or given up."""
         return self._last + 1
 
-    def take_forgotten(self) -> list[Connection]:
+    def pop_forgotten(self) -> list[Connection]:
         """Connections, since the last call, that nothing will be heard of any more: their state can go.
 
         In order of `Connection.ended`. After `finish`, all connections have been among them once.
@@ -115,9 +115,9 @@ class Network:
             self._connections.begin(clock, part.number)
             if len(part) < COLUMNS_PAY_FROM and self._bucket is None and self._analyser is None:
                 rows, extra = self._headers.read_rows(part, clock)
-                take_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
+                feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             else:
-                self._take(self._headers.read(part, clock), clock, out)
+                self._feed_segments(self._headers.read(part, clock), clock, out)
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
@@ -128,7 +128,7 @@ class Network:
                 self._connections.bound_closed(last, out)
         return out
 
-    def _take(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
+    def _feed_segments(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
         by_flow = None
@@ -137,7 +137,7 @@ class Network:
             by_flow = intake.flows
             intake.process()
         if self._analyser is not None:
-            self._analyser.take(segments, by_flow)
+            self._analyser.analyse(segments, by_flow)
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
@@ -194,8 +194,8 @@ class Network:
             stream.flush(out)
         self._connections.forget_closed(clock, out)
         for stream in shared.holed:
-            stream.due()  # it is told what these packets acknowledge
-        shared.tell_acks = None
+            stream.deadline()  # it is told what these packets acknowledge
+        shared.apply_acks = None
 
     def _bound_total(self, last: Origin, out: list[Event]) -> None:
         """End the oldest waits, wherever they are, while too much waits at the packet ``last``."""

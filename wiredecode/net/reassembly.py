@@ -32,7 +32,7 @@ class Reassembler:
 
     __slots__ = (
         *("_acks", "_backlog", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted", "_opened"),
-        *("_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_shared", "_told", "acked_by"),
+        *("_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_shared", "_acks_until", "acked_by"),
         *("answered", "base", "direction", "held_segments", "hole_ns", "isn", "limits", "offset", "over"),
     )
 
@@ -64,7 +64,7 @@ class Reassembler:
         self._backlog: Backlog | None = None  # what waits behind holes ...
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and what was acknowledged since,
-        self._told = 0  # up to this packet
+        self._acks_until = 0  # up to this packet
         self._holes: deque[Hole] | None = None
         self._fin: int | None = None  # position behind the last byte
         self._fin_origin: Origin | None = None
@@ -83,7 +83,7 @@ class Reassembler:
         return self.offset == 0 and self._backlog is None
 
     @property
-    def heard(self) -> bool:
+    def has_sent(self) -> bool:
         """Whether the sender was ever seen to send anything but a pure ACK."""
         return self.isn is not None or not self.untouched
 
@@ -204,7 +204,7 @@ class Reassembler:
         self.direction.ignored += size
         self._note(code, message, origin, out)
 
-    def due(self) -> int | None:
+    def deadline(self) -> int | None:
         """Capture time, ns, after which the first hole is given up; None: none is, as far as is known."""
         backlog, acks = self._backlog, self._acks
         if backlog is None or acks is None:
@@ -219,18 +219,18 @@ class Reassembler:
         return None if since is None else since + self.hole_ns
 
     def _learn_acks(self) -> None:
-        shared, told = self._shared, self._told
-        if shared.tell_acks is not None and told < shared.until - 1:
-            self._told = shared.until - 1
-            shared.tell_acks(self, told)
+        shared, after = self._shared, self._acks_until
+        if shared.apply_acks is not None and after < shared.until - 1:
+            self._acks_until = shared.until - 1
+            shared.apply_acks(self, after)
 
     def expire(self, clock: int, out: list[Event]) -> None:
         """Give up the holes whose time is over at capture time ``clock``, ns."""
         opened = self._opened
         if opened is None or clock <= opened.clock + self.hole_ns:
             return
-        while (due := self.due()) is not None and clock > due:
-            self.give_up(self._shared.after(due), out)
+        while (deadline := self.deadline()) is not None and clock > deadline:
+            self.give_up(self._shared.after(deadline), out)
 
     def finish(self, last: Origin, out: list[Event]) -> None:
         """No more segments will come, as packet ``last`` tells: give up every hole."""
@@ -333,7 +333,7 @@ class Reassembler:
     def _behind_hole(self, origin: Origin) -> Backlog:
         if self._backlog is None:
             assert self.base is not None
-            self._backlog, self._opened, self._told = Backlog(), origin, 0
+            self._backlog, self._opened, self._acks_until = Backlog(), origin, 0
             self._acks = Acks(self.base, self.offset, self.limits)
             self._shared.holed[self] = None
             self.direction.open_hole(origin.at, int(self._shared.number[0]))

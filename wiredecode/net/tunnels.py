@@ -49,7 +49,7 @@ class Layers:
     wire: Int64s
     """Where its bytes on the wire end."""
 
-    def take(self, chosen: Int64s | Mask) -> Layers:
+    def select(self, chosen: Int64s | Mask) -> Layers:
         """Some of them."""
         return Layers(*(column[chosen] for column in self.columns()))
 
@@ -63,7 +63,7 @@ class Layers:
         if len(parts) == 1:
             return parts[0]
         whole = cls(*(np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)))
-        return whole.take(np.argsort(whole.row, kind="stable"))
+        return whole.select(np.argsort(whole.row, kind="stable"))
 
 
 def may_carry(protocol: Int64s) -> Mask:
@@ -79,7 +79,7 @@ def enter_links(layers: Layers, octets: Octets, limits: Limits) -> None:
             rows = np.flatnonzero(layers.ethertype == ethertype)
             if not len(rows):
                 continue
-            part = layers.take(rows)
+            part = layers.select(rows)
             at, inside = step(part, octets)
             if ethertype == ETHERNET or len(VLANS.intersection(inside.tolist())):
                 at, inside = untag(at, inside, octets, limits.vlan_tags)
@@ -102,7 +102,7 @@ def enter_ip(layers: Layers, protocol: Int64s, octets: Octets) -> None:
     for number, step in ((UDP, _udp), (GRE, _gre)):
         rows = np.flatnonzero(protocol == number)
         if len(rows):
-            part = layers.take(rows)
+            part = layers.select(rows)
             at, inside = step(part, octets)
             fits = (inside != 0) & (at <= part.captured)
             layers.at[rows] = np.where(fits, at, part.at)

@@ -1,8 +1,8 @@
 """TCP analysis as columns, of connections in whose packets of a batch nothing happens.
 
 Most segments continue exactly what their side sent, and acknowledge what the other side sent: of these only round
-trips, window updates and full windows are worth telling. `take` does that for many connections at once, and says which
-rows are left for :mod:`wiredecode.net.analysis`, which looks at each segment; both give the same.
+trips, window updates and full windows are worth telling. `analyse` does that for many connections at once, and says
+which rows are left for :mod:`wiredecode.net.analysis`, which looks at each segment; both give the same.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Undisturbed:
         self.sent_across = np.where(self.lower, sent[1], sent[0])
         """... the other side."""
 
-    def take(self, opened: set[FlowKey]) -> Mask:
+    def analyse(self, opened: set[FlowKey]) -> Mask:
         """Analyse what is undisturbed; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
         flows = self._flows
         state = np.array([_state(side) for side in self._sides], np.int64)

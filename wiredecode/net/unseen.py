@@ -42,9 +42,9 @@ def flows_with_unseen(
     across = np.array(opposite)
     start_of, start_across = _starts(seq, begin, np.array(expected), np.array(other), across)
     acked = (ack - start_across[flow_of] + HALF & MASK) - HALF
-    asks = (acked > 0) & (flags & (ACK | RST) == ACK) & (start_across[flow_of] >= 0)
-    asks[1:] &= (ack[1:] != ack[:-1]) | (flow_of[1:] != flow_of[:-1])  # the first to acknowledge is the earliest
-    asking = np.flatnonzero(asks)
+    acking = (acked > 0) & (flags & (ACK | RST) == ACK) & (start_across[flow_of] >= 0)
+    acking[1:] &= (ack[1:] != ack[:-1]) | (flow_of[1:] != flow_of[:-1])  # the first to acknowledge is the earliest
+    asking = np.flatnonzero(acking)
     if not len(asking):
         return []
     reached = _reached(flows, seq, length + (flags & FIN), start_of, holed)

@@ -122,7 +122,7 @@ class Gathering:
     def frame(self, frame: Frame) -> None:
         """The next frame, which the checker was told already."""
         if not self.checker.report.covers(frame.time_ns):
-            self.messages.take()
+            self.messages.drain()
             return
         time_ns, length, sender = frame.time_ns, frame.length, frame.sender
         self.by_time.add(time_ns, SENDERS[sender], length)
@@ -218,7 +218,7 @@ class Gathering:
     def _count_messages(self) -> None:
         """Copies of a message on its further way are not counted."""
         carrier = None
-        for part in self.messages.take():
+        for part in self.messages.drain():
             assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
             frame = part.frame
             if "copy_of" in frame.generated:

@@ -31,11 +31,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from wiredecode.capture import CaptureError
+from wiredecode.capture.remote import place_of
 from wiredecode.frames.totals import Totals
+from wiredecode.spark import session
 from wiredecode.spark.packets import unpacked
+from wiredecode.spark.writing import DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 DONE, RUN, OLD = "_SUCCESS", ".run-", ".old-"
 FINDINGS, TOTALS, PROBLEMS = "findings", "totals", "problems"
@@ -45,6 +52,8 @@ LEVELS = {
     "packets": ("transport",),
 }
 """The tables, and what their folders are named after, below the day (UTC)."""
+BY_TASKS = ("messages", "packets")
+"""Tables that the tasks write which decode. Frames have many types: each task would begin a small file of each."""
 TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
 KEPT = {
     "frames": ("source", "frame", "time", "time_ns", "connection", "src", "dst", "protocol", "type", "findings"),
@@ -60,6 +69,7 @@ WRITING: dict[str, Any] = {
     "maxRecordsPerFile": FILE_ROWS,
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",  # _SUCCESS is for all tables together
 }
+ATTEMPTS, PROBE = "_temporary", "probe"
 DAY_NS = 86_400_000_000_000
 
 TOTALS_COLUMNS = "source string, section string, name string, protocol string, type string, status string, port int"
@@ -111,6 +121,32 @@ class Folder:
     def table(self, name: str) -> str:
         """Where a table is to be written."""
         return f"{self.run}/{name}"
+
+    def attempts(self, name: str) -> str | None:
+        """Where tasks may write files of a table, as pyarrow calls it; None where it does not reach this folder.
+
+        It may have other credentials than Hadoop, so it is tried.
+        """
+        place = f"{self.table(name)}/{ATTEMPTS}"
+        self._fs.mkdirs(self._path(place))
+        try:
+            probe = place_of(f"{plain(place)}/{PROBE}")
+            with probe.system.open_output_stream(probe.path) as stream:
+                stream.write(b"\n")
+        except (OSError, CaptureError, pa.ArrowException):
+            return None
+        return plain(place) if self._fs.exists(self._path(f"{place}/{PROBE}")) else None
+
+    def publish(self, name: str, files: Iterable[tuple[str, str]]) -> None:
+        """Give the files of attempts their places, each in its folder of the table; remove all others."""
+        place = self.table(name)
+        folders = set[str]()
+        for folder, file in files:
+            if folder not in folders:
+                self._fs.mkdirs(self._path(f"{place}/{folder}"))
+                folders.add(folder)
+            self._rename(f"{place}/{ATTEMPTS}/{file}", f"{place}/{folder}/{file}")
+        self._delete(f"{place}/{ATTEMPTS}")
 
     def commit(self, success: dict[str, Any]) -> None:
         """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""
@@ -244,27 +280,43 @@ def write(rows: DataFrame, folder: Folder, level: str, columns: Sequence[str]) -
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
+    spark = rows.sparkSession
     observation = Observation()
     observed = rows.observe(observation, F.collect_list("report").alias("reports"))
-    table = observed.where(F.col("report").isNull()).select(*columns, day(F.col("time_ns")).alias("day"))
-    by, place = ["day", *LEVELS[level]], folder.table(level)
+    table = observed.where(F.col("report").isNull()).select(*columns, day(F.col("time_ns")).alias(DAY))
+    by, place = [DAY, *LEVELS[level]], folder.table(level)
     order = list(dict.fromkeys([*by, "source", "time_ns", KEPT[level][1]]))
     # Rows of one folder together, as files of about one size: AQE joins small partitions and cuts large ones.
     arranged = table.hint("rebalance", *by).sortWithinPartitions(*order)
-    arranged.write.mode("errorifexists").partitionBy(*by).options(**WRITING).parquet(place)
-    accounts = Accounts.of(observation.get["reports"])
-    spark = rows.sparkSession
+    with session.having(spark, session.TIMES):
+        arranged.write.mode("errorifexists").partitionBy(*by).options(**WRITING).parquet(place)
+    return _beside(spark, folder, level, Accounts.of(observation.get["reports"]), table.schema)
+
+
+def publish(told: DataFrame, folder: Folder, level: str, schema: pa.Schema) -> Accounts:
+    """The same, where tasks have written the table: ``told`` are their files and reports; ``schema``: the table's."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    found = told.collect()
+    folder.publish(level, ((row.folder, row.file) for row in found if row.file is not None))
+    accounts = Accounts.of(row.report for row in found if row.report is not None)
+    written = from_arrow_schema(schema).add(DAY, "date")
+    return _beside(told.sparkSession, folder, level, accounts, written)
+
+
+def _beside(spark: SparkSession, folder: Folder, level: str, accounts: Accounts, written: StructType) -> Accounts:
+    """Write what stands beside a table that is there; ``written``: its schema."""
 
     def small(data: Iterable[tuple[Any, ...]], schema: str, name: str) -> None:
         made = spark.createDataFrame(list(data), schema).coalesce(1)
         made.write.options(**WRITING).parquet(folder.table(name))
 
-    small(totals_rows(accounts), TOTALS_SCHEMA, TOTALS)
-    small(accounts.problems, PROBLEMS_SCHEMA, PROBLEMS)
-    if level == "frames":
-        written = table.schema
-        found = spark.read.schema(written).parquet(literal(place))
-        findings(found).coalesce(1).write.options(**WRITING).parquet(folder.table(FINDINGS))
+    with session.having(spark, session.TIMES):
+        small(totals_rows(accounts), TOTALS_SCHEMA, TOTALS)
+        small(accounts.problems, PROBLEMS_SCHEMA, PROBLEMS)
+        if level == "frames":
+            found = spark.read.schema(written).parquet(literal(folder.table(level)))
+            findings(found).coalesce(1).write.options(**WRITING).parquet(folder.table(FINDINGS))
     return accounts
 
 
@@ -283,6 +335,11 @@ def findings(frames: DataFrame) -> DataFrame:
     finding = [f"finding.{name}" for name in ("severity", "group", "code", "message", "field", "range")]
     some = frames.where(F.size("findings") > 0).select(*frame, F.explode("findings").alias("finding"))
     return some.select(*frame, *finding)
+
+
+def plain(path: str) -> str:
+    """A path of Hadoop as pyarrow calls it: that of a local file is a plain path, whatever letters are in it."""
+    return f"/{path.removeprefix('file:').lstrip('/')}" if path.startswith("file:") else path
 
 
 def literal(path: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -43,6 +43,17 @@ PACKED_NAMES = (".gz", ".zst", ".lz4")
 MAX_PARTITIONS = 100_000
 MAX_WHOLE = (1 << 31) - 1 - MIB
 """Most bytes of a file that is one row."""
+
+
+class Sink(Protocol):
+    """What a task does with the rows and reports of :func:`rows`; it can be pickled."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What it gives."""
+        ...
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
 class Stopped(Exception):
@@ -107,6 +118,7 @@ def rows(
     buckets: int | None = None,
     split_bytes: int | None = None,
     hadoop: bool = False,
+    sink: Sink | None = None,
 ) -> DataFrame:
     """The rows of ``plan``, and reports: rows that are null but for the last column ``report``, which holds JSON.
 
@@ -115,12 +127,13 @@ def rows(
     of a source are dealt out to. Both follow from the size of the input and the cores of the cluster where they are not
     given, and change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files.
     ``hadoop``: bytes come through Spark's own reader of files, each file whole and in one row, so at most 2 GB; for
-    file systems that pyarrow does not reach. Raises ``ValueError`` for what is wrong, :class:`Stopped` where a file
+    file systems that pyarrow does not reach. ``sink``: what the tasks do with these rows; its rows come in their place.
+    Raises ``ValueError`` for what is wrong, :class:`Stopped` where a file
     cannot be read and ``plan.fail_fast`` is set.
     """
     session.tune(spark)
     if hadoop:
-        return _hadoop(spark, paths, plan, source, partitions, buckets)
+        return _hadoop(spark, paths, plan, source, partitions, buckets, sink)
     parts = found(paths, source, split_bytes)
     bad = next((part.what.text for part in parts if isinstance(part.what, Problem)), None)
     if plan.fail_fast and bad is not None:
@@ -135,7 +148,7 @@ def rows(
             for part in tasks[index]:
                 yield from read_part(part, plan)
 
-    return _decoded(ids, read, plan, partitions)
+    return _decoded(ids, read, plan, partitions, sink)
 
 
 def _hadoop(
@@ -145,6 +158,7 @@ def _hadoop(
     source: str,
     partitions: int | None,
     buckets: int | None,
+    sink: Sink | None,
 ) -> DataFrame:
     """The same, with files that Spark reads."""
     source_of = source_rule(source)
@@ -166,7 +180,7 @@ def _hadoop(
     whole = small.select("path", "length", "content")
     if any(size > MAX_WHOLE for _, size in listed):
         whole = whole.union(large.selectExpr("path", "length", "cast(null as binary)"))
-    return _decoded(whole, read, plan, partitions)
+    return _decoded(whole, read, plan, partitions, sink)
 
 
 def file_name(path: str) -> str:
@@ -174,14 +188,14 @@ def file_name(path: str) -> str:
     return unquote(path.removeprefix("file://").removeprefix("file:")) if path.startswith("file:/") else path
 
 
-def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int) -> DataFrame:
-    """From what tells which files to read, through the shuffle, to rows."""
+def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink | None) -> DataFrame:
+    """From what tells which files to read, through the shuffle, to rows, or to what ``sink`` makes of them."""
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    target = from_arrow_schema(plan.row_schema())
+    target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
     if plan.level == PACKET_LEVEL:
-        return ids.mapInArrow(read, target)
+        return ids.mapInArrow(read if sink is None else lambda batches: sink(read(batches)), target)
     shuffled = ids.mapInArrow(read, from_arrow_schema(PACKETS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
@@ -191,7 +205,8 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int) -> DataFra
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_memory()
-        return decode(batches, plan)
+        found = decode(batches, plan)
+        return found if sink is None else sink(found)
 
     return shuffled.sortWithinPartitions(*ORDER).mapInArrow(decoded, target)
 

@@ -45,6 +45,8 @@ TUNED = {
     "spark.sql.adaptive.optimizer.excludedRules": EMPTY_RULE,
 }
 """What a session is given that others have started."""
+TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Spark's default, INT96, has no statistics: nobody could skip by time."""
 SETTINGS = {
     **TUNED,
     "spark.log.level": "ERROR",
@@ -200,6 +202,22 @@ def tune(spark: SparkSession) -> None:
     for name, value in TUNED.items():
         if name not in set_already:
             spark.conf.set(name, value)
+
+
+@contextmanager
+def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a while."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            if known is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, known)
 
 
 RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)|Stopped): (.+)$", re.MULTILINE)

@@ -74,7 +74,7 @@ class BucketState:
             state.packets, *kept = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
         except (AttributeError, ImportError, TypeError) as error:  # a class that is not there, or has changed
             raise OtherState(BEGIN_ANEW.format(f"another wiredecode ({error})")) from None
-        state.reader.take_up(*kept)
+        state.reader.resume(*kept)
         return state
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,8 +21,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.remote import open_file
+from wiredecode.spark import session
 from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
-from wiredecode.spark.files import Problem, open_file
+from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
 from wiredecode.spark.pipeline import Stopped, problem_row, read_rows
 from wiredecode.spark.ring import UNREADABLE, Closed, Next, Offset, Ring
@@ -323,10 +324,14 @@ def write(
     writer = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     spark = rows.sparkSession
-    settings = {TASKS: str(partitions or max(1, spark.sparkContext.defaultParallelism)), EMPTY: "false"}
+    settings = {
+        TASKS: str(partitions or max(1, spark.sparkContext.defaultParallelism)),
+        EMPTY: "false",
+        **session.TIMES,
+    }
     if PROVIDER not in spark.conf.getAll:
         settings[PROVIDER] = ROCKSDB
-    with _set(spark, settings):  # a query keeps the settings with which it was started
+    with session.having(spark, settings):  # a query keeps the settings with which it was started
         return writer.start()
 
 
@@ -343,18 +348,3 @@ def write_batch(batch: DataFrame, out: str, number: int) -> None:
     reports = [(text,) for text in observation.get["reports"]]
     lines = batch.sparkSession.createDataFrame(reports, "value string").coalesce(1)
     lines.write.mode("overwrite").text(f"{out}/_reports/{place}")
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, known in before.items():
-            if known is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, known)

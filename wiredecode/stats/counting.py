@@ -5,7 +5,7 @@ The tables are those that :mod:`wiredecode.stats.queries` counts on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -155,7 +155,7 @@ class Counting:
         names = {statistic.name for statistic in statistics}
         self._confirms = Confirms(hops=hops) if "confirms" in names else None
         self._throughput = Throughput(interval) if "throughput" in names else None
-        made = {
+        made: dict[str, Callable[[], Any]] = {
             "frames": Frames,
             "latency": partial(Latency, hops=hops),
             "findings": Findings,
@@ -191,7 +191,7 @@ class Counting:
         if self.messages is None:
             return ()
         if self.messages.parts:
-            for part in self.messages.take():
+            for part in self.messages.drain():
                 assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
                 self._held.setdefault(part.frame, []).append(part)
         return self._held.pop(frame, ()) if self._held else ()

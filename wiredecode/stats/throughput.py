@@ -67,7 +67,7 @@ class Throughput:
             sums = [np.bincount(found.rows, column, len(found.parts)).astype(np.int64).tolist() for column in columns]
             for part, messages, known, size in zip(found.parts, *sums, strict=True):
                 self._add(part, messages, known, size)
-        for other in others.take():
+        for other in others.drain():
             assert isinstance(other, FrameMessages)
             self.add(other)
 

@@ -39,7 +39,7 @@ class FrameBatches:
         self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
         return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
 
-    def take(self) -> Iterator[pa.RecordBatch]:
+    def drain(self) -> Iterator[pa.RecordBatch]:
         """What has been added."""
         frames, self._frames, self._size = self._frames, [], 0
         if frames:
@@ -76,12 +76,12 @@ class MessageBatches:
             ]
             self._messages.parts = chosen  # type: ignore[assignment]
         elif self._linked:
-            return self._gather(self._messages.take_until(frame.number))
+            return self._gather(self._messages.drain_until(frame.number))
         return self.gather()
 
     def gather(self) -> bool:
         """Add all messages that were collected; whether it is time to take batches."""
-        return self._gather(self._messages.take())
+        return self._gather(self._messages.drain())
 
     def _gather(self, parts: Iterable[FrameMessages | FrameElements | RunMessages]) -> bool:
         for part in parts:
@@ -89,7 +89,7 @@ class MessageBatches:
             self._size += part.size
         return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
 
-    def take(self) -> Iterator[pa.RecordBatch]:
+    def drain(self) -> Iterator[pa.RecordBatch]:
         """What has been added; one frame may have more messages than a batch has rows."""
         table, self._table, self._size = self._table, MessageTable(self._schema.names), 0
         if table.rows:

@@ -82,7 +82,7 @@ class Waiting:
         order = np.argsort(column((frame.number for frame in frames), (run.numbers for run in runs)))
         times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
         lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
-        parts = self._messages.take()
+        parts = self._messages.drain()
         asking = self._lookahead.asked | {frame.id for frame in frames if frame.expects_response}
         self._runs.add(parts, frames, runs, times, lengths)
         link(self._lookahead, [*frames, *answering(runs, asking)], times, lengths)

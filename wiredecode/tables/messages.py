@@ -115,7 +115,7 @@ class MessageTable:
         one_by_one = Messages()
         for part in found.others:
             part.one_by_one(part.frame, one_by_one)
-        for other in one_by_one.take():
+        for other in one_by_one.drain():
             self.add(other)
         parts, rows, index = found.parts, found.rows, found.index
         if not parts:

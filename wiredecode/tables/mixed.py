@@ -51,7 +51,7 @@ class MixedBatches:
             times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
             link(self._lookahead, frames, times, lengths)
 
-    def take(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
+    def drain(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
         """Whole batches of what has been added; all of it if this is ``final``."""
         if final and self._lookahead is not None:
             self._lookahead.finish()

@@ -55,7 +55,7 @@ class Facts:
         """TCP payload bytes on the wire and in the capture."""
         self.tcp = np.zeros(size, np.bool_)
 
-    def take_segments(self, segments: Segments) -> None:
+    def add_segments(self, segments: Segments) -> None:
         """TCP segments; of one that was put together of fragments each fragment has a row, the first counts."""
         np.add.at(self.length, segments.row, segments.length)
         np.add.at(self.captured, segments.row, segments.captured)
@@ -69,7 +69,7 @@ class Facts:
         self.seq[rows], self.ack[rows] = segments.seq[first], segments.ack[first]
         self.flags[rows] = segments.flags[first]
 
-    def take_ip(self, octets: Octets, rows: Int64s, at: Int64s, available: Int64s, version: int) -> Int64s:
+    def add_ip(self, octets: Octets, rows: Int64s, at: Int64s, available: Int64s, version: int) -> Int64s:
         """Other packets whose IP header starts ``at``, ``available`` bytes before the end; which of them are plain.
 
         Plain: neither a fragment nor anything else whose transport must be looked for.
@@ -120,7 +120,7 @@ class PacketTable:
         self._network = Network(limits or Limits()) if analyse else None
         """Tells connections apart, and analyses them."""
         if self._network is not None:
-            self._network.tell_packets()
+            self._network.track_packets()
         self._stable_ids = stable_ids
         self.totals = Totals()
         self._limits = limits or Limits()
@@ -136,11 +136,11 @@ class PacketTable:
             return pa.RecordBatch.from_pylist([], schema=self.schema)
         clock = self._clock.advance(packets.time_ns)
         facts = Facts(len(packets))
-        facts.take_segments(self._reader.read(packets, clock))
+        facts.add_segments(self._reader.read(packets, clock))
         reasons = self._reasons(packets, facts, clock)
         if self._network is not None:
             self._network.feed(packets)
-            self._network.take_forgotten()
+            self._network.pop_forgotten()
         self.totals.packets += len(packets)
         self.totals.tcp_packets = self._reader.tcp_packets
         return self._batch(packets, facts, reasons)
@@ -159,7 +159,7 @@ class PacketTable:
         for version, kind in ((4, link.IPV4), (6, link.IPV6)):
             rows = np.flatnonzero(left & (ethertype == kind))
             stop = packets.start[rows] + packets.captured[rows]
-            for row in facts.take_ip(octets, rows, offset[rows], stop - offset[rows], version).tolist():
+            for row in facts.add_ip(octets, rows, offset[rows], stop - offset[rows], version).tolist():
                 reasons[row] = protocol_name(int(facts.protocol[row]))
                 left[row] = False
         for row in np.flatnonzero(left).tolist():
@@ -177,7 +177,7 @@ class PacketTable:
         number, time_ns = int(packets.number[row]), int(packets.time_ns[row])
         self._why.clear()
         self._ip.read(Packet(packets.buffer[offset:stop], wire, offset, row, number, time_ns, clock), kind)
-        self._ip.take()
+        self._ip.pop_rows()
         return next((reason for reason in self._why if reason != FRAGMENT_INCOMPLETE), FRAGMENT)
 
     def _batch(self, packets: PacketBatch, facts: Facts, reasons: list[str | None]) -> pa.RecordBatch:
@@ -210,7 +210,7 @@ class PacketTable:
         """Connections and what TCP analysis found, of packets with TCP."""
         if self._network is None:
             return dict.fromkeys(("connection", "tcp_analysis"), [None] * len(packets))
-        connections, kinds = self._network.told
+        connections, kinds = self._network.tracked_packets
         numbers = packets.number.tolist()
         analysed = [kind_names(kinds[number]) if number in kinds else None for number in numbers]
         return {"connection": [connections.get(number) for number in numbers], "tcp_analysis": analysed}

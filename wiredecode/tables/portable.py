@@ -1,6 +1,6 @@
 """Tables as Spark can hold them: no unsigned integers, times in microseconds (docs/spark.md, "Columns").
 
-What is lost by that is there in another column: ``time_ns`` beside ``time``.
+What is lost by that is there in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ WIDER = {
 }
 SOURCE = pa.field("source", pa.string())
 TIME, TIME_NS = "time", pa.field("time_ns", pa.int64())
+LARGE = "_large"
+"""Columns of unsigned 64 bits are ``bigint``, which joins and compares fast; what does not fit is null there, and
+stands in a column of this name beside it, which is null otherwise. Within ``layers`` they are decimals."""
+LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 LATEST_MS = (1 << 63) // 1000
 """Beyond it, times in milliseconds do not fit: they are null."""
 
@@ -30,6 +34,9 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
     """The schema of a table of wiredecode on Spark; its first column is ``source``."""
     fields = [SOURCE]
     for field in schema:
+        if field.type == pa.uint64():
+            fields += [pa.field(field.name, pa.int64()), pa.field(field.name + LARGE, WIDER[field.type])]
+            continue
         fields.append(field.with_type(_type(field.type)).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
@@ -40,7 +47,7 @@ def table_columns(columns: Sequence[str] | None) -> list[str] | None:
     """The columns of a table of wiredecode that the given ones on Spark are made of."""
     if columns is None:
         return None
-    names = [TIME if name == TIME_NS.name else name for name in columns if name != SOURCE.name]
+    names = [TIME if name == TIME_NS.name else name.removesuffix(LARGE) for name in columns if name != SOURCE.name]
     return list(dict.fromkeys(names))
 
 
@@ -57,9 +64,23 @@ def converted(batch: pa.RecordBatch, source: str, schema: pa.Schema) -> pa.Recor
             columns.append(pa.repeat(source, len(batch)))
         elif field.name == TIME_NS.name:
             columns.append(batch.column(TIME).cast(pa.int64()))
+        elif field.name.endswith(LARGE):
+            columns.append(_large(batch.column(field.name.removesuffix(LARGE)), field.type))
         else:
             columns.append(_cast(batch.column(field.name), field.type))
     return pa.record_batch(columns, schema=schema)
+
+
+def _large(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Numbers that do not fit ``bigint``, null for all others."""
+    if not _beyond(array):
+        return pa.nulls(len(array), kind)
+    return pc.if_else(pc.greater(array, LARGEST), array, None).cast(kind)
+
+
+def _beyond(array: pa.Array) -> bool:
+    """Whether a number does not fit ``bigint``."""
+    return bool((pc.max(array).as_py() or 0) > LARGEST.as_py())
 
 
 def _type(kind: pa.DataType) -> pa.DataType:
@@ -83,6 +104,8 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
         ends = whole.offsets
         values = _cast(whole.values, kind.value_type)
         return pa.ListArray.from_arrays(ends, values, type=kind, mask=whole.is_null() if whole.null_count else None)
+    if array.type == pa.uint64() and kind == pa.int64() and _beyond(array):
+        array = pc.if_else(pc.less_equal(array, LARGEST), array, None)
     if array.type == pa.timestamp("ms", "UTC"):
         fits = pc.less(pc.abs(array.cast(pa.int64())), LATEST_MS)
         array = pc.if_else(fits, array, pa.scalar(None, array.type))

@@ -162,10 +162,10 @@ class TableReader:
         collect = self._collect()
         for frame in frames if self._select is None else self._selected(self._select, frames):
             if collect.add(frame):
-                yield from collect.take()
-        yield from collect.take()
+                yield from collect.drain()
+        yield from collect.drain()
 
-    def take_up(self, dissector: Dissector, held: dict[Frame, list[Any]], messages: Messages | None) -> None:
+    def resume(self, dissector: Dissector, held: dict[Frame, list[Any]], messages: Messages | None) -> None:
         """Go on where another reader of the same table stopped to :meth:`push`."""
         dissector.resume(replace(self.dissector.demand, messages=messages))
         self.dissector, self.messages, self.held = dissector, messages, held
@@ -182,7 +182,7 @@ class TableReader:
         messages, waiting = self.messages, self.held
         for frame in frames:
             if messages is not None:
-                for part in messages.take():
+                for part in messages.drain():
                     waiting.setdefault(part.frame, []).append(part)  # type: ignore[union-attr]
                 messages.parts = waiting.pop(frame, [])
             if display.matches(frame):
@@ -204,10 +204,10 @@ class TableReader:
         try:
             for frame in frames if self._select is None else self._selected(self._select, frames):
                 if collect.add(frame):
-                    yield from collect.take()
+                    yield from collect.drain()
         except CaptureError as raised:
             error = raised
-        yield from collect.take()
+        yield from collect.drain()
         if error is not None:
             raise error
 
@@ -222,14 +222,14 @@ class TableReader:
                     waiting.add(items)
                     waiting.release()
                 if collect.gather():
-                    yield from collect.take()
+                    yield from collect.drain()
         except CaptureError as raised:
             error = raised
         if waiting is not None:
             waiting.finish()
             waiting.release()
             collect.gather()
-        yield from collect.take()
+        yield from collect.drain()
         if error is not None:
             raise error
 
@@ -245,10 +245,10 @@ class TableReader:
         try:
             for items in dissector.mixed(self.capture):
                 collect.add(items)
-                yield from collect.take()
+                yield from collect.drain()
         except CaptureError as raised:
             error = raised
-        yield from collect.take(final=True)
+        yield from collect.drain(final=True)
         if error is not None:
             raise error
 

@@ -54,7 +54,7 @@ def messages_one_by_one(source: Iterable[PacketBatch]) -> pa.Table:
     with suppress(CaptureError):
         for _ in Dissector(Demand(messages=messages)).frames(source):
             pass
-    for part in messages.take():
+    for part in messages.drain():
         made.add(part)
     return pa.Table.from_batches([made.batch()]).combine_chunks()
 

@@ -18,7 +18,7 @@ MOST_PASSAGES = 4096
 def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
     """What was collected, and how many messages of its frame precede each part; there are no runs here."""
     frame, before = None, 0
-    for part in messages.take():
+    for part in messages.drain():
         if isinstance(part, FrameMessages):
             before = before if part.frame is frame else 0
             yield part, before
@@ -33,7 +33,7 @@ class Finder:
         self.found: list[Passage] = []
         self.more = 0
 
-    def take(self, start: int | None, end: int | None) -> None:
+    def search(self, start: int | None, end: int | None) -> None:
         """Look at what was decoded since the last time; only of that time, nanoseconds since the epoch."""
         for part, before in parts_of(self.messages):
             time_ns = part.frame.time_ns
@@ -61,7 +61,7 @@ class Collector:
         self._with_messages: set[int] = set()
         """Frames that hold messages and are still to come."""
 
-    def take(self) -> None:
+    def collect(self) -> None:
         """Look at what was decoded since the last time."""
         for part, before in parts_of(self.messages):
             self._with_messages.add(part.frame.number)

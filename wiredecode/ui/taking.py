@@ -121,7 +121,7 @@ def _packets(reading: Reading, target: NewFile, wanted: set[int] | None, job: Jo
     capture, writer = open_capture(reading.files), PcapNgWriter(target.stream)
     try:
         for batch in capture:
-            part = batch.take(np.flatnonzero(np.isin(batch.number, packets)))
+            part = batch.select(np.flatnonzero(np.isin(batch.number, packets)))
             if job.stopped:
                 raise Stopped
             writer.write(part, capture.info.interfaces)

@@ -126,7 +126,7 @@ class Dialogue:
             self._exchange(exchange, first_ns())
 
     def _take_bodies(self) -> None:
-        for part in self._messages.take() if self._messages is not None else ():
+        for part in self._messages.drain() if self._messages is not None else ():
             if isinstance(part, FrameMessages):  # not a run: none were asked for
                 self._bodies.setdefault(part.frame.number, []).append(part)
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from wiredecode.frames.frame import ALL, ANSWERED, REFUSED, Frame, Settled
+from wiredecode.frames.frame import ALL, ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.protocols.shared.pairing import Request, link
 
 MAX_RUNS = 10_000
@@ -190,7 +190,7 @@ def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
             final = REFUSED if publication.refused else ANSWERED
         if publication.serial < oldest.serial:
             oldest = publication
-        settled.append(Settled(publication.frame, first, count, refusal, final))
+        settled.append(Confirmation(publication.frame, first, count, refusal, final))
     if frame.settles:
         settled = [*frame.settles, *settled]
     frame.settles = settled
@@ -205,7 +205,7 @@ def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
 
 def confirm_all(frame: Frame, requests: Sequence[Request]) -> None:
     """Tie a frame to publishes that it confirms as a whole, the oldest first."""
-    frame.settles = [Settled(request.frame, 0, ALL, None, ANSWERED) for request in requests]
+    frame.settles = [Confirmation(request.frame, 0, ALL, None, ANSWERED) for request in requests]
     link(frame, requests[0])
     if len(requests) > 1:
         frame.generate("requests", [request.frame for request in requests])

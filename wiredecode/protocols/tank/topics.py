@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import REFUSED, Frame, Settled
+from wiredecode.frames.frame import REFUSED, Confirmation, Frame
 from wiredecode.protocols.tank.kinds import endpoint_text
 from wiredecode.protocols.tank.names import PRODUCE_RESULTS, WHOLE_TOPIC
 
@@ -103,7 +103,7 @@ def settle(
     for (_, partitions), result in zip(places, results, strict=True):
         code, count = result.get("result", 0), len(partitions)
         refusal = outcome(code, result.get("endpoint"), PRODUCE_RESULTS) if code else None
-        settled.append(Settled(frame.request, first, count, refusal, None))
+        settled.append(Confirmation(frame.request, first, count, refusal, None))
         first += count
     settled[-1] = settled[-1]._replace(final=REFUSED)
     frame.settles = settled

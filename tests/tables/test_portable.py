@@ -1,0 +1,34 @@
+"""Tables for engines without unsigned integers: no number is lost, the usual ones are as wide as joins like them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+
+from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
+
+LARGEST = (1 << 63) - 1
+TABLE = pa.schema([("offset", pa.uint64()), ("layers", pa.struct([("id", pa.uint64())]))])
+
+
+def test_numbers_that_do_not_fit_bigint_stand_in_a_column_of_their_own() -> None:
+    numbers = [0x01020304, None, LARGEST, LARGEST + 1, (1 << 64) - 1]
+    batch = pa.RecordBatch.from_pylist([{"offset": number, "layers": {"id": number}} for number in numbers], TABLE)
+    made = converted(batch, "client", spark_schema(TABLE))
+    assert made.schema.names == ["source", "offset", "offset_large", "layers"]
+    assert made.schema.field("offset").type == pa.int64()
+    assert made["offset"].to_pylist() == [0x01020304, None, LARGEST, None, None]
+    assert made["offset_large"].to_pylist() == [None, None, None, Decimal(LARGEST + 1), Decimal((1 << 64) - 1)]
+    whole = [None if row["id"] is None else int(row["id"]) for row in made["layers"].to_pylist()]
+    assert whole == numbers
+    usual = converted(batch.slice(0, 3), "client", spark_schema(TABLE))
+    assert usual["offset"].to_pylist() == numbers[:3]
+    assert usual["offset_large"].null_count == 3
+
+
+def test_the_column_of_large_numbers_can_be_read_alone() -> None:
+    wanted = ["offset_large"]
+    assert table_columns(wanted) == ["offset"]
+    batch = pa.RecordBatch.from_pylist([{"offset": 1 << 63}], TABLE).select(["offset"])
+    assert converted(batch, "", chosen(spark_schema(TABLE), wanted)).to_pylist() == [{"offset_large": Decimal(1 << 63)}]
