@@ -112,7 +112,7 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
 
 def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
     """Out of the table of messages; those of a sub-batch have one number, and count once."""
-    confirming = {name for name, checks in offers() if checks.confirms}
+    confirming = {name for name, checks in offers() if checks.publishes}
     sub_batches = {name: checks.sub_batches for name, checks in offers()}
     by_id = {frame.id: frame for frame in whole}
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)

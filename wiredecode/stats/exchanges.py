@@ -169,7 +169,7 @@ class Confirms:
 
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
-        self._confirming = {name for name, checks in offers() if checks.confirms}
+        self._confirming = {name for name, checks in offers() if checks.publishes}
         self._rows: dict[Place, Confirmed] = {}
         self._published: OrderedDict[int, Publication] = OrderedDict()
 

@@ -98,7 +98,7 @@ def _long_poll() -> str:
 
 def _confirms(_: Dialect, __: int) -> Parts:
     """Each message that was published, of protocols that confirm; of a sub-batch one."""
-    confirming = _texts(name for name, checks in offers() if checks.confirms)
+    confirming = _texts(name for name, checks in offers() if checks.publishes)
     shared = {(name, kind) for name, checks in offers() for kind in checks.sub_batches}
     cases = " or ".join(f"(protocol = '{name}' and type = '{kind}')" for name, kind in sorted(shared))
     number = f"case when {cases or 'false'} then cast(sequence as decimal(21, 0)) else index end"
