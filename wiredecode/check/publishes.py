@@ -9,13 +9,12 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import SLOW_CONFIRM, UNCONFIRMED
-from wiredecode.dissect.lookahead import heard
+from wiredecode.dissect.lookahead import confirmations, is_heard
 from wiredecode.fields import printable
-from wiredecode.frames.frame import REFUSED, Frame
+from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.net.health import Times
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.checking import Publishing, Report, Rule, inner_values
-from wiredecode.protocols.shared.pairing import outcome_told_by
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -108,27 +107,21 @@ class Publishes(Rule):
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""
-        if not frame.settles:
-            if frame.request is not None and (waiting := self._waiting.get(frame.request)) is not None:
-                self._settle(frame, frame.request, waiting, waiting.left, outcome_told_by(frame) == REFUSED)
-            return
-        for told in frame.settles:
-            waiting = self._waiting.get(told.request)
-            if waiting is not None:
-                left = waiting.left if told.final is not None else min(told.length, waiting.left)
-                self._settle(frame, told.request, waiting, left, told.refusal is not None)
+        for told in confirmations(frame, self._waiting):
+            self._settle(frame, told)
 
-    def _settle(self, frame: Frame, request: int, waiting: Waiting, count: int, refused: bool) -> None:
+    def _settle(self, frame: Frame, told: Confirmation) -> None:
+        waiting = self._waiting[told.request]
         if frame.connection is not waiting.connection:
             waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
             return
-        waiting.left -= count
+        waiting.left -= waiting.left if told.final is not None else min(told.length, waiting.left)
         if waiting.left:
             return
-        del self._waiting[request]
-        key = frame.source, waiting.stream
-        if refused:
+        del self._waiting[told.request]
+        if told.refusal is not None:
             return
+        key = frame.source, waiting.stream
         if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:
             self._confirmed.setdefault(key, Confirmed()).add(frame, waiting)
 
@@ -141,7 +134,7 @@ class Publishes(Rule):
         left: dict[tuple[int, str], list[Waiting]] = {}
         for waiting in self._waiting.values():
             over = waiting.connection.closed is not None or self.report.last_ns - waiting.time_ns >= PATIENCE_NS
-            if waiting.judged and over and heard(waiting.connection, waiting.side):
+            if waiting.judged and over and is_heard(waiting):
                 left.setdefault((waiting.connection.number, waiting.stream), []).append(waiting)
         for key, publishes in left.items():
             self._tell_unconfirmed(key, publishes)

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.check.codes import offers
-from wiredecode.dissect.lookahead import heard
-from wiredecode.frames.frame import REFUSED, Frame
+from wiredecode.dissect.lookahead import confirmations, is_heard
+from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
-from wiredecode.protocols.shared.pairing import outcome_told_by
 from wiredecode.stats.spread import Spread
 
 MOST_WAITING = 131_072
@@ -110,7 +109,7 @@ class Latency:
         for server, latency_ns in asked.elsewhere:
             self._add((protocol, kind, server), latency_ns)
         always = (protocol, kind) in self._always
-        if asked.asks and not asked.elsewhere and (always or heard(asked.connection, asked.side)):
+        if asked.asks and not asked.elsewhere and (always or is_heard(asked)):
             self._unanswered[asked.place] = self._unanswered.get(asked.place, 0) + 1
 
     def rows(self) -> Iterator[Row]:
@@ -175,11 +174,9 @@ class Confirms:
 
     def frame(self, frame: Frame, parts: Sequence[Part]) -> None:
         """The next frame, and its messages."""
-        if frame.settles:
-            for settled in frame.settles:
-                self._settle(frame, settled.request, settled.first, settled.length, settled.refusal is not None)
-        elif frame.request is not None and frame.request in self._published:
-            self._settle(frame, frame.request, 0, None, outcome_told_by(frame) == REFUSED)
+        if frame.request is not None:
+            for told in confirmations(frame, self._published):
+                self._settle(frame, told)
         if not parts or not frame.expects_response or frame.protocol not in self._confirming:
             return
         if self._hops or "copy_of" not in frame.generated:
@@ -211,30 +208,25 @@ class Confirms:
             found = self._rows[place] = Confirmed()
         return found
 
-    def _settle(self, frame: Frame, request: int, first: int, length: int | None, refused: bool) -> None:
-        """``length`` messages from ``first`` on (None: all) are confirmed or refused."""
-        publication = self._published.get(request)
-        if publication is None:
-            return
-        left = 0
+    def _settle(self, frame: Frame, told: Confirmation) -> None:
+        publication = self._published[told.request]
         for some in publication.messages:
-            told = some.left
-            if length is not None:
-                told = min(told, min(first + length, some.first + some.length) - max(first, some.first))
-            if told > 0:
-                some.left -= told
-                if refused:
-                    some.to.failed += told
-                else:
-                    some.to.latency.add(frame.time_ns - publication.time_ns, told)
-            left += some.left
-        if not left:
-            del self._published[request]
+            stop = min(told.first + told.length, some.first + some.length)
+            count = min(some.left, stop - max(told.first, some.first))
+            if count <= 0:
+                continue
+            some.left -= count
+            if told.refusal is not None:
+                some.to.failed += count
+            else:
+                some.to.latency.add(frame.time_ns - publication.time_ns, count)
+        if not any(some.left for some in publication.messages):
+            del self._published[told.request]
 
     @staticmethod
     def _give_up(publication: Publication) -> None:
         """Nothing more is expected to be told."""
-        complete = heard(publication.connection, publication.side)
+        complete = is_heard(publication)
         for some in publication.messages:
             if complete:
                 some.to.unconfirmed += some.left
