@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
@@ -23,18 +24,21 @@ from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job, Loader
 from wiredecode.ui.lines import Lines, TextLine
+from wiredecode.ui.moves import SEEKING, Moves
 from wiredecode.ui.reading import Reading
-from wiredecode.ui.reports import MAKERS
+from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
 
 if TYPE_CHECKING:
     from wiredecode.ui.app import Inspector
+    from wiredecode.ui.live import Live
 
 WIDE = 150
 """From this width on tree and bytes stand side by side."""
 UPDATE_SECONDS = 0.1
-MOST_BACK = 100
+TAIL_SECONDS = 1.0
+"""While the cursor follows a live capture a frame is shown for so long."""
 
 
 class Loaded(Message):
@@ -53,7 +57,7 @@ class Done(Message):
         self.job, self.screen = job, screen
 
 
-class MainScreen(Screen[None]):
+class MainScreen(Moves, Screen[None]):
     """Everything of one capture."""
 
     DEFAULT_CSS = """
@@ -71,9 +75,9 @@ class MainScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
-    def __init__(self, reading: Reading, select: Filter | None = None) -> None:
+    def __init__(self, reading: Reading, select: Filter | None = None, live: Live | None = None) -> None:
         super().__init__()
-        self.reading = reading
+        self.reading, self.live = reading, live
         self.frames, self.fields, self.octets = FrameList(reading), TreePane(), BytePane()
         self.frame: Frame | None = None
         """The frame that tree and bytes show."""
@@ -82,9 +86,12 @@ class MainScreen(Screen[None]):
         self.entry = Entry()
         self.said = ""
         """What happened last, in the status line."""
-        self.word = ""
+        self.words: dict[str, str] = {}
+        """What was searched for last, by kind."""
+        self._sought = filterline.WORD
         self._behind: list[int] = []
         self._asked_secrets = False
+        self._wanted_at, self._late = 0.0, False
         self.reports: dict[str, list[reports.Told]] = {}
         """Those that were made of the whole capture."""
         self.visited: dict[str, int] = {}
@@ -126,18 +133,26 @@ class MainScreen(Screen[None]):
         """Look for what is new: called often."""
         self.frames.update()
         self._heading()
-        if self.reading.problem and not self.said:
-            self.said = self.reading.problem
+        problem = self.reading.problem or (self.live.problem if self.live is not None else None)
+        if problem and not self.said:
+            self.said = problem
+        if self._late:
+            self._want()
         self.query_one("#status", TextLine).show(self.status())
 
     def status(self) -> str:
         """Place, counts, filter, progress, and what happened last."""
         reading, shown = self.reading, self.frames
         parts = [f"frame {shown.number:,} of {reading.rows.count:,}" if shown.count else "no frames"]
-        if not reading.finished:
-            parts.append(f"reading {reading.progress:.0%}")
+        if self.live is not None:
+            parts.append(self.live.text())
+        elif not reading.finished:
+            parts.append("following the file" if reading.live else f"reading {reading.progress:.0%}")
+        if shown.held:
+            parts.append("held: P goes on")
         if self.select is not None:
-            going = f", {self.filtering.share:.0%}" if self.filtering and not self.filtering.finished else ""
+            busy = self.filtering is not None and not self.filtering.finished and not reading.live
+            going = f", {self.filtering.share:.0%}" if self.filtering is not None and busy else ""
             parts.append(f"{shown.count:,} fit{going}")
         if shown.marks:
             parts.append(f"{len(shown.marks)} marked")
@@ -154,11 +169,19 @@ class MainScreen(Screen[None]):
     def _moved(self, event: Lines.Moved) -> None:
         if event.pane is self.frames and self.frames.number:
             self.said = ""
-            self.loader.want(self.frames.number)
+            self._want()
         elif event.pane is self.fields:
             branch = self.fields.branch
             self.octets.mark(None if branch is None else branch.span)
         self.query_one("#status", TextLine).show(self.status())
+
+    def _want(self) -> None:
+        """Load the frame under the cursor; where the cursor follows a live capture not every one."""
+        now = monotonic()
+        self._late = self.frames.tail and self.reading.live and now < self._wanted_at + TAIL_SECONDS
+        if not self._late:
+            self._wanted_at = now
+            self.loader.want(self.frames.number)
 
     @on(BytePane.Stepped)
     def _stepped(self, event: BytePane.Stepped) -> None:
@@ -185,84 +208,12 @@ class MainScreen(Screen[None]):
     def _chosen(self, event: Lines.Chosen) -> None:
         self.action_pane(1)
 
-    # Moves.
-
-    def go_to(self, number: int) -> None:
-        """Show frame ``number``; a filter that leaves it out is taken away."""
-        if not 0 < number <= self.reading.rows.count:
-            self.say(f"there is no frame {number:,}" + ("" if self.reading.finished else " yet"))
-            return
-        self._behind = [*self._behind[-MOST_BACK:], self.frames.number]
-        if not self.frames.go_to(number):
-            self.no_filter()
-            self.frames.go_to(number)
-            self.say(f"frame {number:,} does not fit the filter, which was taken away")
-
-    def action_step(self, step: int) -> None:
-        self.frames.action_move(step)
-
-    def action_pane(self, step: int) -> None:
-        panes: list[Lines] = [self.frames, self.fields, self.octets]
-        here = next((at for at, pane in enumerate(panes) if pane.has_focus), 0)
-        panes[(here + step) % len(panes)].focus()
-
-    def action_answer(self) -> None:
-        if not self.frames.count:
-            return
-        row = self.reading.rows[self.frames.number]
-        if row.request or row.response:
-            self.go_to(row.request or row.response)
-        else:
-            self.say("it answers nothing, and nothing answers it")
-
-    def _next(self, step: int, test: Any, otherwise: str) -> None:
-        """Go to the next frame shown that fits ``test``."""
-        number: int | None = self.frames.number
-        while number is not None and (number := self.reading.rows.find(number, step, test)) is not None:
-            if self.frames.holds(number):
-                self.go_to(number)
-                return
-        self.say(otherwise)
-
-    def action_along(self, step: int) -> None:
-        if self.frames.count:
-            connection = self.reading.rows[self.frames.number].connection
-            self._next(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
-
-    def action_finding(self) -> None:
-        self._next(1, lambda rows: rows["severity"] > 0, "no further finding")
-
-    def action_mark(self) -> None:
-        if self.frames.count:
-            self.frames.marks ^= {self.frames.number}
-            self.frames.refresh()
-            self.update()
-
-    def action_marked(self) -> None:
-        marks = sorted(self.frames.marks)
-        if not marks:
-            self.say("nothing is marked: m marks a frame")
-            return
-        self.go_to(next((number for number in marks if number > self.frames.number), marks[0]))
-
-    def action_back(self) -> None:
-        if self._behind:
-            number = self._behind.pop()
-            self.go_to(number)
-            self._behind.pop()
-
-    def action_zero(self) -> None:
-        if self.frames.count:
-            here = self.reading.rows[self.frames.number].time_ns
-            self.frames.zero_ns = None if self.frames.zero_ns is not None else here
-            self.frames.refresh()
-
     # What is typed.
 
     def action_ask(self, kind: str) -> None:
         self.query_one("#problem").display = False
         text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
-        self.entry.ask(kind, self.word if kind == filterline.WORD else text)
+        self.entry.ask(kind, text or self.words.get(kind, ""))
         self.say(filterline.PROMPTS[kind])
 
     @on(Entry.Judged)
@@ -286,23 +237,11 @@ class MainScreen(Screen[None]):
             case filterline.FILTER:
                 self.filter_by(compile_filter(event.text)) if event.text else self.no_filter()
             case filterline.NUMBER:
-                number = event.text.replace(",", "")
-                self.go_to(int(number)) if number.isdecimal() else self.say(f"{event.text} is no number of a frame")
-            case filterline.WORD:
-                self.word = event.text
-                self.action_search_on()
+                self.go_to_place(event.text)
+            case filterline.WORD | filterline.BYTES:
+                self.search(event.text, in_bytes=event.kind == filterline.BYTES)
             case filterline.FILE if event.text:
                 self.save(event.text)
-
-    def action_search_on(self) -> None:
-        """The next frame shown with the word."""
-        number: int | None = self.frames.number
-        while self.word and number is not None:
-            number = self.reading.rows.search(number, self.word)
-            if number is not None and self.frames.holds(number):
-                self.go_to(number)
-                return
-        self.say(f"{self.word!r} is not further on" if self.word else "nothing to search for: s asks")
 
     # Filters.
 
@@ -363,6 +302,8 @@ class MainScreen(Screen[None]):
             event.screen.made(event.job)
         elif event.job.problem:
             self.say(event.job.problem)
+        elif event.job.name == SEEKING and not event.job.stopped:
+            self.sought(event.job.result)
         elif event.job.name == taking.SAVING and not event.job.stopped:
             self.say(event.job.result)
         self.update()
@@ -371,17 +312,18 @@ class MainScreen(Screen[None]):
 
     def action_report(self, kind: str) -> None:
         """Show a further screen; it gives back the frame that it leads to."""
-        if not self.frames.count and kind == "follow":
-            self.say("no frame to follow")
+        of_frame = kind in OF_FRAME
+        if not self.frames.count and of_frame:
+            self.say("no frame to begin with")
             return
         title, make = MAKERS[kind]
         number = self.frames.number
-        screen = ReportScreen(title, self.visited.get(kind, 0))
+        screen = ReportScreen(title, 0 if of_frame else self.visited.get(kind, 0))
         lines = self.reports.get(kind)
         if lines is not None:
             screen.lines.fill(lines)
         else:
-            whole = self.reading.finished and kind != "follow"
+            whole = self.reading.finished and not of_frame
 
             def told(job: Job) -> None:
                 if whole and job.result is not None and not job.stopped:
@@ -420,6 +362,17 @@ class MainScreen(Screen[None]):
         self.start(taking.SAVING, lambda job: taking.save(self.reading, name, numbers, job))
 
     # The rest.
+
+    def action_hold(self) -> None:
+        """Frames that come are not shown until the same key says so."""
+        if not self.reading.source.grows:
+            self.say("nothing comes in: this is no live capture")
+            return
+        self.frames.held = not self.frames.held
+        if not self.frames.held:
+            self.frames.update()
+            self.frames.action_edge(1)
+        self.update()
 
     def action_theme(self) -> None:
         self.say(f"colours: {cast('Inspector', self.app).next_theme()}")
