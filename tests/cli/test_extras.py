@@ -52,7 +52,7 @@ COMMANDS = [
 ]
 NEEDS = {
     "duckdb": r"sql|stats",
-    "zstandard": r".*\.zst ",
+    "zstandard": r".*(\.zst | iceberg:)",
     "pyspark": "spark",
     "deltalake": ".* delta:",
     "pyiceberg": ".* iceberg:",

@@ -40,7 +40,7 @@ def catalog_of(text: str) -> tuple[Any, str]:
     from pyiceberg.utils.config import Config
 
     name, _, namespace = text.partition(":")
-    properties = Config().get_catalog_config(name)
+    properties: Any = Config().get_catalog_config(name)
     if properties is None:
         raise LakeError(
             f"pyiceberg has no catalog {name!r}: write it into .pyiceberg.yaml, or set PYICEBERG_CATALOG__"
