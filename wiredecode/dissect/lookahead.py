@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
-from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -35,7 +35,7 @@ class Lookahead:
         self._requests: dict[int, Frame] = {}
 
     @property
-    def asked(self) -> set[int]:
+    def waiting_ids(self) -> set[int]:
         """Ids of the requests that wait."""
         return {*self._requests}
 
@@ -46,15 +46,15 @@ class Lookahead:
 
     def add(self, frame: Frame) -> None:
         """The next frame; if it answers a request that still waits, that one learns it."""
-        if frame.settles:
-            self._settle(frame)
+        if frame.confirmations:
+            self._confirm(frame)
         elif frame.request is not None:
             request = self._requests.pop(frame.request, None)
             if request is not None:
-                request.response, request.outcome = frame.id, outcome_told_by(frame)
-                refusal = refusal_told_by(frame) if request.outcome == REFUSED else None
-                settled = Confirmation(frame.request, 0, ALL, refusal, request.outcome)
-                request.answers = (Answer(settled, frame.id, frame.time_ns),)
+                request.response, request.outcome = frame.id, outcome_of(frame)
+                refusal = refusal_of(frame) if request.outcome == REFUSED else None
+                confirmation = Confirmation(frame.request, 0, ALL, refusal, request.outcome)
+                request.answers = (Answer(confirmation, frame.id, frame.time_ns),)
         if frame.expects_response:
             self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
@@ -70,17 +70,17 @@ class Lookahead:
                 break
             self._release_first()
 
-    def _settle(self, frame: Frame) -> None:
+    def _confirm(self, frame: Frame) -> None:
         """A confirm: the publishes that still wait learn what it says about their messages."""
         number, time_ns = frame.id, frame.time_ns
-        for settled in frame.settles:
-            request = self._requests.get(settled.request)
+        for confirmation in frame.confirmations:
+            request = self._requests.get(confirmation.request)
             if request is None:
                 continue
-            request.answers = [*request.answers, Answer(settled, number, time_ns)]
-            if settled.final is not None:
-                del self._requests[settled.request]
-                request.response, request.outcome = number, settled.final
+            request.answers = [*request.answers, Answer(confirmation, number, time_ns)]
+            if confirmation.final is not None:
+                del self._requests[confirmation.request]
+                request.response, request.outcome = number, confirmation.final
 
     def skip(self, times_ns: Int64s, lengths: Int64s) -> None:
         """The next frames, none of which is a request or a response: their times and lengths."""
@@ -108,7 +108,7 @@ class Lookahead:
         """No frame will come any more: what still waits was not answered, if all that the other side sent is known."""
         while self._open:
             head = self._open[0][0]
-            if is_open(head) and is_heard(head):
+            if is_open(head) and reply_captured(head):
                 head.outcome = UNANSWERED
             self._forget_first()
 
@@ -134,7 +134,7 @@ def is_open(request: Frame) -> bool:
     return waits and "copy_of" not in request.generated
 
 
-def is_heard(request: Frame | Run) -> bool:
+def reply_captured(request: Frame | Run) -> bool:
     """Whether everything that could answer was captured."""
     answering = request.connection.directions[1 - request.side]
     return not answering.missing and (answering.started or answering.captured > 0)

@@ -56,7 +56,7 @@ def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
 def findings(reading: Reading, job: Job, number: int) -> list[Told]:
     """What ``wiredecode check`` finds."""
     from wiredecode.check import Checker
-    from wiredecode.check.text import counts, told
+    from wiredecode.check.text import counts, report_lines
 
     checker = Checker()
     dissector = reading.dissector(
@@ -69,7 +69,7 @@ def findings(reading: Reading, job: Job, number: int) -> list[Told]:
     if not problems:
         return [Told(Text("nothing is wrong"))]
     made = [Told(Text(counts(problems), theme.HEAD)), Told(Text())]
-    for problem, line in told(problems, reading.first_ns):
+    for problem, line in report_lines(problems, reading.first_ns):
         made.append(Told(Text(line, _style(problem, line)), tuple(problem.frames) if problem is not None else ()))
     return made
 

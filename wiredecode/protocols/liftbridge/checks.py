@@ -95,7 +95,7 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
         if shown is not None and message.number < len(shown):
             shown[message.number]["crc_status"] = "bad"
     for message in odd[:MAX_ODD_MESSAGES]:
-        _tell_odd(frame, message, start)
+        _find_odd(frame, message, start)
     if count:
         generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
     if len(odd) > MAX_ODD_MESSAGES:
@@ -106,7 +106,7 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
         frame.find("note", "protocol", "surplus-bytes", told, f"{NAME}.surplus")
 
 
-def _tell_odd(frame: Frame, message: Odd, start: int) -> None:
+def _find_odd(frame: Frame, message: Odd, start: int) -> None:
     field, at = f"{NAME}.entries[{message.number}]", start + message.position + ENTRY_HEADER
     if message.stored != message.actual:
         told = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
@@ -144,10 +144,10 @@ def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
     if reading.unusual and reading.problem is None and frame.status not in (MALFORMED, PARTIAL):
-        _tell_unusual(frame, fields)
+        _find_unusual(frame, fields)
 
 
-def _tell_unusual(frame: Frame, fields: object) -> None:
+def _find_unusual(frame: Frame, fields: object) -> None:
     if _holds_unknown(fields):
         message = "fields that are not known, repeated, or of another type"
         frame.find("note", "protocol", "unknown-fields", message, f"{NAME}.unknown_fields")
