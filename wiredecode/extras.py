@@ -10,11 +10,16 @@ EXTRAS = {
     "lz4": "lz4",
     "cryptography": "tls",
     "cramjam": "snappy",
+    "deltalake": "delta",
     "duckdb": "sql",
+    "fsspec": "remote",
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
+    "pyiceberg": "iceberg",
     "pyspark": "spark",
+    "s3fs": "remote",
+    "sqlalchemy": "iceberg",
     "textual": "ui",
 }
 """By the module that is imported: the extra in pyproject.toml."""

@@ -17,8 +17,8 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from tests.conftest import CAPTURES
 from tests.spark.support import expected, same_rows
 from tests.support import packets
+from wiredecode.capture import remote as places
 from wiredecode.capture import write_pcap
-from wiredecode.spark import files
 from wiredecode.spark.decode import Plan
 
 pytest.importorskip("pyspark")
@@ -194,7 +194,7 @@ def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pyt
     every = packets(BASIC)
     for number, low in enumerate(range(0, len(every), 30)):
         write_pcap(tmp_path / f"{number * 7919 % 100}.pcap", every[low : low + 30])
-    monkeypatch.setattr(files, "file_system", lambda uri: (SubTreeFileSystem(str(tmp_path), LocalFileSystem()), ""))
+    monkeypatch.setattr(places, "file_system", lambda uri: (SubTreeFileSystem(str(tmp_path), LocalFileSystem()), ""))
     for level in ("frames", "messages"):
         reader = CaptureReader(Wishes.of({"path": "gs://bucket/*.pcap", "level": level}))
         (part,) = reader.partitions()

@@ -11,7 +11,9 @@ from textual.pilot import Pilot
 
 from wiredecode.filter import compile_filter
 from wiredecode.ui.app import Inspector
+from wiredecode.ui.live import Live
 from wiredecode.ui.main import MainScreen
+from wiredecode.ui.packets import Growing
 from wiredecode.ui.reading import Reading
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -76,12 +78,17 @@ class Driver:
 
 
 def drive(
-    path: Path | str, test: Callable[[Driver], Awaitable[None]], size: tuple[int, int] = (100, 30), select: str = ""
+    path: Path | str | Growing,
+    test: Callable[[Driver], Awaitable[None]],
+    size: tuple[int, int] = (100, 30),
+    select: str = "",
+    live: Live | None = None,
 ) -> None:
     """Run a test on a capture; everything is let go of at the end."""
 
     async def run() -> None:
-        app = Inspector(Reading([str(path)]), compile_filter(select) if select else None)
+        made = Reading(path if isinstance(path, Growing) else [str(path)])
+        app = Inspector(made, compile_filter(select) if select else None, live)
         try:
             async with app.run_test(size=size) as pilot:
                 await test(Driver(app, pilot))

@@ -13,6 +13,7 @@ from tests.ui.support import CAPTURES
 from wiredecode.cli.app import run
 from wiredecode.filter import Filter
 from wiredecode.ui import app
+from wiredecode.ui.packets import Growing
 
 BASIC = str(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
 KEYS = script("make_keys")
@@ -42,12 +43,24 @@ def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
+def test_a_file_that_grows_is_looked_at_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(app, "run", lambda source, select, **options: said.append(source) or 0)
+    assert run(["ui", BASIC, "--follow-file"]) == 0
+    assert isinstance(said[0], Growing) and said[0].files == [BASIC]
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["-"], "standard input can be read once"),
         (["nowhere.pcap"], "nowhere.pcap: does not exist"),
         ([BASIC, "-Y", "frame.typ"], "did you mean 'frame.type'"),
+        (["--follow-file"], "Give capture files, or -i IFACE"),
+        ([BASIC, "-i", "lo"], "leave out files"),
+        ([BASIC, "-w", "x.pcapng"], "go with -i"),
+        ([BASIC, BASIC, "--follow-file"], "is for one file that is there"),
     ],
 )
 def test_what_cannot_be_shown_is_told_before_the_screen_opens(

@@ -103,12 +103,29 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
     made.close()
 
 
-def test_decrypted_captures_are_read_to_the_end_without_states() -> None:
+def test_where_tls_is_decrypted_states_are_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
     made = Reading([str(folder / "c43_tls.pcap")], limits=limits)
     made.run()
-    assert made.problem is None and made.rows.count > 20
-    found = made.frame(made.rows.count)
-    assert found is not None and found.number == made.rows.count and found.protocol == "rabbitmq_stream"
+    assert made.problem is None and made.rows.count > 20 and len(made.states) > 3
+    lines = [line.split() for line in (folder / "c43_tls.keylog").read_text().splitlines() if line[:1] != "#"]
+    secrets = {bytes.fromhex(words[2]) for words in lines}
+    assert secrets
+    for path in Path(made._folder.name).glob("state-*"):
+        data = path.read_bytes()
+        assert data[:1] == states.SEALED and not any(secret in data for secret in secrets) and b"guest" not in data
+    loaded = []
+    before = made.states.before
+    monkeypatch.setattr(made.states, "before", lambda number: loaded.append(before(number)) or loaded[-1])
+    for number in (made.rows.count // 2, made.rows.count):
+        found = made.frame(number)
+        assert found is not None and found.protocol == "rabbitmq_stream" and found.type == made.rows[number].type
+    assert all(loaded)
+    made.close()
+
+
+def test_a_pcapng_file_is_read_on_from_where_a_state_was() -> None:
+    made = whole(CAPTURES / "rabbitmq-stream/d_basic.pcapng")
+    assert all(state.place.offset is not None for state in made.states._states)
     made.close()

@@ -37,6 +37,8 @@ class PacketBatch:
     """1, 2, 3 ... over the whole capture, as Wireshark numbers frames."""
     clock: Int64s | None = None
     """Capture time, which never goes back, where it does not follow from ``time_ns``: not all packets are here."""
+    origin: int | None = None
+    """Where ``buffer`` begins in its file; None: it is compressed, or not of one file."""
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
     """TLS key logs that the capture has brought so far, with the first batch after them."""
 

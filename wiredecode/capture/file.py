@@ -84,7 +84,8 @@ class CaptureFile:
             parsed = form.parse(buffer, position, self._batch_packets)
             position, need = parsed.position, parsed.need
             if parsed.columns is not None:
-                batch = _batch(buffer, parsed.columns, count + 1)
+                origin = None if self.info.compression else base
+                batch = _batch(buffer, origin, parsed.columns, count + 1)
                 if len(self.info.secrets) > brought:
                     batch = replace(batch, secrets=_key_logs(self.info, brought))
                     brought = len(self.info.secrets)
@@ -136,9 +137,10 @@ def _decompressed(raw: RawSource, info: FileInfo) -> Source:
     return compress.DecompressedSource(raw, info.compression) if info.compression else raw
 
 
-def _batch(buffer: bytes, columns: Columns, first_number: int) -> PacketBatch:
+def _batch(buffer: bytes, origin: int | None, columns: Columns, first_number: int) -> PacketBatch:
     return PacketBatch(
         buffer=buffer,
+        origin=origin,
         start=columns.start,
         captured=columns.captured,
         original=columns.original,

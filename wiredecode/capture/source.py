@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.remote import is_local, open_file, remote_size
 
 Target = str | Path | BinaryIO
 STANDARD_INPUT = "-"
@@ -41,9 +42,11 @@ def target_name(target: Target) -> str:
 
 
 def regular_size(target: Target) -> int | None:
-    """Size in bytes of a target that is a regular file (such a target can be opened again), else None."""
+    """Bytes of a target that is a regular file, or one elsewhere (it can be opened again), else None."""
     if not isinstance(target, str | Path) or str(target) == STANDARD_INPUT:
         return None
+    if not is_local(str(target)):
+        return remote_size(str(target))
     try:
         status = Path(target).stat()
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -81,16 +84,7 @@ class RawSource:
         return found
 
     def _open(self, path: str | Path) -> BinaryIO:
-        try:
-            self._opened = stream = Path(path).open("rb", buffering=0)  # noqa: SIM115 - see close()
-        except IsADirectoryError:
-            raise CaptureError(self.name, "is a directory", advice="name the capture files in it") from None
-        except FileNotFoundError:
-            raise CaptureError(self.name, "does not exist") from None
-        except PermissionError:
-            raise CaptureError(self.name, "cannot be opened", advice="no permission to read it") from None
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            raise CaptureError(self.name, f"cannot be opened: {_reason(error)}") from None
+        self._opened = stream = open_file(str(path))
         return stream
 
     def _waiting(self) -> tuple[bool, int | None]:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from wiredecode.capture.remote import NewObject, is_local
 from wiredecode.cli import interrupt
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say, text_bytes
@@ -115,6 +116,10 @@ def _combine(job: Job, form: target.Form) -> None:
 
 
 def _check_place(job: Job) -> None:
+    if not is_local(job.out):
+        if job.partition_by:
+            raise UsageError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
+        return
     out = Path(job.out)
     if not out.resolve().parent.is_dir():
         raise UsageError(f"there is no folder {out.parent} to write {out.name} into")
@@ -141,7 +146,7 @@ class Export:
         self.job, self.form = job, form
         self.done = 0
         """Rows handed to the writer."""
-        self.place: NewFile | NewFolder | None = None
+        self.place: NewFile | NewFolder | NewObject | None = None
         self.raw: BinaryIO = text_bytes() if form.is_text else sys.stdout.buffer
         self.packed = self.raw
         """What is written to: it compresses into ``raw``, or is the same."""
@@ -189,7 +194,7 @@ class Export:
     def open(self) -> None:
         """Open the output; a folder is opened by who fills it."""
         if self.job.out != STANDARD_OUTPUT:
-            self.place = NewFile(Path(self.job.out))
+            self.place = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
             self.raw = self.place.stream
         self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
 

@@ -46,13 +46,31 @@ class BytesChoice(StrEnum):
     length = "length"
 
 
+def _elsewhere(files: list[str]) -> list[str]:
+    """Folders (with / at the end) and patterns of what no shell lists, as the captures they stand for."""
+    if all("://" not in name for name in files):
+        return files
+    from wiredecode.capture import CaptureError
+    from wiredecode.capture.listing import GLOB, listing
+
+    found = []
+    for name in files:
+        several = "://" in name and (name.endswith("/") or GLOB.search(name))
+        try:
+            found += [file.name for file in listing(name)] if several else [name]
+        except CaptureError as error:
+            raise typer.BadParameter(str(error)) from None
+    return found
+
+
 Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE",
         show_default=False,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order. "
-        "- is standard input.",
+        callback=_elsewhere,
+        help="pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files are one capture in "
+        "time order. - is standard input.",
     ),
 ]
 Count = Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]

@@ -153,7 +153,7 @@ def sniff(
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     decoder = dissector(frames, display, decoding, lookahead_ns=PATIENCE_NS)
     quiet = verbosity.quiet
-    sniffer = _open(live.wanted, live.via, live.duration)
+    sniffer = open_live(live.wanted, live.via, live.duration)
     if sniffer is None:
         return 2
     try:
@@ -170,7 +170,7 @@ def sniff(
         sniffer.close()
 
 
-def _open(wanted: LiveOptions, via: Via | None, duration: float | None) -> Sniffer | None:
+def open_live(wanted: LiveOptions, via: Via | None, duration: float | None) -> Sniffer | None:
     """The capture, with no more rights than it needs from now on; None where it cannot be, which has been told."""
     from wiredecode.capture.live.errors import LiveError
     from wiredecode.capture.live.helper import HelperSource

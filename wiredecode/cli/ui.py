@@ -3,57 +3,164 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import with_groups
+from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.sniff import LiveCapture, Saving, complete_interface, open_live
+
+if TYPE_CHECKING:
+    from wiredecode.capture.live.sniffer import Sniffer
 
 EXAMPLES = """\b
 Examples:
   wiredecode ui a.pcap                          frames, tree and bytes; ? shows the keys
   wiredecode ui a.pcap -Y 'latency > 5ms'       begin with a filter
   wiredecode ui a.pcap* -d 4222=nats            rotated files are one capture
+  wiredecode ui -i eth0 -f 'port 5552'          what passes an interface, as it comes
+  wiredecode ui a.pcapng --follow-file          a file that another program writes
 """
+RING_MIB, RING_FILES = 256, 8
+"""A live capture that is not saved by -w keeps so many files of this size while the screen is open."""
+
+
+@group
+class OptionalLive(LiveCapture):
+    """Where and how packets are captured, if they are."""
+
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            "-i",
+            "--interface",
+            metavar="IFACE",
+            help="Listen there instead of reading files (see wiredecode interfaces); any: everywhere.",
+            autocompletion=complete_interface,
+            show_default=False,
+        ),
+    ] = None  # type: ignore[assignment]
+
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order.",
+    ),
+]
+FollowFile = Annotated[bool, typer.Option("--follow-file", help="Read on as the file grows, like tail -f.")]
 
 
 @with_groups
-def ui(files: options.Files, decoding: options.Decoding, display_filter: options.DisplayFilter = None) -> int:
+def ui(
+    live: OptionalLive,
+    saving: Saving,
+    decoding: options.Decoding,
+    files: Files = None,
+    display_filter: options.DisplayFilter = None,
+    follow_file: FollowFile = False,
+) -> int:
     """Look through captures on a full screen: the list of frames, the tree and the bytes of one, filters, findings.
 
-    Frames show while the capture is still being read; however large it is, memory stays small, as what the list shows
-    is kept in a temporary folder. Needs Textual (extra ui) and a terminal.
+    Frames show while the capture is still being read, or while it comes in; however large it is, memory stays small, as
+    what the list shows is kept in a temporary folder. Packets of an interface are saved to a ring of files there, or to
+    -w. Needs Textual (extra ui) and a terminal.
     """
     from wiredecode.extras import install, installed
 
     if not installed("textual"):
         raise options.UsageError(f"the screen needs textual, which is not installed: {install('ui')}")
-    for name in files:
-        _check(name)
+    _check_source(files or [], live, saving, follow_file)
     select = options.display_filter(display_filter)
     arguments = decoding.arguments
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise options.UsageError("ui needs a terminal; wiredecode pcap FILE writes to files and pipes")
+    from wiredecode.ui.app import run
+    from wiredecode.ui.packets import Growing
+
+    _collect_less()
+    if live.interface is not None:
+        sniffer = open_live(live.wanted, live.via, live.duration)
+        if sniffer is None:
+            return 2
+        from wiredecode.ui.live import Live
+
+        with _saved(sniffer, saving) as begun:
+            if not begun:
+                return 2
+            source = Live(sniffer)
+            return run(Growing(lambda: source.files, lambda: source.over), select, live=source, **arguments)
+    assert files
+    if follow_file:
+        path = Path(files[0])
+        return run(Growing(lambda: [path], lambda: False), select, **arguments)
+    return run(files, select, **arguments)
+
+
+def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_file: bool) -> None:
+    """Files or an interface, and nothing that goes with the other one only."""
+    if live.interface is not None:
+        if files or follow_file:
+            raise options.UsageError("-i shows an interface: leave out files and --follow-file")
+        _ = saving.rotation
+        return
+    if not files:
+        raise options.UsageError("what is to be shown? Give capture files, or -i IFACE")
+    if saving.save is not None or live.capture_filter or live.duration is not None or live.via is not None:
+        raise options.UsageError("-f, -w, --duration and --via go with -i; of files W saves what is shown")
+    if follow_file and (len(files) != 1 or not Path(files[0]).is_file()):
+        raise options.UsageError("--follow-file is for one file that is there")
+    for name in files:
+        _check(name, grows=follow_file)
+
+
+@contextmanager
+def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[bool]:
+    """While it lasts, packets are saved: where the user says, or to a ring in a folder that goes away."""
+    from wiredecode.capture.live.ring import MIB
+    from wiredecode.capture.live.saving import Rotation
+
+    try:
+        if saving.save is not None:
+            yield saving.begin(sniffer)
+            return
+        with tempfile.TemporaryDirectory(prefix="wiredecode-live-") as folder:
+            sniffer.save(Path(folder) / "live.pcapng", Rotation(RING_MIB * MIB, None, RING_FILES))
+            yield True
+    finally:
+        sniffer.close()
+
+
+def _collect_less() -> None:
     import gc
 
     from wiredecode.cli.session import GC_THRESHOLDS
-    from wiredecode.ui.app import run
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
-    return run(files, select, **arguments)
 
 
-def _check(name: str) -> None:
+def _check(name: str, *, grows: bool) -> None:
     """A file that cannot be read is told before the screen opens."""
     from wiredecode.capture import CaptureError, open_capture
 
     if name == "-":
         raise options.UsageError("ui reads files more than once, and standard input can be read once: save it first")
+    if grows and not Path(name).stat().st_size:
+        return
     try:
         next(iter(open_capture([name])), None)
     except CaptureError as error:
+        if grows and "is cut" in error.what:
+            return
         from wiredecode.cli.output import complain
 
         complain(str(error))

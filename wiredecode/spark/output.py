@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError
+from wiredecode.capture.remote import place_of
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import session
-from wiredecode.spark.files import place_of
 from wiredecode.spark.packets import unpacked
 from wiredecode.spark.writing import DAY
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.listing import Listed, listing
 from wiredecode.spark import files
 
 Offset = dict[str, Any]
@@ -56,7 +57,7 @@ class Ring:
     sources: str = files.NONE
     idle: float = 60.0
     now: Callable[[], float] = time.time
-    _begin: dict[files.Listed, int] = field(default_factory=dict)
+    _begin: dict[Listed, int] = field(default_factory=dict)
     """Times of the first packets of the files that are there."""
 
     def __post_init__(self) -> None:
@@ -114,10 +115,10 @@ class Ring:
         return found
 
 
-def _listing(path: str) -> list[files.Listed]:
+def _listing(path: str) -> list[Listed]:
     """The files of a path; a folder or file that does not exist yet has none."""
     try:
-        return list(files.listing(path))
+        return list(listing(path))
     except CaptureError as error:
         if "does not exist" in str(error):
             return []

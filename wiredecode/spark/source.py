@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from wiredecode.capture import Capture, CaptureError, open_capture
 from wiredecode.spark.decode import Plan
-from wiredecode.spark.files import NONE, find, is_local, open_file
+from wiredecode.spark.files import NONE, find
 from wiredecode.spark.packets import File
 from wiredecode.spark.pushdown import Push, Test, keep, narrowed, passes
 from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
@@ -232,4 +232,4 @@ class CaptureReader(DataSourceReader):
 
 def _merged(files: Iterable[File]) -> Capture:
     """Files as one capture; they are given in the order that ties are to have."""
-    return open_capture([file.name if is_local(file.name) else open_file(file.name) for file in files])
+    return open_capture([file.name for file in files])

@@ -21,9 +21,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.remote import open_file
 from wiredecode.spark import session
 from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
-from wiredecode.spark.files import Problem, open_file
+from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
 from wiredecode.spark.pipeline import Stopped, problem_row, read_rows
 from wiredecode.spark.ring import UNREADABLE, Closed, Next, Offset, Ring

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from wiredecode.capture.remote import place_of
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.spark.decode import REPORTED
-from wiredecode.spark.files import place_of
 from wiredecode.tables.portable import TIME
 
 DAY = "day"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac as compare
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes, hmac
@@ -90,6 +90,10 @@ class Aead:
         self.skip = 8 if not self._inner and suite.kind != CHACHA else 0
         self.overhead = self.skip + tag + self._inner
         self.sequence = 0
+        self._made_of = suite, key, iv, version
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Aead, self._made_of, {"sequence": self.sequence}
 
     def open(self, sequence: int, header: bytes, body: bytes) -> tuple[int, bytes]:
         if self._inner:

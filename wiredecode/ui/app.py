@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from wiredecode.filter import Filter
+    from wiredecode.ui.live import Live
+    from wiredecode.ui.packets import Growing
 
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
 THEMES = ("textual-dark", "textual-light", CONTRAST.name, "ansi-dark", "ansi-light")
@@ -27,10 +29,10 @@ class Inspector(App[int]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "wiredecode"
 
-    def __init__(self, reading: Reading, select: Filter | None = None) -> None:
+    def __init__(self, reading: Reading, select: Filter | None = None, live: Live | None = None) -> None:
         super().__init__()
-        self.reading = reading
-        self.main = MainScreen(reading, select)
+        self.reading, self.live = reading, live
+        self.main = MainScreen(reading, select, live)
         self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
 
     def on_mount(self) -> None:
@@ -57,14 +59,16 @@ class Inspector(App[int]):
     def stop(self) -> None:
         """End reading, and let go of the files."""
         self.reading.stop()
+        if self.live is not None:
+            self.live.close()
         if self._reader.ident is not None:
             self._reader.join()
         self.reading.close()
 
 
-def run(files: Sequence[str], select: Filter | None, **reading: Any) -> int:
-    """Show captures until the user leaves; the exit code."""
-    app = Inspector(Reading(files, **reading), select)
+def run(files: Sequence[str] | Growing, select: Filter | None, *, live: Live | None = None, **reading: Any) -> int:
+    """Show captures until the user leaves; the exit code. ``live``: what makes the files grow, which ends then."""
+    app = Inspector(Reading(files, **reading), select, live)
     try:
         app.run()
     finally:

@@ -29,6 +29,10 @@ class FrameList(Lines):
         self.marks: set[int] = set()
         self.zero_ns: int | None = None
         """Times are told since then; None: since the first packet."""
+        self.tail = reading.live
+        """Whether the cursor stays on the last frame when more come."""
+        self.held = False
+        """Whether frames that come are not shown yet."""
         self._form = columns(80)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -44,19 +48,27 @@ class FrameList(Lines):
 
     def update(self) -> None:
         """There may be more frames."""
+        if self.held:
+            return
         rows = self.reading.rows.count
         count = rows if self.numbers is None else bisect_left(self.numbers, rows + 1)
         if count != self.count:
             first = not self.count
-            self.recount(count)
+            self.recount(count, count - 1 if self.tail and self.reading.source.grows else None)
             if first:
                 self.moved()
 
+    def moved(self) -> None:
+        self.tail = self.cursor == self.count - 1
+        super().moved()
+
     def show(self, numbers: array[int] | None) -> None:
         """Show other frames; the cursor stays on its frame, or goes to the next one shown."""
-        here, self.numbers, self.count = self.number, numbers, 0
+        here, tail, held = self.number, self.tail, self.held
+        self.numbers, self.count, self.held = numbers, 0, False
         self.update()
         self.go_to(here, near=True)
+        self.tail, self.held = tail, held
 
     def go_to(self, number: int, *, near: bool = False) -> bool:
         """Put the cursor on frame ``number``; False: it is not shown."""

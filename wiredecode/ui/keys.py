@@ -53,6 +53,7 @@ KEYS = (
     Key("R", "copy('record')", "R", "copy the frame as a JSON record", TAKING),
     Key("C", "copy('command')", "C", "copy the command line that shows these frames", TAKING),
     Key("W", "ask('file')", "W", "save the shown frames: .json records, .svg the screen, else pcapng", TAKING),
+    Key("P", "hold", "P", "live: hold the list still; again: go on with the last frame", OTHER),
     Key("L", "theme", "L", "other colours: dark, light, high contrast, those of the terminal", OTHER),
     Key("Z", "secrets", "Z", "show secrets, after a second Z; again: hide them", OTHER),
     Key("question_mark", "help", "?", "this help", OTHER, "help"),

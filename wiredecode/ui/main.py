@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
@@ -30,11 +31,14 @@ from wiredecode.view.theme import TreeOptions
 
 if TYPE_CHECKING:
     from wiredecode.ui.app import Inspector
+    from wiredecode.ui.live import Live
 
 WIDE = 150
 """From this width on tree and bytes stand side by side."""
 UPDATE_SECONDS = 0.1
 MOST_BACK = 100
+TAIL_SECONDS = 1.0
+"""While the cursor follows a live capture a frame is shown for so long."""
 
 
 class Loaded(Message):
@@ -71,9 +75,9 @@ class MainScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
-    def __init__(self, reading: Reading, select: Filter | None = None) -> None:
+    def __init__(self, reading: Reading, select: Filter | None = None, live: Live | None = None) -> None:
         super().__init__()
-        self.reading = reading
+        self.reading, self.live = reading, live
         self.frames, self.fields, self.octets = FrameList(reading), TreePane(), BytePane()
         self.frame: Frame | None = None
         """The frame that tree and bytes show."""
@@ -85,6 +89,7 @@ class MainScreen(Screen[None]):
         self.word = ""
         self._behind: list[int] = []
         self._asked_secrets = False
+        self._wanted_at, self._late = 0.0, False
         self.reports: dict[str, list[reports.Told]] = {}
         """Those that were made of the whole capture."""
         self.visited: dict[str, int] = {}
@@ -126,18 +131,26 @@ class MainScreen(Screen[None]):
         """Look for what is new: called often."""
         self.frames.update()
         self._heading()
-        if self.reading.problem and not self.said:
-            self.said = self.reading.problem
+        problem = self.reading.problem or (self.live.problem if self.live is not None else None)
+        if problem and not self.said:
+            self.said = problem
+        if self._late:
+            self._want()
         self.query_one("#status", TextLine).show(self.status())
 
     def status(self) -> str:
         """Place, counts, filter, progress, and what happened last."""
         reading, shown = self.reading, self.frames
         parts = [f"frame {shown.number:,} of {reading.rows.count:,}" if shown.count else "no frames"]
-        if not reading.finished:
-            parts.append(f"reading {reading.progress:.0%}")
+        if self.live is not None:
+            parts.append(self.live.text())
+        elif not reading.finished:
+            parts.append("following the file" if reading.live else f"reading {reading.progress:.0%}")
+        if shown.held:
+            parts.append("held: P goes on")
         if self.select is not None:
-            going = f", {self.filtering.share:.0%}" if self.filtering and not self.filtering.finished else ""
+            busy = self.filtering is not None and not self.filtering.finished and not reading.live
+            going = f", {self.filtering.share:.0%}" if self.filtering is not None and busy else ""
             parts.append(f"{shown.count:,} fit{going}")
         if shown.marks:
             parts.append(f"{len(shown.marks)} marked")
@@ -154,11 +167,19 @@ class MainScreen(Screen[None]):
     def _moved(self, event: Lines.Moved) -> None:
         if event.pane is self.frames and self.frames.number:
             self.said = ""
-            self.loader.want(self.frames.number)
+            self._want()
         elif event.pane is self.fields:
             branch = self.fields.branch
             self.octets.mark(None if branch is None else branch.span)
         self.query_one("#status", TextLine).show(self.status())
+
+    def _want(self) -> None:
+        """Load the frame under the cursor; where the cursor follows a live capture not every one."""
+        now = monotonic()
+        self._late = self.frames.tail and self.reading.live and now < self._wanted_at + TAIL_SECONDS
+        if not self._late:
+            self._wanted_at = now
+            self.loader.want(self.frames.number)
 
     @on(BytePane.Stepped)
     def _stepped(self, event: BytePane.Stepped) -> None:
@@ -420,6 +441,17 @@ class MainScreen(Screen[None]):
         self.start(taking.SAVING, lambda job: taking.save(self.reading, name, numbers, job))
 
     # The rest.
+
+    def action_hold(self) -> None:
+        """Frames that come are not shown until the same key says so."""
+        if not self.reading.source.grows:
+            self.say("nothing comes in: this is no live capture")
+            return
+        self.frames.held = not self.frames.held
+        if not self.frames.held:
+            self.frames.update()
+            self.frames.action_edge(1)
+        self.update()
 
     def action_theme(self) -> None:
         self.say(f"colours: {cast('Inspector', self.app).next_theme()}")

@@ -10,14 +10,15 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING
 
-from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.net import Network
 from wiredecode.net.limits import Limits
-from wiredecode.ui.states import Offsets, Place, States, packets
+from wiredecode.ui.packets import Files, Growing, Place, Stop, never
+from wiredecode.ui.states import States
 from wiredecode.ui.store import RowStore
 from wiredecode.view.follow import Survey
 from wiredecode.view.values import Raw
@@ -57,9 +58,13 @@ class Reading:
     """One capture: rows of all its frames, read by :meth:`run`, and its frames by number."""
 
     def __init__(
-        self, files: Sequence[str], decode_as: Mapping[int, DecodeAs] | None = None, limits: Limits | None = None
+        self,
+        files: Sequence[str] | Growing,
+        decode_as: Mapping[int, DecodeAs] | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self.files, self.decode_as, self.limits = list(files), dict(decode_as or {}), limits or Limits()
+        self.source = files if isinstance(files, Growing) else Files(files)
+        self.decode_as, self.limits = dict(decode_as or {}), limits or Limits()
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
         folder = Path(self._folder.name)
         self.rows, self.states, self.survey = RowStore(folder), States(folder), Survey()
@@ -70,7 +75,8 @@ class Reading:
         """What could not be read."""
         self.finished = False
         self._stop = Event()
-        self._capture = open_capture(self.files)
+        self._gone = 0
+        """Files of a ring that are not there any more."""
         self._kept: OrderedDict[int, Frame] = OrderedDict()
         self._lock = Lock()
         self.secrets = False
@@ -85,17 +91,19 @@ class Reading:
         self._stop.set()
 
     @property
-    def info(self) -> CaptureInfo:
-        """What the files say about themselves."""
-        return self._capture.info
+    def files(self) -> list[str]:
+        """Where the packets are."""
+        return self.source.files
+
+    @property
+    def live(self) -> bool:
+        """Whether more may come, whenever that is."""
+        return self.source.grows and not self.finished
 
     @property
     def progress(self) -> float:
         """How much of the files has been read: 0 to 1."""
-        if self.finished:
-            return 1.0
-        total = self._capture.bytes_total
-        return min(self._capture.bytes_read / total, 1.0) if total else 0.0
+        return 1.0 if self.finished else self.source.progress
 
     # The pass over all of it.
 
@@ -112,13 +120,15 @@ class Reading:
         self.finished = True
 
     def _read(self, dissector: Dissector) -> None:
-        offsets = Offsets(self.files)
-        for part in self._parts(self._capture):
+        for part in self._parts(self.source.first(self._stop.is_set)):
             if not self.first_ns:
                 self.first_ns = int(part.time_ns[0])
             self._take(dissector.feed(part))
             self.packets = int(part.number[-1])
-            self.states.offer(dissector, self.rows.count, offsets.behind(part))
+            self.states.offer(dissector, self.rows.count, self.source.place(part))
+            if self.source.gone > self._gone:
+                self._gone = self.source.gone
+                self.states.drop(self._gone)
         self._take(dissector.finish())
 
     def _parts(self, batches: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
@@ -152,26 +162,36 @@ class Reading:
     def frames(
         self,
         dissector: Dissector,
-        stop: Callable[[], bool] = lambda: False,
+        stop: Stop = never,
         *,
         look: Callable[[PacketBatch], None] = lambda batch: None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> Iterator[Frame]:
         """All frames once more. What cannot be read was told by :meth:`run`. Raises :class:`Stopped`."""
-        capture = open_capture(self.files)
-        total = capture.bytes_total or 1
+        if self._gone:
+            raise RuntimeError("the ring has dropped its first files: save with -w to keep all of them")
+        yield from self._frames(
+            dissector, self.source.again(lambda: stop() or self._stop.is_set(), progress), stop, look
+        )
+
+    def _frames(
+        self,
+        dissector: Dissector,
+        batches: Iterable[PacketBatch],
+        stop: Stop,
+        look: Callable[[PacketBatch], None],
+    ) -> Iterator[Frame]:
         try:
-            for part in self._parts(capture):
+            for part in self._parts(batches):
                 look(part)
                 for frame in dissector.feed(part):
                     yield frame
                     if stop():
                         raise Stopped
-                if stop() or self._stop.is_set():
-                    raise Stopped
-                progress(min(capture.bytes_read / total, 1.0))
         except CaptureError:
             pass
+        if stop() or self._stop.is_set():
+            raise Stopped
         yield from dissector.finish()
 
     # Frames by number.
@@ -200,10 +220,12 @@ class Reading:
         select = compile_filter(f"frame.number >= {first} && frame.number <= {last}")
         demand = Demand(Style(Raw, self.secrets), link_responses=False, select=select, decode_as=self.decode_as)
         state = self.states.before(first)
+        if state is None and self._gone:
+            return
         dissector, place = (self.dissector(demand), Place()) if state is None else state
         dissector.resume(demand)
         try:
-            for part in self._parts(packets(self.files, place)):
+            for part in self._parts(self.source.after(place, self._stop.is_set)):
                 for frame in dissector.feed(part):
                     if frame.number > last:
                         return
@@ -211,10 +233,11 @@ class Reading:
                         yield frame
         except CaptureError:  # told by run
             pass
-        yield from (frame for frame in dissector.finish() if first <= frame.number <= last)
+        if not self.live:  # else more comes of what would be cut short now
+            yield from (frame for frame in dissector.finish() if first <= frame.number <= last)
 
-    def fitting(self, select: Filter, stop: Callable[[], bool], progress: Callable[[float], None]) -> Iterator[int]:
-        """The numbers of all frames that fit. Raises :class:`Stopped`."""
+    def fitting(self, select: Filter, stop: Stop, progress: Callable[[float], None]) -> Iterator[int]:
+        """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
         select.clock.first_ns = self.first_ns
         links = select.needs_responses
         demand = Demand(select.style(None), link_responses=links, select=select, decode_as=self.decode_as)
@@ -222,6 +245,13 @@ class Reading:
         def look(batch: PacketBatch) -> None:
             select.clock.first_ns = select.clock.first_ns or int(batch.time_ns[0])
 
-        for frame in self.frames(self.dissector(demand), stop, look=look, progress=progress):
+        dissector, place = (self.states.first() if self._gone else None) or (self.dissector(demand), Place())
+        dissector.resume(demand)
+
+        def ended() -> bool:
+            return stop() or self._stop.is_set()
+
+        batches = self.source.after(place, ended, wait=True) if self.live else self.source.again(ended, progress)
+        for frame in self._frames(dissector, batches, stop, look):
             if select.matches(frame):
                 yield frame.number

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from time import perf_counter
-from typing import BinaryIO, NamedTuple, cast
+from time import thread_time
+from typing import TYPE_CHECKING, Any
 
-from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.dissect.dissector import Dissector
+from wiredecode.ui.packets import Place
+
+if TYPE_CHECKING:
+    from wiredecode.tls.keylog import KeyLog
 
 EVERY_SECONDS = 0.15
-"""So much dissecting lies between two states at least: what has to be read again to show a frame."""
+"""So much dissecting, in time of the processor, lies between two states at least: to show a frame it is done again."""
 COST_SHARE = 6
 """Keeping states takes one part in so many of the time at most."""
 MOST_STATES, MOST_BYTES = 256, 512 << 20
 """When there are more, every second one is dropped and they are made half as often."""
-
-
-class Place(NamedTuple):
-    """Between two packets of a capture."""
-
-    packet: int = 0
-    """The number of the packet before."""
-    offset: int | None = None
-    """Where the next one begins in the file, of a plain pcap file; None: not known, or there are several files."""
+PLAIN, SEALED, NONCE_BYTES = b"P", b"S", 12
 
 
 @dataclass(frozen=True)
@@ -47,10 +41,11 @@ class States:
     """Keeps states in ``folder``; one thread makes them, others ask."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._states, self._frames = folder, list[State](), list[int]()
+        self._folder, self._states = folder, list[State]()
         self._made, self._least = 0, EVERY_SECONDS
         self._every = self._least
-        self._since = perf_counter()
+        self._since = 0.0  # the thread that reads has just begun
+        self._seal = Seal()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -62,12 +57,12 @@ class States:
 
     def offer(self, dissector: Dissector, frame: int, place: Place) -> None:
         """Keep the state of ``dissector``, if it is time."""
-        began = perf_counter()
+        began = thread_time()
         if began - self._since < self._every:
             return
         try:
-            data = pickle.dumps(dissector, pickle.HIGHEST_PROTOCOL)
-        except Exception:  # TLS is decrypted, say: frames are read again from the last state, or from the beginning
+            data = self._seal.pack(dissector)
+        except Exception:  # frames are read again from the last state, or from the beginning
             self._every = inf
             return
         path = self._folder / f"state-{self._made}"
@@ -78,9 +73,20 @@ class States:
             for state in states[::2]:
                 state.path.unlink(missing_ok=True)
             states, self._least = states[1::2], self._least * 2
-        self._states, self._frames = states, [state.frame for state in states]
-        self._since = perf_counter()
+        self._states = states
+        self._since = thread_time()
         self._every = max(self._least, COST_SHARE * (self._since - began))
+
+    def drop(self, parts: int) -> None:
+        """The first files are gone, and with them all that could be read on from their states."""
+        for state in self._states:
+            if state.place.part < parts:
+                state.path.unlink(missing_ok=True)
+        self._states = [state for state in self._states if state.place.part >= parts]
+
+    def first(self) -> tuple[Dissector, Place] | None:
+        """The earliest one."""
+        return self.before(self._states[0].frame + 1) if self._states else None
 
     def before(self, number: int) -> tuple[Dissector, Place] | None:
         """A dissector whose next frames lead to frame ``number``, and where it goes on; None: at the beginning."""
@@ -88,56 +94,57 @@ class States:
         at = bisect_left([state.frame for state in states], number) - 1
         while at >= 0:
             try:
-                dissector: Dissector = pickle.loads(states[at].path.read_bytes())
-                return dissector, states[at].place
+                return self._seal.unpack(states[at].path.read_bytes()), states[at].place
             except OSError:  # dropped meanwhile
                 at -= 1
         return None
 
 
-def packets(files: Sequence[str], place: Place = Place()) -> Iterator[PacketBatch]:  # noqa: B008 - immutable
-    """The packets behind ``place``; of plain pcap files what lies before is not read."""
-    if place.offset is None:
-        for batch in open_capture(files):
-            if len(batch) and int(batch.number[-1]) > place.packet:
-                skip = max(0, place.packet + 1 - int(batch.number[0]))
-                yield batch.part(skip, len(batch)) if skip else batch
-        return
-    with Path(files[0]).open("rb") as file:
-        try:
-            for batch in open_capture([cast(BinaryIO, Behind(file, place.offset))]):
-                yield replace(batch, number=batch.number + place.packet)
-        except CaptureError as error:
-            raise CaptureError(files[0], error.what, None, None, error.advice) from None
+class Seal:
+    """Dissectors as bytes. Secrets of TLS stay in memory; what was made of them is encrypted, with a key that does."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, KeyLog] = {}
+        self._cipher: Any = None
+
+    def pack(self, dissector: Dissector) -> bytes:
+        """Raises whatever cannot be pickled raises."""
+        file = io.BytesIO()
+        pickler = _Pickler(file, pickle.HIGHEST_PROTOCOL)
+        pickler.keys = self._keys
+        pickler.dump(dissector)
+        data = file.getvalue()
+        if not self._keys:
+            return PLAIN + data
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if self._cipher is None:
+            self._cipher = AESGCM(os.urandom(32))
+        nonce = os.urandom(NONCE_BYTES)
+        return SEALED + nonce + bytes(self._cipher.encrypt(nonce, data, None))
+
+    def unpack(self, data: bytes) -> Dissector:
+        kind, data = data[:1], data[1:]
+        if kind == SEALED:
+            data = self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], None)
+        unpickler = _Unpickler(io.BytesIO(data))
+        unpickler.keys = self._keys
+        found: Dissector = unpickler.load()
+        return found
 
 
-class Behind(io.RawIOBase):
-    """A pcap file without what lies between its header and ``offset``."""
+class _Pickler(pickle.Pickler):
+    keys: dict[int, KeyLog]
 
-    def __init__(self, file: BinaryIO, offset: int) -> None:
-        self.name = file.name
-        self._file, self._head = file, file.read(FILE_HEADER_BYTES)
-        file.seek(offset)
-
-    def read(self, size: int = -1) -> bytes:
-        head, self._head = self._head, b""
-        return head or self._file.read(size)
+    def persistent_id(self, obj: Any) -> int | None:
+        if type(obj).__name__ == "KeyLog":
+            self.keys[id(obj)] = obj
+            return id(obj)
+        return None
 
 
-class Offsets:
-    """Follows where packets begin in a plain pcap file."""
+class _Unpickler(pickle.Unpickler):
+    keys: dict[int, KeyLog]
 
-    def __init__(self, files: Sequence[str]) -> None:
-        self._record, self._offset = 0, FILE_HEADER_BYTES
-        if len(files) == 1 and Path(files[0]).is_file():
-            with Path(files[0]).open("rb") as file:
-                head = file.read(FILE_HEADER_BYTES)
-            if len(head) == FILE_HEADER_BYTES and head[:4] in MAGICS:
-                self._record = MAGICS[head[:4]][1][2]
-
-    def behind(self, batch: PacketBatch) -> Place:
-        """The place behind a batch; all have to be told in order."""
-        if not len(batch):
-            raise ValueError("a place is behind packets")
-        self._offset += int(batch.captured.sum()) + self._record * len(batch)
-        return Place(int(batch.number[-1]), self._offset if self._record else None)
+    def persistent_load(self, pid: int) -> KeyLog:
+        return self.keys[pid]

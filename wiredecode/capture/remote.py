@@ -1,0 +1,207 @@
+"""Files wherever they are: local ones, and URIs of object stores and clusters (docs/spark.md, "Inputs").
+
+What is not local is reached through fsspec, by one package per kind of store, with that store's usual credentials;
+wrapped for Arrow, so that tables are written there, too. Nothing else opens what is not local.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+from urllib.parse import unquote
+
+from wiredecode.capture.errors import CaptureError
+from wiredecode.extras import install
+
+ALIASES = {"s3a": "s3", "s3n": "s3"}
+"""Hadoop's names for what others call differently."""
+
+
+def is_local(name: str) -> bool:
+    """Whether a name is that of a local file; ``file:`` is in no name."""
+    return "://" not in name
+
+
+class Place(NamedTuple):
+    """A path of a file system; ``prefix`` and a path make the full name."""
+
+    system: Any
+    path: str
+    prefix: str
+    root: str
+
+    def name(self, path: str) -> str:
+        return self.prefix + path.removeprefix(self.root)
+
+
+def place_of(path: str) -> Place:
+    """Where a path leads. Raises CaptureError for what is not reachable."""
+    scheme, sign, rest = path.partition("://")
+    if not sign:
+        scheme, sign, rest = path.partition(":") if path.startswith("file:/") else ("", "", path)
+    if not sign or scheme == "file":
+        import pyarrow.fs as pafs
+
+        if sign:  # file:///path, file:/path, file://localhost/path
+            rest = unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
+        return Place(pafs.LocalFileSystem(), os.path.abspath(rest), "", "")  # noqa: PTH100 - a text; globs stay
+    authority, _, inner = rest.partition("/")
+    known = ALIASES.get(scheme.lower(), scheme.lower())
+    try:
+        system, root = file_system(f"{known}://{authority}/")
+    except ImportError as error:
+        advice = install("remote") if known == "s3" or error.name == "fsspec" else ""  # of others fsspec says it
+        raise CaptureError(path, f"{scheme}:// cannot be reached: {line_of(error)}", advice=advice) from None
+    except Exception as error:  # every store has its own
+        raise CaptureError(path, f"{scheme}:// cannot be reached: {line_of(error)}") from None
+    root = root.rstrip("/") + "/"
+    return Place(system, (root + inner).rstrip("/"), f"{scheme}://{authority}/", root)
+
+
+@lru_cache(maxsize=64)
+def file_system(uri: str) -> tuple[Any, str]:
+    """The file system of a URI, for Arrow, and the path in it: opened once per process, for it may ask the network."""
+    import fsspec
+    import pyarrow.fs as pafs
+
+    system, root = fsspec.url_to_fs(uri, use_listings_cache=False, skip_instance_cache=True)
+    return pafs.PyFileSystem(pafs.FSSpecHandler(system)), str(root)
+
+
+def line_of(error: BaseException) -> str:
+    lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def open_file(name: str) -> BinaryIO:
+    """The stored bytes of a file, seekable; its ``name`` is that. Raises CaptureError.
+
+    A file that is not local is opened when the first byte is asked for, so that thousands can wait for their turn.
+    """
+    if not is_local(name):
+        return cast(BinaryIO, Remote(name))
+    try:
+        return Path(name).open("rb", buffering=0)
+    except IsADirectoryError:
+        raise CaptureError(name, "is a directory", advice="name the capture files in it") from None
+    except FileNotFoundError:
+        raise CaptureError(name, "does not exist") from None
+    except PermissionError:
+        raise CaptureError(name, "cannot be opened", advice="no permission to read it") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise CaptureError(name, f"cannot be opened: {line_of(error)}") from None
+
+
+def remote_size(name: str) -> int | None:
+    """Bytes of a file that is not local; None where that cannot be told, and reading it will tell why."""
+    try:
+        place = place_of(name)
+        size: int | None = place.system.get_file_info(place.path).size
+    except Exception:  # every store has its own
+        return None
+    return size
+
+
+class NewObject:
+    """A new file that is not local, or in place of one: write to ``stream``, then :meth:`commit` or :meth:`discard`.
+
+    Stores of objects show an upload when it is completed; file systems, which have no such thing, rename a part.
+    Raises OSError.
+    """
+
+    is_direct = True
+    """Writing waits for the network."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            place = place_of(name)
+        except CaptureError as error:
+            raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
+        self._system, self._path, self._over = place.system.handler.fs, place.path, False
+        renames = self._system.protocol in ("hdfs", "viewfs") or "sftp" in self._system.protocol
+        self._part = f"{place.path}.{os.urandom(4).hex()}.part" if renames else None
+        with _store_errors():
+            self.stream: Any = self._system.open(self._part or place.path, "wb", autocommit=renames)
+
+    def commit(self) -> None:
+        """The file is complete: it appears."""
+        with _store_errors():
+            self.stream.close()
+            if self._part is not None:
+                self._system.mv(self._part, self._path)
+            else:
+                self.stream.commit()
+        self._over = True
+
+    def discard(self) -> None:
+        """Leave nothing behind. After :meth:`commit` it does nothing."""
+        if self._over:
+            return
+        self._over = True
+        with suppress(Exception):
+            if self._part is not None:
+                self.stream.close()
+                self._system.rm(self._part)
+            else:
+                self.stream.discard()
+                self.stream.closed = True  # else its end would upload what it holds
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """What stores raise, as OSError."""
+    try:
+        yield
+    except Exception as error:
+        raise OSError(line_of(error)) from None
+
+
+class Remote(io.RawIOBase):
+    """A file that is not local, as a file object. What fails is an OSError, whatever the store calls it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._file: Any = None
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            try:
+                place = place_of(self.name)
+                self._file = place.system.open_input_file(place.path)
+            except CaptureError as error:
+                raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
+            except FileNotFoundError:
+                raise OSError("it does not exist") from None
+            except Exception as error:
+                raise OSError(line_of(error)) from None
+        return self._file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        found: bytes = self._opened().read(None if size is None or size < 0 else size)
+        return found
+
+    def readinto(self, buffer: Any) -> int:
+        found: int = self._opened().readinto(buffer)
+        return found
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return int(self._opened().seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._opened().tell())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        super().close()

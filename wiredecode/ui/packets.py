@@ -1,0 +1,301 @@
+"""The packets of what is inspected: files, or files that still grow; all of them, or those behind a place."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, NamedTuple, cast
+
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture.info import FileInfo
+from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
+from wiredecode.capture.pcapng import ENHANCED_PACKET, MAGIC, SIMPLE_PACKET
+
+POLL_SECONDS = 0.05
+"""How often a file is looked at that is to grow."""
+BLOCKS = ((ENHANCED_PACKET, 28), (SIMPLE_PACKET, 12))
+"""Types of pcapng blocks that hold a packet, and where in them it begins."""
+
+
+class Place(NamedTuple):
+    """Between two packets of a capture."""
+
+    packet: int = 0
+    """The number of the packet before."""
+    offset: int | None = None
+    """Where the next one begins in its file; None: not known, as in compressed files, or there are several files."""
+    part: int = 0
+    """Of files one behind the other: which one."""
+
+
+Stop = Callable[[], bool]
+
+
+def never() -> bool:
+    return False
+
+
+def behind(batch: PacketBatch, packet: int) -> PacketBatch:
+    """The packets of a batch behind packet number ``packet``."""
+    skip = packet + 1 - int(batch.number[0]) if len(batch) else 0
+    return batch.part(min(skip, len(batch)), len(batch)) if skip > 0 else batch
+
+
+class Files:
+    """Captures that are there: several of them in time order."""
+
+    grows = False
+    gone = 0
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self.files = list(files)
+        self._resume = Resume(Path(files[0])) if len(files) == 1 and Path(files[0]).is_file() else None
+        self._first = open_capture(self.files)
+        self._total = self._first.bytes_total or 0
+
+    @property
+    def progress(self) -> float:
+        """How much the first pass has read: 0 to 1."""
+        return min(self._first.bytes_read / self._total, 1.0) if self._total else 0.0
+
+    def first(self, stop: Stop) -> Iterator[PacketBatch]:
+        """The first pass over all packets. Raises CaptureError behind what can be read, as all of them do."""
+        return self._until(self._first, stop)
+
+    def again(
+        self, stop: Stop, progress: Callable[[float], None] = lambda share: None, *, wait: bool = False
+    ) -> Iterator[PacketBatch]:
+        """All packets once more."""
+        capture = open_capture(self.files)
+        for batch in self._until(capture, stop):
+            yield batch
+            progress(min(capture.bytes_read / (self._total or 1), 1.0))
+
+    def place(self, batch: PacketBatch) -> Place:
+        """The place behind a batch of the first pass."""
+        offset = None if self._resume is None else self._resume.offset(batch, self._first.info.files[0])
+        return Place(int(batch.number[-1]), offset)
+
+    def after(self, place: Place, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
+        """The packets behind ``place``; where its offset is known what lies before is not read."""
+        if self._resume is not None and place.offset is not None:
+            yield from self._resume.after(place)
+            return
+        for batch in self.again(stop):
+            found = behind(batch, place.packet)
+            if len(found):
+                yield found
+
+    @staticmethod
+    def _until(batches: Iterable[PacketBatch], stop: Stop) -> Iterator[PacketBatch]:
+        for batch in batches:
+            if stop():
+                return
+            yield batch
+
+
+class Growing:
+    """Files one behind the other, the last of which still grows: the ring of a live capture, or one file.
+
+    files: those that are there, oldest first; over: nothing more comes.
+    """
+
+    grows = True
+    progress = 0.0
+
+    def __init__(self, files: Callable[[], Sequence[Path]], over: Stop) -> None:
+        self._there, self._over = files, over
+        self._parts: list[Path] = []
+        self._resumes: dict[int, Resume] = {}
+        self._begins: dict[int, int] = {}
+        """How many packets precede each part."""
+        self._part, self._info = 0, FileInfo("")
+        """What the first pass reads."""
+        self._look()
+
+    @property
+    def files(self) -> list[str]:
+        """Those that are there."""
+        return [str(path) for path in self._there()]
+
+    @property
+    def gone(self) -> int:
+        """How many files the ring has dropped."""
+        return next((part for part, path in enumerate(self._parts) if path.exists()), 0)
+
+    def first(self, stop: Stop) -> Iterator[PacketBatch]:
+        """The first pass over all packets, and those to come, until nothing more comes or ``stop()``."""
+        for part, info, batch in self._read(Place(), stop, wait=True):
+            self._part, self._info = part, info
+            yield batch
+
+    def again(
+        self, stop: Stop, progress: Callable[[float], None] = lambda share: None, *, wait: bool = False
+    ) -> Iterator[PacketBatch]:
+        """All packets once more, and with ``wait`` those to come."""
+        return self.after(Place(), stop, wait=wait)
+
+    def place(self, batch: PacketBatch) -> Place:
+        """The place behind a batch of the first pass."""
+        part = self._part
+        if part not in self._resumes:
+            self._resumes[part] = Resume(self._parts[part])
+        return Place(int(batch.number[-1]), self._resumes[part].offset(batch, self._info), part)
+
+    def after(self, place: Place, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
+        """The packets behind ``place`` that are there, and with ``wait`` those to come."""
+        for _, _, batch in self._read(place, stop, wait=wait):
+            yield batch
+
+    def _look(self) -> None:
+        known = set(self._parts)
+        self._parts += [path for path in self._there() if path not in known]
+
+    def _read(self, place: Place, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
+        part, packet = place.part, place.packet
+        while not stop():
+            over = self._over() or not wait
+            self._look()
+            if part < len(self._parts):
+                offset = place.offset if part == place.part else None
+                before = place.packet if offset is not None else self._begins.setdefault(part, packet)
+                for info, batch in self._open(part, offset, stop, wait=wait):
+                    found = behind(replace(batch, number=batch.number + before), place.packet)
+                    if len(found):
+                        packet = int(found.number[-1])
+                        yield part, info, found
+                part += 1
+            elif over:
+                return
+            else:
+                time.sleep(POLL_SECONDS)
+
+    def _open(self, part: int, offset: int | None, stop: Stop, *, wait: bool) -> Iterator[tuple[FileInfo, PacketBatch]]:
+        path, resume = self._parts[part], self._resumes.get(part)
+        head, offset = (b"", 0) if resume is None or offset is None else (resume.head, offset)
+        try:
+            file = Stretch(path, head, offset, self._more(part, stop, wait=wait))
+        except FileNotFoundError:
+            raise CaptureError(str(path), "is not in the ring any more") from None
+        with closing(file):
+            capture = open_capture([cast(BinaryIO, file)])
+            for batch in capture:
+                if stop():
+                    return
+                yield capture.info.files[0], batch
+
+    def _more(self, part: int, stop: Stop, *, wait: bool) -> Stop:
+        """Whether more may come of a file."""
+
+        def more() -> bool:
+            if not wait or stop() or self._over():
+                return False
+            self._look()
+            return part + 1 >= len(self._parts)
+
+        return more
+
+
+class Resume:
+    """Where reading of one file can go on: behind its head and any of its packets."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.head = b""
+        """What stands before all packets: what follows cannot be read without."""
+        self._described: tuple[int, ...] | None = None
+        """How much the head describes."""
+        with path.open("rb") as file:
+            start = file.read(FILE_HEADER_BYTES)
+        self._pcap = len(start) == FILE_HEADER_BYTES and start[:4] in MAGICS
+        self._pcapng = start.startswith(MAGIC)
+        self._block = Struct("<II" if start[8:9] == b"\x4d" else ">II")
+        if self._pcap:
+            self.head = start
+
+    def offset(self, batch: PacketBatch, info: FileInfo) -> int | None:
+        """Where the packet behind a batch begins; the first batch has to come first. None: not known.
+
+        info: what the file has told by now. What a pcapng file describes behind its first packet is not in its head.
+        """
+        if batch.origin is None:
+            return None
+        if self._pcap:
+            return batch.origin + int(batch.start[-1]) + int(batch.captured[-1])
+        if not self._pcapng:
+            return None
+        if self._described is None:
+            self._described = self._read_head(batch)
+        found = self._ends(batch, -1)
+        return None if found is None or self._described != counts(info) else batch.origin + found[1]
+
+    def _read_head(self, batch: PacketBatch) -> tuple[int, ...]:
+        found = self._ends(batch, 0)
+        if found is None or batch.origin is None:
+            return ()
+        with self._path.open("rb") as file:
+            self.head = file.read(batch.origin + found[0])
+        capture = open_capture([io.BytesIO(self.head)])
+        with suppress(CaptureError):
+            for _ in capture:
+                pass
+        return counts(capture.info.files[0])
+
+    def _ends(self, batch: PacketBatch, at: int) -> tuple[int, int] | None:
+        """Where in the buffer the block of a packet begins and ends; None: it is of no kind that is known here."""
+        start, captured = int(batch.start[at]), int(batch.captured[at])
+        for kind, packet_at in BLOCKS:
+            begin = start - packet_at
+            if begin < 0 or self._block.unpack_from(batch.buffer, begin)[0] != kind:
+                continue
+            length: int = self._block.unpack_from(batch.buffer, begin)[1]
+            end = begin + length + (-length & 3)
+            trailer = batch.buffer[end - 4 : end]
+            if start + captured <= end - 4 and trailer == batch.buffer[begin + 4 : begin + 8]:
+                return begin, end
+        return None
+
+    def after(self, place: Place) -> Iterator[PacketBatch]:
+        """The packets behind ``place``, whose offset is known."""
+        assert place.offset is not None
+        with closing(Stretch(self._path, self.head, place.offset)) as file:
+            try:
+                for batch in open_capture([cast(BinaryIO, file)]):
+                    yield replace(batch, number=batch.number + place.packet)
+            except CaptureError as error:
+                raise CaptureError(str(self._path), error.what, None, None, error.advice) from None
+
+
+def counts(info: FileInfo) -> tuple[int, ...]:
+    """How much a file has told that its packets need."""
+    return len(info.sections), len(info.interfaces), len(info.secrets)
+
+
+class Stretch(io.RawIOBase):
+    """``head``, then a file from ``offset`` on; at its end ``more()`` tells whether to wait for what is to come."""
+
+    def __init__(self, path: Path, head: bytes, offset: int, more: Stop = never) -> None:
+        self.name = str(path)
+        self._head, self._more = head, more
+        self._file = path.open("rb", buffering=0)
+        self._file.seek(offset)
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head, b""
+        if head:
+            return head
+        while True:
+            more = self._more()  # asked first: what came before nothing more came is read, too
+            data = self._file.read(size)
+            if data or not more:
+                return data or b""
+            time.sleep(POLL_SECONDS)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
