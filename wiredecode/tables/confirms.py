@@ -101,6 +101,6 @@ class Waiting:
 
     def release(self) -> None:
         """Give back, to what is collected, the messages that need not wait."""
-        confirmation = min(self._lookahead.seen - self._lookahead.waiting, self._runs.confirmation)
-        while self._held and self._held[0][0] <= confirmation:
+        ready = min(self._lookahead.seen - self._lookahead.waiting, self._runs.ready_count)
+        while self._held and self._held[0][0] <= ready:
             self._messages.parts += self._held.popleft()[1]

@@ -148,11 +148,13 @@ def asking_of(parts: Sequence[Part], step: Step) -> Asking | None:
     some = [
         part
         for part in parts
-        if isinstance(part, RunMessages) and part.run.waits is not None and part.columns["operation"] == PUBLISH
+        if isinstance(part, RunMessages)
+        and part.run.expects_response is not None
+        and part.columns["operation"] == PUBLISH
     ]
     if not some:
         return None
-    waits = np.concatenate([part.run.waits[part.rows] for part in some])  # type: ignore[index]
+    waits = np.concatenate([part.run.expects_response[part.rows] for part in some])  # type: ignore[index]
     rows = np.flatnonzero(waits)
     if not len(rows):
         return None

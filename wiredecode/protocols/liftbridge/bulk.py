@@ -69,8 +69,8 @@ class LiftbridgeBulk(CarriedBulk):
         if links and (asking := payloads.kinds == ASKING).any():
             some = payloads.at(asking)
             session.add_requests(run, some.rows, ack_keys(some, acks=False))
-            run.asks = np.zeros(len(run), np.bool_)
-            run.asks[some.rows] = True
+            run.expects_response = np.zeros(len(run), np.bool_)
+            run.expects_response[some.rows] = True
         if links and (acks := payloads.kinds == ACK).any():
             some = payloads.at(acks)
             session.acks.add(run, run.numbers[some.rows], ack_keys(some, acks=True), repeat(None))

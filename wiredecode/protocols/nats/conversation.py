@@ -178,7 +178,7 @@ class NatsConversation(Conversation):
         decoder_for(layer, title).read(frame, style)
         if layer.filter_name not in (proxy.NAME, "tls"):
             sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
-            self.hand_on += self.carried.take(frame, layer, sound)
+            self.hand_on += self.carried.feed(frame, layer, sound)
             if style is not None and frame.layers is not None and frame.generated is not NOTHING:
                 frame.layers[layer.filter_name].update(frame.generated)
 
