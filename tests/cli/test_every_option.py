@@ -28,6 +28,9 @@ LATE = "late.pcap"
 """Made by :func:`folder`: a frame of 2 MiB, one segment of which comes 30 ms late, after an ACK of it."""
 
 
+TWO_PASSES = "tests/export/test_two_passes.py"
+
+
 @dataclass(frozen=True)
 class Case:
     """A command line without the option and with it: what comes of them differs."""
@@ -172,6 +175,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--bytes": Case("{basic} -q -o a.ndjson", "--bytes length"),
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges"),
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
+        "--two-passes": See(f"{TWO_PASSES}::test_the_command_reads_twice"),
         "--show-secrets": Case("{basic} -q -o a.ndjson", "--show-secrets"),
         "--jobs": See("tests/cli/test_every_option.py::test_who_asks_for_jobs_is_told_of_spark"),
         "--summary-json": Case("{basic} -q -o a.csv", "--summary-json totals.json"),

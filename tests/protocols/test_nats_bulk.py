@@ -123,6 +123,7 @@ NOT_PLAIN = {
     "UNSUB": b"UNSUB 1\r\n",
     "PING": b"PING\r\n",
     "PONG with more": b"PONGO\r\n",
+    "HMSG without a blank": b"HMSG.a 1 12 12\r\nNATS/1.0\r\n\r\n\r\n",
     "+OK": b"+OK\r\n",
     "-ERR": b"-ERR 'x'\r\n",
     "bad CRC": pub(envelope(PUBLISHED)[:-1] + b"\0"),

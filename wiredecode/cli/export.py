@@ -92,6 +92,10 @@ def export(
         IdsChoice,
         typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
     ] = IdsChoice.capture,
+    two_passes: Annotated[
+        bool,
+        typer.Option("--two-passes", help="Read the captures twice: requests know answers that come late, too."),
+    ] = False,
     show_secrets: options.ShowSecrets = False,
     jobs: options.NoJobs = None,
     summary_json: options.SummaryJson = None,
@@ -122,6 +126,7 @@ def export(
         bytes=bytes_ and bytes_.value,
         ranges=ranges,
         stable_ids=ids is IdsChoice.stable,
+        two_passes=two_passes,
         show_secrets=show_secrets,
         summary_json=summary_json,
         quiet=verbosity.quiet,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.options import Moment
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.export.background import Background
     from wiredecode.export.writers import Writer
     from wiredecode.filter import Filter
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
     from wiredecode.tables.reader import TableReader
 
-STANDARD_OUTPUT = "-"
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
@@ -61,6 +62,7 @@ class Job:
     bytes: str | None
     ranges: bool
     stable_ids: bool
+    two_passes: bool
     show_secrets: bool
     summary_json: Path | None
     quiet: bool
@@ -71,6 +73,15 @@ class Job:
         session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
+
+    def answers(self) -> Mapping[int, Known] | None:
+        """What a first pass finds of requests that are answered late, where one is wanted."""
+        if not self.two_passes or self.level not in ("frames", "messages"):
+            return None
+        from wiredecode.capture import open_capture
+        from wiredecode.dissect.answers import find_answers
+
+        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
 
 
 def run(job: Job) -> int:
@@ -109,6 +120,8 @@ def _combine(job: Job, form: target.Form) -> None:
         raise UsageError("--overwrite goes with --partition-by; a single file is replaced when the new one is complete")
     if job.partition_by and (form.name in RECORDS or (form.is_text and form.compression)):
         raise UsageError("partitions are parquet, arrow or plain csv")
+    if job.two_passes and STANDARD_INPUT in job.files:
+        raise UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     if job.row_group and form.name != "parquet":
         raise UsageError(f"--row-group goes with parquet, not with {form.name}")
     if job.out != STANDARD_OUTPUT:
@@ -257,7 +270,8 @@ class Records(Export):
             if job.stable_ids:
                 check_stable(job.display)
             style = job.display.style(style) or style
-        demand = Demand(style=style, select=job.display, decode_as=job.decode_as, stable_ids=job.stable_ids)
+        chosen = {"select": job.display, "decode_as": job.decode_as, "stable_ids": job.stable_ids}
+        demand = Demand(style=style, answers=job.answers(), **chosen)  # type: ignore[arg-type]
         session = job.session(Dissector(demand, Network(job.limits)), Output())
         self.open()
         session.output = Output(binary=self.packed)
@@ -348,6 +362,7 @@ class Tables(Export):
             bulk=self.bulk,
             display=job.display,
             stable_ids=job.stable_ids,
+            answers=job.answers(),
         )
 
     def _columns(self, schema: pa.Schema) -> list[str]:

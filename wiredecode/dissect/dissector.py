@@ -78,7 +78,7 @@ class Dissector:
         """Connections that are over; what is known of them stays while frames of theirs may wait."""
         self._pending: list[Any] = []
         """Frames, runs and skipped frames that others may still precede."""
-        self._lookahead = Lookahead(demand.lookahead_ns)
+        self._lookahead = Lookahead(demand.lookahead_ns, demand.answers)
         self._waiting: deque[Frame] = deque()
         """Frames from the oldest request on that waits for its response."""
         self._number = 0

@@ -9,7 +9,9 @@ the buffer and the frame's first byte and end in it, so that nothing is cut out 
              optional one is absent, texts as the bytes they are on the wire. Where it names none: the place at which
              the element starts
 ``numbers``  as ``walk``, and as a value ``numbers``: the elements of a bulk array of numbers; of other elements the
-             field that their layer is ``numbered_by``, told as index and value of those that do not follow by one
+             field that their layer is ``numbered_by``, told as index and value of those that do not follow by one.
+             It and ``rows`` have as a value ``marked`` the elements with the field that their layer is ``marked_by``,
+             told as index and where that field starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
 

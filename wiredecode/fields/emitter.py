@@ -18,7 +18,7 @@ from wiredecode.fields import redacted as hide
 from wiredecode.fields.bits import Bits
 from wiredecode.fields.kind import Cut
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.stepping import note_number, tightened, unnamed
+from wiredecode.fields.stepping import note_mark, note_number, tightened, unnamed
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
@@ -74,6 +74,7 @@ class Emitter:
         """``head`` has met its bulk array: nothing more is generated."""
         self.stepping = False
         """Inside a bulk array that is only stepped over: positions move, values are not made."""
+        self.mark = ""  # the code that notes that an element is marked
         self.namespace: dict[str, Any] = {"Cut": Cut, "Short": Short, "itertools": itertools}
         self.lines: list[str] = []
         self.indent = 1
@@ -283,6 +284,8 @@ class Emitter:
         self.line(f"{there} = {kind.when.code(self)}")
         before = len(self.lines)
         with self.block(f"if {there}:"):
+            if self.mark and kind.name == scope.layer.marked_by:
+                self.line(self.mark)
             self._field(kind.kind)
             self.flush()
             self.flush_dict()
@@ -351,6 +354,10 @@ class Emitter:
         if self.numbering and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
             self.line("numbers, following = [], None")
             self.scopes[-1].pending.append(("numbers", "numbers"))
+        self.mark = note_mark(kind, index) if self.numbering and self.stepping else ""
+        if self.mark:
+            self.line("marked = []")
+            self.scopes[-1].pending.append(("marked", "marked"))
         if listed:
             self.line(f"{elements} = []")
             if self.careful:

@@ -32,6 +32,7 @@ RESERVED = frozenset(dir(Packet)) | {
     "remade",
     "row",
     "numbered_by",
+    "marked_by",
     "values",
     "added",
     "verbatim",
@@ -86,6 +87,8 @@ class Layer(Packet):
     """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
     numbered_by: ClassVar[str] = ""
     """Of an element of a bulk array: the field by which what comes later refers to it."""
+    marked_by: ClassVar[str] = ""
+    """Of an element of a bulk array: the optional field that asks for a closer look at the element."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
     """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
 

@@ -103,9 +103,14 @@ class Sized(Kind):
         em.require("q", self.name, count)
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")
-        elif em.picked(self.name):
-            em.line(f"{value} = b[p:q]")
+        else:
+            self.step_over(em, value)
         em.line("p = q")
+
+    def step_over(self, em: Emitter, value: str) -> None:
+        """Generate what is done with ``b[p:q]`` in an array whose elements are only stepped over."""
+        if em.picked(self.name):
+            em.line(f"{value} = b[p:q]")
 
     def decode(self, raw: bytes) -> Any:
         return raw
@@ -131,6 +136,10 @@ class Text(Sized):
 
     def sliced(self, em: Emitter) -> str:
         return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
+
+    def step_over(self, em: Emitter, value: str) -> None:
+        super().step_over(em, value)
+        em.line("if q > p: b[p:q].decode()")  # nobody looks at it, but that it is no text is told
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else printable(value)

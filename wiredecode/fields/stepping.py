@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 
+from wiredecode.fields.composition import Array, Struct
 from wiredecode.fields.kind import Kind
 from wiredecode.fields.numbers import Number
 from wiredecode.fields.sized import Sized
@@ -21,6 +22,12 @@ def tightened(code: str) -> str:
 def note_number(index: str, number: str) -> tuple[str, str]:
     """Code that notes the number of an element, where it is not one more than that of the element before."""
     return f"if {number} != following: numbers.append(({index}, {number}))", f"following = {number} + 1"
+
+
+def note_mark(kind: Array, index: str) -> str:
+    """Code that notes that an element of an array is marked, and where; "": its elements have no mark."""
+    marked = isinstance(kind.element, Struct) and kind.element.layer.marked_by
+    return f"marked.append(({index}, p))" if marked else ""
 
 
 def unnamed(element: Kind) -> Kind:

@@ -171,13 +171,16 @@ class Framer:
             index += 1
 
     def _queue_rest(self) -> None:
-        """After a mistake in a large buffer: go on packet by packet."""
-        if self.have and not self.later and self.pieces.ends[0] < self.base + self.have:
-            data = self._joined()
-            self.parts, self.have = [], 0
+        """After a mistake: go on packet by packet."""
+        if not self.have:
+            return
+        if self.pieces.ends[0] < self.base + self.have:
+            data, behind = self._joined(), self.later
+            self.parts, self.have, self.later = [], 0, deque()
             self._queue(data, self.base)
-        elif self.have:
-            self.now = max(self.now, self.pieces.ready[-1])
+            self.later.extend(behind)
+        else:
+            self.now = max(self.now, self.pieces.ready[0])
 
     def _cut(self) -> bool:
         """Cut frames off the front; whether step was lost on the way."""

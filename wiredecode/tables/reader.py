@@ -41,6 +41,7 @@ from wiredecode.tables.schema import (
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
 
@@ -106,6 +107,7 @@ class TableReader:
         bulk: bool | None = None,
         display: Filter | None = None,
         stable_ids: bool = False,
+        answers: Mapping[int, Known] | None = None,
         network: Network | None = None,
         connections: ConnectionTable | None = None,
         also: AlsoMessages | None = None,
@@ -115,7 +117,7 @@ class TableReader:
         schema = table_schema(level, bytes_choice)
         if protocol is not None and level == FRAMES:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
-        self._bulk = prefer_bulk(capture) if bulk is None else bulk
+        self._bulk = answers is None and (prefer_bulk(capture) if bulk is None else bulk)
         self._where = where(display, level, bulk=self._bulk)
         self._select = display if self._where is None else None
         if self._where is not None and columns is not None:
@@ -149,6 +151,7 @@ class TableReader:
             runs=None if one_by_one else runs.get(level),
             select=self._select,
             stable_ids=stable_ids,
+            answers=answers,
             decode_as=decode_as or {},
         )
         self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else connections

@@ -81,6 +81,7 @@ def _fast_agree(
         walked = compiler.walk(layer, buffer, start, stop)
         rows = compiler.decoder(layer, "rows")(buffer, start, stop)
         rows[0].pop("numbers", None)
+        marks = _marks(rows[0])
     except UnicodeDecodeError:
         return
     except compiler.FAILED:
@@ -92,10 +93,34 @@ def _fast_agree(
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
     written = decoded.written()
     same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
+    if marks is not None:
+        same(marks, _marked(layer, written, places), "marks", layer, raw)
     same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
     _numbers_agree(layer, written, compiler.decoder(layer, "numbers")(buffer, start, stop)[0])
     head = compiler.head(layer, buffer, start, stop)
     same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
+
+
+def _marks(values: dict[str, Any]) -> Any:
+    """Take the marks of elements out of values; None: no elements have any."""
+    inner = [value for value in values.values() if isinstance(value, dict)]
+    return next((one.pop("marked") for one in (values, *inner) if "marked" in one), None)
+
+
+def _marked(layer: type[Layer], values: Mapping[str, Any], places: Places, prefix: str = "") -> Any:
+    """The same by the elements themselves: index and place of those that have the field."""
+    for kind in map(plain, layer.fields_desc):
+        value, path = values.get(kind.name), prefix + kind.name
+        if isinstance(kind, Struct) and value is not None:
+            found = _marked(kind.layer, value, places, f"{path}.")
+            if found is not None:
+                return found
+        elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
+            name = kind.element.layer.marked_by
+            if name:
+                marked = (index for index, each in enumerate(value) if name in each)
+                return [(index, places[f"{path}[{index}].{name}"]) for index in marked]
+    return None
 
 
 def _numbers_agree(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any]) -> None:

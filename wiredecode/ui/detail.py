@@ -74,7 +74,8 @@ class TreePane(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="tree")
-        self._all: list[Branch] = []
+        self.every: list[Branch] = []
+        """Those that are folded away, too."""
         self.shown: list[Branch] = []
         self._folded: set[str] = set()
         """Paths of what stays folded in other frames, too."""
@@ -83,12 +84,12 @@ class TreePane(Lines):
         """Show another frame; the cursor stays on the field of the same name."""
         here = self.branch
         made = frame_tree(frame, first_ns, options)
-        self._all = list(branches(made)) if isinstance(made, Tree) else []
+        self.every = list(branches(made)) if isinstance(made, Tree) else []
         self._lay_out(here.path if here is not None else "")
 
     def _lay_out(self, path: str) -> None:
         self.shown, hidden = [], None
-        for branch in self._all:
+        for branch in self.every:
             if hidden is not None and branch.depth > hidden:
                 continue
             hidden = branch.depth if branch.parent and self._key(branch) in self._folded else None

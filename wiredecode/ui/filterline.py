@@ -14,8 +14,14 @@ from wiredecode.filter import FilterError, compile_filter
 from wiredecode.filter.names import completed
 from wiredecode.frames.escape import escape
 
-FILTER, NUMBER, WORD, FILE = "filter", "number", "word", "file"
-PROMPTS = {FILTER: "filter: ", NUMBER: "frame: ", WORD: "search: ", FILE: "save as: "}
+FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
+PROMPTS = {
+    FILTER: "filter; Tab completes, an empty one shows all",
+    NUMBER: "frame, or a time: 12.5s, +0.5s, 12:30:01, 2026-01-31T12:00:00Z",
+    WORD: "search for text in types and details",
+    BYTES: "search in bytes: digits as de ad be ef, or text, in quotes if it looks like digits",
+    FILE: "save as .pcapng, .json records, .parquet table, .svg the screen",
+}
 
 
 class Completion(Suggester):

@@ -24,8 +24,9 @@ from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job, Loader
 from wiredecode.ui.lines import Lines, TextLine
+from wiredecode.ui.moves import SEEKING, Moves
 from wiredecode.ui.reading import Reading
-from wiredecode.ui.reports import MAKERS
+from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 WIDE = 150
 """From this width on tree and bytes stand side by side."""
 UPDATE_SECONDS = 0.1
-MOST_BACK = 100
 TAIL_SECONDS = 1.0
 """While the cursor follows a live capture a frame is shown for so long."""
 
@@ -57,7 +57,7 @@ class Done(Message):
         self.job, self.screen = job, screen
 
 
-class MainScreen(Screen[None]):
+class MainScreen(Moves, Screen[None]):
     """Everything of one capture."""
 
     DEFAULT_CSS = """
@@ -86,7 +86,9 @@ class MainScreen(Screen[None]):
         self.entry = Entry()
         self.said = ""
         """What happened last, in the status line."""
-        self.word = ""
+        self.words: dict[str, str] = {}
+        """What was searched for last, by kind."""
+        self._sought = filterline.WORD
         self._behind: list[int] = []
         self._asked_secrets = False
         self._wanted_at, self._late = 0.0, False
@@ -206,84 +208,12 @@ class MainScreen(Screen[None]):
     def _chosen(self, event: Lines.Chosen) -> None:
         self.action_pane(1)
 
-    # Moves.
-
-    def go_to(self, number: int) -> None:
-        """Show frame ``number``; a filter that leaves it out is taken away."""
-        if not 0 < number <= self.reading.rows.count:
-            self.say(f"there is no frame {number:,}" + ("" if self.reading.finished else " yet"))
-            return
-        self._behind = [*self._behind[-MOST_BACK:], self.frames.number]
-        if not self.frames.go_to(number):
-            self.no_filter()
-            self.frames.go_to(number)
-            self.say(f"frame {number:,} does not fit the filter, which was taken away")
-
-    def action_step(self, step: int) -> None:
-        self.frames.action_move(step)
-
-    def action_pane(self, step: int) -> None:
-        panes: list[Lines] = [self.frames, self.fields, self.octets]
-        here = next((at for at, pane in enumerate(panes) if pane.has_focus), 0)
-        panes[(here + step) % len(panes)].focus()
-
-    def action_answer(self) -> None:
-        if not self.frames.count:
-            return
-        row = self.reading.rows[self.frames.number]
-        if row.request or row.response:
-            self.go_to(row.request or row.response)
-        else:
-            self.say("it answers nothing, and nothing answers it")
-
-    def _next(self, step: int, test: Any, otherwise: str) -> None:
-        """Go to the next frame shown that fits ``test``."""
-        number: int | None = self.frames.number
-        while number is not None and (number := self.reading.rows.find(number, step, test)) is not None:
-            if self.frames.holds(number):
-                self.go_to(number)
-                return
-        self.say(otherwise)
-
-    def action_along(self, step: int) -> None:
-        if self.frames.count:
-            connection = self.reading.rows[self.frames.number].connection
-            self._next(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
-
-    def action_finding(self) -> None:
-        self._next(1, lambda rows: rows["severity"] > 0, "no further finding")
-
-    def action_mark(self) -> None:
-        if self.frames.count:
-            self.frames.marks ^= {self.frames.number}
-            self.frames.refresh()
-            self.update()
-
-    def action_marked(self) -> None:
-        marks = sorted(self.frames.marks)
-        if not marks:
-            self.say("nothing is marked: m marks a frame")
-            return
-        self.go_to(next((number for number in marks if number > self.frames.number), marks[0]))
-
-    def action_back(self) -> None:
-        if self._behind:
-            number = self._behind.pop()
-            self.go_to(number)
-            self._behind.pop()
-
-    def action_zero(self) -> None:
-        if self.frames.count:
-            here = self.reading.rows[self.frames.number].time_ns
-            self.frames.zero_ns = None if self.frames.zero_ns is not None else here
-            self.frames.refresh()
-
     # What is typed.
 
     def action_ask(self, kind: str) -> None:
         self.query_one("#problem").display = False
         text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
-        self.entry.ask(kind, self.word if kind == filterline.WORD else text)
+        self.entry.ask(kind, text or self.words.get(kind, ""))
         self.say(filterline.PROMPTS[kind])
 
     @on(Entry.Judged)
@@ -307,23 +237,11 @@ class MainScreen(Screen[None]):
             case filterline.FILTER:
                 self.filter_by(compile_filter(event.text)) if event.text else self.no_filter()
             case filterline.NUMBER:
-                number = event.text.replace(",", "")
-                self.go_to(int(number)) if number.isdecimal() else self.say(f"{event.text} is no number of a frame")
-            case filterline.WORD:
-                self.word = event.text
-                self.action_search_on()
+                self.go_to_place(event.text)
+            case filterline.WORD | filterline.BYTES:
+                self.search(event.text, in_bytes=event.kind == filterline.BYTES)
             case filterline.FILE if event.text:
                 self.save(event.text)
-
-    def action_search_on(self) -> None:
-        """The next frame shown with the word."""
-        number: int | None = self.frames.number
-        while self.word and number is not None:
-            number = self.reading.rows.search(number, self.word)
-            if number is not None and self.frames.holds(number):
-                self.go_to(number)
-                return
-        self.say(f"{self.word!r} is not further on" if self.word else "nothing to search for: s asks")
 
     # Filters.
 
@@ -384,6 +302,8 @@ class MainScreen(Screen[None]):
             event.screen.made(event.job)
         elif event.job.problem:
             self.say(event.job.problem)
+        elif event.job.name == SEEKING and not event.job.stopped:
+            self.sought(event.job.result)
         elif event.job.name == taking.SAVING and not event.job.stopped:
             self.say(event.job.result)
         self.update()
@@ -392,17 +312,18 @@ class MainScreen(Screen[None]):
 
     def action_report(self, kind: str) -> None:
         """Show a further screen; it gives back the frame that it leads to."""
-        if not self.frames.count and kind == "follow":
-            self.say("no frame to follow")
+        of_frame = kind in OF_FRAME
+        if not self.frames.count and of_frame:
+            self.say("no frame to begin with")
             return
         title, make = MAKERS[kind]
         number = self.frames.number
-        screen = ReportScreen(title, self.visited.get(kind, 0))
+        screen = ReportScreen(title, 0 if of_frame else self.visited.get(kind, 0))
         lines = self.reports.get(kind)
         if lines is not None:
             screen.lines.fill(lines)
         else:
-            whole = self.reading.finished and kind != "follow"
+            whole = self.reading.finished and not of_frame
 
             def told(job: Job) -> None:
                 if whole and job.result is not None and not job.stopped:

@@ -26,6 +26,7 @@ from wiredecode.view.values import Raw
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.frames.frame import Frame
+    from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
 
 PART_PACKETS = 512
@@ -218,7 +219,15 @@ class Reading:
     def some(self, first: int, last: int) -> Iterator[Frame]:
         """Frames ``first`` to ``last`` as trees need them, read on from the nearest state."""
         select = compile_filter(f"frame.number >= {first} && frame.number <= {last}")
-        demand = Demand(Style(Raw, self.secrets), link_responses=False, select=select, decode_as=self.decode_as)
+        style = Style(Raw, self.secrets)
+        return self._resumed(first, last, Demand(style, link_responses=False, select=select, decode_as=self.decode_as))
+
+    def messages(self, number: int, messages: Messages) -> Iterator[Frame]:
+        """Frame ``number`` and some before it; their messages are collected."""
+        demand = Demand(link_responses=False, messages=messages, decode_as=self.decode_as)
+        return self._resumed(self.states.edge(number) + 1, number, demand)
+
+    def _resumed(self, first: int, last: int, demand: Demand) -> Iterator[Frame]:
         state = self.states.before(first)
         if state is None and self._gone:
             return
@@ -235,6 +244,34 @@ class Reading:
             pass
         if not self.live:  # else more comes of what would be cut short now
             yield from (frame for frame in dissector.finish() if first <= frame.number <= last)
+
+    def seek(
+        self, number: int, step: int, test: Callable[[Frame], bool], select: Filter | None, stop: Stop
+    ) -> int | None:
+        """The next frame behind ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
+        last = self.rows.count if step > 0 else number - 1
+        while last > 0:
+            first = number + 1 if step > 0 else self.states.edge(last) + 1
+            found = None
+            for frame in self._between(first, last, select):
+                if stop() or self._stop.is_set():
+                    raise Stopped
+                if test(frame):
+                    found = frame.number
+                    if step > 0:
+                        return found
+            if found is not None or step > 0:
+                return found
+            last = first - 1
+        return None
+
+    def _between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
+        """Frames ``first`` to ``last``, as a filter needs them."""
+        if select is not None:
+            select.clock.first_ns = self.first_ns
+        style = None if select is None else select.style(None)
+        links = select is not None and select.needs_responses
+        return self._resumed(first, last, Demand(style, link_responses=links, select=select, decode_as=self.decode_as))
 
     def fitting(self, select: Filter, stop: Stop, progress: Callable[[float], None]) -> Iterator[int]:
         """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""

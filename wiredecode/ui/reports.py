@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from wiredecode.dissect.demand import Demand
 from wiredecode.extras import install, installed
 from wiredecode.frames.escape import escape
 from wiredecode.net.limits import Limits
+from wiredecode.protocols.registry import by_name
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
+from wiredecode.ui.store import Row
 from wiredecode.view import theme
+from wiredecode.view.screen import cut
 
 if TYPE_CHECKING:
     from wiredecode.check import Problem
 
 MOST_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
+MOST_TRACED = 20
+"""Messages of a frame whose way is shown."""
+DIAGRAM = 84
+"""Columns between the two sides of a sequence diagram."""
+PAUSE_NS = 500_000_000
+"""When nothing is said for so long, a diagram tells it."""
+HOP = re.compile(r" *\d+\.\d+ +\S+  .*?, frame (\d+)")
 
 
 @dataclass(frozen=True)
@@ -137,12 +149,94 @@ def follow(reading: Reading, job: Job, number: int) -> list[Told]:
     seen = reading.survey.seen.get(row.connection)
     ends = " ↔ ".join(seen.connection.endpoints) if seen is not None else ""
     made = [Told(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
-    at: int | None = number
-    while at is not None and len(made) <= MOST_FOLLOWED and not job.stopped:
+    for at in _along(reading, number, MOST_FOLLOWED + 1):
+        if job.stopped or len(made) > MOST_FOLLOWED:
+            made.append(Told(Text(f"and more, from frame {at} on", "dim"), (at,)))
+            break
         made.append(_said(reading, at))
-        at = reading.rows.find(at, 1, lambda rows: rows["connection"] == row.connection)
-    if at is not None:
-        made.append(Told(Text(f"and more, from frame {at} on", "dim"), (at,)))
+    return made
+
+
+def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
+    """The connection of a frame as a sequence diagram, from that frame on."""
+    row = reading.rows[number]
+    seen = reading.survey.seen.get(row.connection)
+    ends = seen.connection.endpoints if seen is not None else ("", "")
+    sides = {row.side: row.sender for row in (reading.rows[each] for each in _along(reading, number, 50))}
+    client = next((side for side, sender in sides.items() if sender == "client"), 0)
+    left, right = f"client {ends[client]}", f"server {ends[1 - client]}"
+    margin = " " * 13
+    made = [
+        Told(Text(f"{margin}{left}{right:>{DIAGRAM - len(left) + 2}}", theme.HEAD)),
+        Told(Text(f"{margin}│{' ' * DIAGRAM}│", "dim")),
+    ]
+    before = row.time_ns
+    for at in _along(reading, number, MOST_FOLLOWED):
+        if job.stopped:
+            break
+        if reading.rows[at].time_ns - before > PAUSE_NS:
+            pause = f" {(reading.rows[at].time_ns - before) / 1e9:.1f} s "
+            made.append(Told(Text(f"{margin}┊{pause:^{DIAGRAM}}┊", "dim")))
+        before = reading.rows[at].time_ns
+        made.append(_arrow(reading, reading.rows[at], client))
+    return made
+
+
+def _arrow(reading: Reading, row: Row, client: int) -> Told:
+    """A frame between the life lines of both sides."""
+    latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
+    label = cut(f"{row.type} {row.details}".rstrip(), DIAGRAM - 8 - len(latency)) + latency
+    line = f" {label} "
+    rest = DIAGRAM - 3 - cell_len(line)
+    text = Text(f"{(row.time_ns - reading.first_ns) / 1e9:11.6f}  │")
+    style = theme.SEVERITY.get(row.severity, "") or theme.SIDE.get(row.sender or "", "")
+    if row.side == client:
+        text.append(f"──{line}{'─' * rest}▶", style)
+    else:
+        text.append(f"◀{'─' * rest}{line}──", style)
+    return Told(text.append("│"), (row.number,))
+
+
+def _along(reading: Reading, number: int, most: int) -> Iterator[int]:
+    """A frame and those behind it in its connection."""
+    connection, at = reading.rows[number].connection, number
+    for _ in range(most):
+        yield at
+        found = reading.rows.find(at, 1, lambda rows: rows["connection"] == connection)
+        if found is None:
+            return
+        at = found
+
+
+def trace(reading: Reading, job: Job, number: int) -> list[Told]:
+    """What became of the messages of a frame: where each of them passes, and what answers it."""
+    from wiredecode.trace import Collector, Criteria, Finder, chosen, group, text
+
+    finder = Finder(Criteria(number, None, None, None, None, ()))
+    for _ in reading.messages(number, finder.messages):
+        finder.search(None, None)
+    finder.search(None, None)
+    if not finder.found:
+        return [Told(Text("this frame carries no message; M is for what publishes or delivers one"))]
+    collector = Collector(finder.found)
+    demand = Demand(messages=collector.messages, decode_as=reading.decode_as)
+    for frame in reading.frames(reading.dissector(demand), lambda: job.stopped, progress=job.progress):
+        collector.collect()
+        collector.frame(frame)
+    protocol = by_name(reading.rows[number].protocol)
+    confirming = protocol is not None and protocol.confirms is not None
+    found = chosen(group(collector.passages), finder.found)
+    made = [Told(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
+    for message in found[:MOST_TRACED]:
+        made.append(Told(Text()))
+        frames: tuple[int, ...] = ()
+        for line in text.lines(message, reading.first_ns, collector.names, confirming=confirming):
+            hop = HOP.match(line)
+            frames = (int(hop[1]),) if hop else frames if line.startswith(" " * text.INDENT) else ()
+            made.append(Told(Text(line, theme.HEAD if hop else ""), frames))
+    if len(found) > MOST_TRACED:
+        more = f"and {len(found) - MOST_TRACED:,} more: wiredecode trace --frame {number} --index I"
+        made += [Told(Text()), Told(Text(more, "dim"))]
     return made
 
 
@@ -164,4 +258,8 @@ MAKERS: dict[str, tuple[str, Maker]] = {
     "statistics": ("Statistics", statistics),
     "timeline": ("Timeline", timeline),
     "follow": ("Follow", follow),
+    "diagram": ("Sequence", diagram),
+    "trace": ("Messages", trace),
 }
+OF_FRAME = ("follow", "diagram", "trace")
+"""Those that are of one frame; others are of the whole capture."""

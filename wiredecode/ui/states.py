@@ -84,6 +84,10 @@ class States:
                 state.path.unlink(missing_ok=True)
         self._states = [state for state in self._states if state.place.part >= parts]
 
+    def edge(self, number: int) -> int:
+        """The last frame before the state that leads to frame ``number``; 0: there is none."""
+        return max((state.frame for state in self._states if state.frame < number), default=0)
+
     def first(self) -> tuple[Dissector, Place] | None:
         """The earliest one."""
         return self.before(self._states[0].frame + 1) if self._states else None

@@ -18,6 +18,8 @@ PAGE = 1 << PAGE_BITS
 """Rows that are mapped at a time."""
 SEARCH_BYTES = 1 << 20
 """Of the texts, that are searched at a time."""
+STRETCH = 4096
+"""Frames that are searched at a time where the last one is wanted."""
 ROW = np.dtype(
     [
         *(("time_ns", "i8"), ("text", "i8"), ("packet", "i8"), ("latency_ns", "i8")),
@@ -176,16 +178,30 @@ class RowStore:
             at = high + 1 if step > 0 else low
         return None
 
-    def search(self, start: int, word: str) -> int | None:
-        """The next frame behind ``start`` whose type or details hold ``word``, in upper or lower case."""
+    def search(self, start: int, word: str, step: int = 1) -> int | None:
+        """The next frame behind ``start``, for ``step`` -1 before it, with ``word`` in type or details, in any case."""
         wanted = word.lower()
         kinds = [number for number, kind in enumerate(self.kinds) if wanted in " ".join(kind).lower()]
-        by_kind = self.find(start, 1, lambda rows: np.isin(rows["kind"], kinds)) if kinds else None
-        by_text = self._search_text(start, wanted.encode())
-        return min((found for found in (by_kind, by_text) if found is not None), default=None)
+        by_kind = self.find(start, step, lambda rows: np.isin(rows["kind"], kinds)) if kinds else None
+        by_text = (self._search_text if step > 0 else self._search_back)(start, wanted.encode())
+        return (min if step > 0 else max)((each for each in (by_kind, by_text) if each is not None), default=None)
 
-    def _search_text(self, start: int, wanted: bytes) -> int | None:
-        count = self.count
+    def _search_back(self, start: int, wanted: bytes) -> int | None:
+        """The last frame before ``start`` whose details hold it: each stretch is searched forwards."""
+        high = min(start, self.count + 1)
+        while high > 1:
+            low, found = max(1, high - STRETCH), None
+            at: int | None = low - 1
+            while at is not None and (at := self._search_text(at, wanted, high - 1)) is not None:
+                found = at
+            if found is not None:
+                return found
+            high = low
+        return None
+
+    def _search_text(self, start: int, wanted: bytes, last: int = 0) -> int | None:
+        """The first frame behind ``start``, up to ``last`` or the end."""
+        count = last or self.count
         at, stop = self._ends(min(start, count)), self._ends(count)
         while at < stop:
             data = os.pread(self._texts.fileno(), min(SEARCH_BYTES, stop - at), at).lower()

@@ -25,23 +25,24 @@ from wiredecode.ui.reading import Reading, Stopped
 if TYPE_CHECKING:
     from textual.app import App
 
-    from wiredecode.ui.detail import TreePane
+    from wiredecode.ui.detail import Branch, TreePane
     from wiredecode.ui.main import MainScreen
 
 SAVING = "saving"
 SHOWN_CHARACTERS = 50
 
 
-def field_filter(frame: Frame, tree: TreePane) -> str | None:
-    """The filter that fits this value of the field under the cursor; None: there is no such field."""
-    branch = tree.branch
+def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> str | None:
+    """The filter that fits this value of a field, by default of the one under the cursor; None: there is none."""
+    branch = branch or tree.branch
     field = Names().find(branch.path) if branch is not None and branch.path else None
     if branch is None or field is None or field.secret:
         return None
     if field.type is Type.PROTOCOL:
         return branch.path
     values = field.get(frame)
-    place = sum(each.path == branch.path for each in tree.shown[: tree.cursor])
+    same = [each for each in tree.every if each.path == branch.path]
+    place = next(at for at, each in enumerate(same) if each is branch)
     if not values or field.type is Type.STRUCTURE:
         return branch.path if values else None
     value = values[min(place, len(values) - 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wiredecode.fields import compiler
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.batch import LABELS
@@ -13,13 +14,15 @@ from wiredecode.protocols.cursus.body import Body
 def report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
     """Transaction markers, ordinary messages on the wire: who ended which transaction."""
     count = 0
+    if record is None and frame.layer is not None:
+        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).values
     for message in (record or {}).get("messages", ()):
         producer = message.get("producer_id", "")
         if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:
             transaction, _, outcome = producer.removeprefix(names.MARKER_PREFIX).rpartition(":")
             message.update(transaction_marker=outcome, transactional_id=transaction)
             count += 1
-    if count or record is None:
+    if count:
         frame.find("note", "protocol", "transaction-marker", "holds markers of transactions", "messages")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import crc32c
 
-from wiredecode.fields import printable
+from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.inner import Reading, generate
+from wiredecode.protocols.liftbridge.inner import Reading, find_problem, generate
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.replication import CHECKED_FROM, ENTRY_HEADER, MESSAGE_MAGIC, Odd, verify
@@ -91,6 +91,9 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
     for entry in shown[:count] if shown else ():
         entry["crc_status"] = "good"
     bad = [message for message in odd if message.stored != message.actual]
+    if odd and not reading.unusual and shown is None:  # entries were stepped over by their sizes alone
+        reading.problem = compiler.careful(reading.layer, data, 0, len(data)).problem
+        find_problem(frame, reading, start, len(data))
     for message in bad:
         if shown is not None and message.number < len(shown):
             shown[message.number]["crc_status"] = "bad"

@@ -21,7 +21,7 @@ SEARCH_BYTES = MAX_BODY_BYTES // 64 + MAX_CONTROL_LINE
 CHAIN = 3
 """Good operations in a row that are believed after a hole."""
 
-CR = 0x0D
+CR, BLANK = 0x0D, 0x20
 SIZED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))
 LINE_STARTS = frozenset((b"SUB ", b"PING", b"PONG", b"+OK\r", b"RS+ ", b"RS- ", b"LS+ ", b"LS- "))
 """What most operations begin with, as all known programs write it; others take the long way."""
@@ -74,7 +74,7 @@ def split(data: bytes) -> Split:
     find, rfind = data.find, data.rfind
     while position < end:
         start = data[position : position + 4]
-        if start in SIZED_STARTS:
+        if start in SIZED_STARTS and (start[3] == BLANK or data[position + 4 : position + 5] == b" "):
             line = find(b"\n", position, end)
             size = data[rfind(b" ", position, line) + 1 : line - 1] if line > 0 else b""
             if size.isdigit() and len(size) <= MAX_DIGITS and data[line - 1] == CR:
@@ -132,10 +132,7 @@ def sized_stop(data: bytes, position: int) -> int:
     if found is None or found[0].upper().decode() not in COUNTED:
         return 0  # before its line is looked for: S2 chunks have none
     body = data.find(b"\n", position) + 1
-    fields = data[position:body].split()
-    if len(fields) < 3:
-        return 0
-    size = fields[-1]
+    size = data[position:body].split()[-1]
     if not size.isdigit() or len(size) > MAX_DIGITS or int(size) > MAX_BODY_BYTES:
         return 0
     return body + int(size) + 2

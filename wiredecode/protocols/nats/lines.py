@@ -73,6 +73,7 @@ def lines(source: Source) -> Lines:
     for first, at, more in LONG_NAMES:
         rows = np.flatnonzero(firsts == first)
         single[rows] = source.gather(">u4", np.minimum(starts[rows] + at, last)) == more
+    counted &= (firsts & 0xFF == BLANK) | (octets[np.minimum(starts + 4, len(octets) - 1)] == BLANK)
     known = np.flatnonzero((counted | single) & (ends - starts >= 4))
     starts, ends, counted = starts[known], ends[known], counted[known]
     sizes, digits = sizes_of(source, ends)

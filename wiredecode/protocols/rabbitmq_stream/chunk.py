@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-import threading
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import (
@@ -23,89 +22,12 @@ from wiredecode.fields import (
     When,
 )
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.protocols.rabbitmq_stream import sub_batches
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
-from wiredecode.protocols.shared import amqp
-from wiredecode.protocols.shared.compression import OVER_BUDGET, Budget, Status
-
-
-class _Reading(threading.local):
-    """What is read in this thread: the declared fields below do not know of their frame."""
-
-    budget = Budget()
-
-
-_reading = _Reading()
-
-
-def new_budget() -> Budget:
-    """Sub-batches that are read from now on are of another frame."""
-    _reading.budget = Budget()
-    return _reading.budget
-
+from wiredecode.protocols.rabbitmq_stream.sub_batches import message, records
 
 CHUNK_MAGIC = 0x50
-
-
-def message(data: bytes, show: Callable[[bytes], str], entry: dict[str, Any]) -> dict[str, Any] | None:
-    """The AMQP 1.0 sections of a message, where it is one: applications may send any bytes."""
-    sections = amqp.record(data, show)
-    return None if sections is None else {"amqp": sections}
-
-
-def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]) -> dict[str, Any]:
-    """The messages of a sub-batch: decompressed within bounds, then ``record_count`` times uint32 length + bytes."""
-    codec = CODECS.get(sub_batch["codec_code"])
-    if codec is None:
-        return {"problem": f"codec {sub_batch['codec_code']:#04x} is not assigned: not decoded"}
-    budget = _reading.budget
-    inflated = budget.decompress(codec, data, sub_batch["uncompressed_length"])
-    messages, problem = split_records(inflated.data, sub_batch["record_count"])
-    budget.count(len(messages))
-    shown = []
-    for body in messages:
-        entry: dict[str, Any] = {"data": show(body)}
-        entry.update(message(body, show, entry) or {})
-        shown.append(entry)
-    if inflated.status is not Status.OK:
-        problem = f"{codec}: {inflated.message}"
-    elif problem is None and len(inflated.data) != sub_batch["uncompressed_length"]:
-        problem = f"{len(inflated.data)} bytes uncompressed, {sub_batch['uncompressed_length']} announced"
-    result: dict[str, Any] = {"messages": shown}
-    if problem is not None:
-        result["problem"] = problem
-    return result
-
-
-def report_sub_batches(frame: Frame, entries: Iterable[dict[str, Any]]) -> None:
-    """Tell which of the entries of a frame could not be opened, or not wholly."""
-    over = 0
-    for index, entry in enumerate(entries):
-        problem = entry["sub_batch"].get("problem") if "sub_batch" in entry else None
-        if problem is not None and OVER_BUDGET in problem:
-            over += 1
-        elif problem is not None:
-            frame.find("warning", "malformed", "sub-batch", f"sub-batch {index}: {problem}", "sub_batch")
-    if over:
-        message = f"{over} sub-batches were not opened, or not wholly: {OVER_BUDGET}"
-        frame.find("warning", "limit", "decompressed-size", message, "sub_batch")
-
-
-def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
-    """Cut the uncompressed sub-batch into its messages; the second value says what is wrong, if anything."""
-    messages: list[bytes] = []
-    position = 0
-    while len(messages) < count:
-        start = position + 4
-        if start > len(data):
-            return messages, f"{count} records announced, {len(messages)} found"
-        position = start + int.from_bytes(data[position:start], "big")
-        if position > len(data):
-            return messages, f"record {len(messages)} is cut"
-        messages.append(data[start:position])
-    if position < len(data):
-        return messages, f"{len(data) - position} bytes after the last of {count} records"
-    return messages, None
 
 
 class SubBatch(Layer):
@@ -130,6 +52,7 @@ def entry_fields() -> list[Any]:
 class ChunkEntry(Layer):
     """An entry of a user chunk."""
 
+    marked_by = "sub_batch"
     fields_desc = entry_fields()
 
     @classmethod
@@ -259,6 +182,21 @@ def number_offsets(chunk: dict[str, Any]) -> int:
         offset += sub_batch.get("record_count", 0)
     count: int = offset - first + len(chunk.get("tracking", ())) + len(chunk.get("snapshot", ()))
     return count
+
+
+def check_entries(frame: Frame, chunk: Mapping[str, Any], record: Mapping[str, Any] | None) -> None:
+    """Verify that the entries hold as many messages as the chunk says, and that its sub-batches can be opened."""
+    seen = sub_batches.look_at(frame, "entries", chunk, record)
+    if frame.status == OK:
+        held = chunk if record is None else record
+        entries = held.get("entries", 0)
+        single = (entries if isinstance(entries, int) else len(entries)) - len(seen)
+        found = single + sum(each.announced for each in seen)
+        found += len(held.get("tracking", ())) + len(held.get("snapshot", ()))
+        if found != chunk["num_records"]:
+            message = f"the entries hold {found} messages, the chunk says {chunk['num_records']}"
+            frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
+    sub_batches.report(frame, seen)
 
 
 def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:

@@ -13,10 +13,10 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream import names, sub_batches
 from wiredecode.protocols.rabbitmq_stream.base import hide_properties
 from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
-from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, new_budget, number_offsets, report_sub_batches
+from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, check_entries, number_offsets
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
 
 NAME = "rabbitmq_stream"
-PUBLISH, CONFIRM = 0x0002, 0x0003
+PUBLISH, CONFIRM, DELIVER = 0x0002, 0x0003, 0x0008
 
 HEADER = struct.Struct(">IHH")
 
@@ -82,7 +82,7 @@ class RabbitMQConversation(Conversation):
         if decoder is None:
             decoder = DECODERS[code << 16 | version] = make_decoder(code, version)
         if style is not None:
-            new_budget()
+            sub_batches.new_budget()
         decoder.read(frame, style, rows=self.rows)
         if code == SASL_AUTHENTICATE and frame.values.get("mechanism", "") not in names.MECHANISMS:
             UNTOLD_SASL.read(frame, style)  # what is no mechanism may be anything
@@ -104,7 +104,7 @@ class RabbitMQConversation(Conversation):
         decoder = RECORD_DECODERS.get((frame.layer, frame.type))
         if decoder is None:
             decoder = RECORD_DECODERS[frame.layer, frame.type] = FrameDecoder(frame.layer, frame.type)
-        new_budget()
+        sub_batches.new_budget()
         decoder.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame, style)
@@ -160,14 +160,8 @@ class RabbitMQConversation(Conversation):
         if not style.secrets:
             hide_properties(record)
         record.update(frame.generated)
-        entries = record.get("messages")
         if "chunk" in record:
-            entries = record["chunk"].get("entries")
-            records = number_offsets(record["chunk"])
-            if frame.status == OK and records != record["chunk"]["num_records"]:
-                message = f"the entries hold {records} messages, the chunk says {record['chunk']['num_records']}"
-                frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
-        report_sub_batches(frame, entries or ())
+            number_offsets(record["chunk"])
 
     # Who is who.
 
@@ -257,6 +251,7 @@ class RabbitMQConversation(Conversation):
     def _publish(self, frame: Frame) -> None:
         self._with_publisher(frame)
         self.publishing.publish(frame)
+        sub_batches.report(frame, sub_batches.look_at(frame, "messages", frame.values, _record(frame)))
 
     def _publish_confirm(self, frame: Frame) -> None:
         self._with_publisher(frame)
@@ -339,6 +334,8 @@ class RabbitMQConversation(Conversation):
         whole = frame.stop - frame.start == frame.values.get("size", 0) + 4
         if chunk is not None and whole and "trailer_length" in chunk:
             check_chunk(frame, chunk)
+        if chunk is not None:
+            check_entries(frame, chunk, (_record(frame) or {}).get("chunk"))
 
     # The handshake.
 
@@ -422,13 +419,17 @@ DECODERS: dict[int, FrameDecoder] = {}
 """How to read each key and version (its low 16 bits) that was met."""
 
 
+def _record(frame: Frame) -> dict[str, Any] | None:
+    return frame.layers.get(NAME) if frame.layers else None
+
+
 def make_decoder(code: int, version: int) -> FrameDecoder:
     surplus = "some clients write an offset for every type" if code == 0x801A else None
     unknown = UnknownSasl if code & ~names.RESPONSE_BIT == 19 else Unknown
     layer = LAYERS.get((code, version), unknown)
     repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
-    numbered = code in (PUBLISH, CONFIRM)
+    numbered = code in (PUBLISH, CONFIRM, DELIVER)
     return FrameDecoder(layer, names.KEYS.get(code), handler, surplus, repeats=repeats, numbered=numbered)
 
 

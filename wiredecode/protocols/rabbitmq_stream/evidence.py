@@ -36,16 +36,19 @@ HEADER = struct.Struct(">IHH")
 def body(data: bytes, position: int, end: int, key: int, version: int) -> int | None:
     """Where the fields of the frame at ``position`` end; None when they do not fit into it."""
     for layer in (LAYERS.get((key, version)), UNMARKED.get(key)):
-        stop = layer_end(layer, data, position, end) if layer is not None else None
+        stop = layer_end(layer, data, position, end, any_text=True) if layer is not None else None
         if stop is not None and (stop == end or key in (8, 0x801A)):
             return stop
     return None
 
 
-def layer_end(layer: type[Layer], data: bytes, position: int, end: int) -> int | None:
-    """Where a layer at ``position`` ends; None when it does not fit."""
+def layer_end(layer: type[Layer], data: bytes, position: int, end: int, *, any_text: bool = False) -> int | None:
+    """Where a layer at ``position`` ends; None when it does not fit. ``any_text``: texts need not be UTF-8."""
     try:
         return compiler.walk(layer, data, position, end)[1]
+    except UnicodeDecodeError:
+        read = compiler.careful(layer, data, position, end)
+        return position + read.stop if any_text and read.problem is None else None
     except compiler.FAILED:
         return None
 

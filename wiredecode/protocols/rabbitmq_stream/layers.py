@@ -39,7 +39,7 @@ from wiredecode.protocols.rabbitmq_stream.base import (
     subscription,
     texts,
 )
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, message, number_offsets
+from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, number_offsets
 from wiredecode.protocols.rabbitmq_stream.names import RESPONSE_CODES
 from wiredecode.protocols.rabbitmq_stream.responses import (
     ConsumerUpdateResponse,
@@ -59,6 +59,7 @@ from wiredecode.protocols.rabbitmq_stream.responses import (
     TuneResponse,
     plain_response,
 )
+from wiredecode.protocols.rabbitmq_stream.sub_batches import message
 
 
 class Unknown(Command):
@@ -82,6 +83,7 @@ class DeclarePublisher(Command):
 
 class PublishedMessage(Layer):
     numbered_by = "publishing_id"
+    marked_by = "sub_batch"
     fields_desc = [UInt64("publishing_id", "sequence number given by the publisher"), *entry_fields()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -15,14 +16,11 @@ from wiredecode.protocols.rabbitmq_stream.chunk import (
     CHUNK_MAGIC,
     Chunk,
     chunk_start,
-    split_records,
 )
-from wiredecode.protocols.rabbitmq_stream.names import CODECS
+from wiredecode.protocols.rabbitmq_stream.sub_batches import HEADER, Opened, opened_of, read
 from wiredecode.protocols.shared.compression import Budget
 
 SIZE, NUMBER, COUNT = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">I")
-SUB_BATCH = struct.Struct(">BHII")
-"""Codec, messages, their size, and the compressed size."""
 PUBLISH_HEADER = 13
 FILTER_NULL = 0xFFFF
 
@@ -37,6 +35,9 @@ def add_elements(frame: Frame, out: Messages) -> None:
         add_messages(frame, out)
         return
     values[name] = len(starts)
+    if opened_of(frame):
+        add_messages(frame, out)
+        return
     element = element_of(frame.layer)
     if not chunk:
         columns = {"sequence": "publishing_id", "body": "data"}
@@ -64,6 +65,8 @@ def element_of(layer: type[Layer]) -> type[Layer]:
 class Entries:
     """Messages of one frame, in columns; ``numbers`` are publishing ids or offsets."""
 
+    opened: Mapping[int, Opened]
+    """Sub-batches that were opened already."""
     bodies: list[bytes] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     compressions: list[str | None] = field(default_factory=list)
@@ -90,20 +93,13 @@ class Entries:
         return stop, 1
 
     def _sub_batch(self, data: bytes, position: int, number: int) -> tuple[int, int]:
-        code, count, size, compressed = SUB_BATCH.unpack_from(data, position)
-        start = position + SUB_BATCH.size
-        stop = start + compressed
-        if stop > len(data):
-            raise struct.error
-        codec = CODECS.get(code)
-        if codec is not None:
-            bodies, _ = split_records(self.budget.decompress(codec, data[start:stop], size).data, count)
-            self.budget.count(len(bodies))
-            self.bodies += bodies
-            self.numbers += [number] * len(bodies)
-            self.compressions += [codec] * len(bodies)
-            self.shares += [self.count - 1] * len(bodies)
-        return stop, count
+        found = self.opened.get(position) or read(data, position, self.budget)
+        bodies = found.bodies
+        self.bodies += bodies
+        self.numbers += [number] * len(bodies)
+        self.compressions += [found.codec] * len(bodies)
+        self.shares += [self.count - 1] * len(bodies)
+        return position + HEADER.size + HEADER.unpack_from(data, position)[3], found.announced
 
     def add(self, frame: Frame, out: Messages, operation: str, time_ns: int | None = None) -> None:
         """Hand the messages on, stretch by stretch of equal compression."""
@@ -137,11 +133,11 @@ def add_messages(frame: Frame, out: Messages) -> None:
         start = chunk_start(frame.values["version"])
         if len(data) >= start + Chunk.HEADER_LENGTH and data[start] == CHUNK_MAGIC and data[start + 1] == 0:
             time_ns = nanoseconds(Chunk.HEADER.unpack_from(data, start)[4])
-            delivered(data, start).add(frame, out, DELIVER, time_ns)
+            delivered(data, start, opened_of(frame)).add(frame, out, DELIVER, time_ns)
 
 
 def published(frame: Frame) -> Entries:
-    entries, data, position = Entries(), frame.data, PUBLISH_HEADER
+    entries, data, position = Entries(opened_of(frame)), frame.data, PUBLISH_HEADER
     if len(data) < position:
         return entries
     filtered = frame.values.get("version") == 2
@@ -158,8 +154,8 @@ def published(frame: Frame) -> Entries:
     return entries
 
 
-def delivered(data: bytes, start: int) -> Entries:
-    entries = Entries()
+def delivered(data: bytes, start: int, opened: Mapping[int, Opened]) -> Entries:
+    entries = Entries(opened)
     header = Chunk.HEADER.unpack_from(data, start)
     position = start + Chunk.HEADER_LENGTH
     data = data[: position + header[8]]

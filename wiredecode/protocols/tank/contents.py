@@ -45,8 +45,12 @@ class Contents:
     messages are only counted. ``path`` is where bundle k of element i stands.
     """
 
-    def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
+    def __init__(self, frame: Frame, style: Style | None, path: str, *, rows: bool = False) -> None:
         self.frame, self.style, self.path = frame, style, path
+        self.rows = rows
+        """The rows of messages are wanted."""
+        self.inflated: dict[tuple[int, int], list[Any] | bytes] = {}
+        """Without a style: the rows of compressed bundles by where they stand, or what rows are read from."""
         self.damaged = frame.status != OK
         """Bytes are missing or make no sense: the last bundle may be incomplete."""
         self.messages = 0
@@ -69,7 +73,7 @@ class Contents:
         count = flags >> COUNT_SHIFT & 15 or bundle.get("message_count", 0)
         messages = self._messages(bundle)
         if flags & (EXTRA | CODEC_MASK) or "partial_message" in bundle:
-            messages = self._unusual(bundle, raw, messages, self.path.format(i, k))
+            messages = self._unusual(bundle, raw, messages, (i, k))
         found = messages if isinstance(messages, int) else count if messages is None else len(messages)
         if found != count and "partial_message" not in bundle:
             message = f"{found} messages, the header says {count}"
@@ -139,28 +143,28 @@ class Contents:
         self.last = min(MASK64, last if self.last is None else max(last, self.last))
         return last + 1 & MASK64
 
-    def _unusual(self, bundle: dict[str, Any], raw: dict[str, Any] | None, messages: Any, path: str) -> Any:
+    def _unusual(self, bundle: Bundled, raw: Bundled | None, messages: Any, place: tuple[int, int]) -> Any:
         """Extra flags, compression, messages that do not fit; return the messages."""
-        flags = bundle["flags"]
+        flags, path = bundle["flags"], self.path.format(*place)
         if flags & EXTRA:
             reading = "read as" if "extra" in bundle else "ignored, it does not fit"
             message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
             self.report("note", "protocol", "extra-flags", message, path)
         if flags & CODEC_MASK:
-            return self._compressed(bundle, raw, path)
+            return self._compressed(bundle, raw, path, place)
         if "partial_message" in bundle:
             self._report_rest(messages, path)
         return messages
 
-    def _compressed(self, bundle: dict[str, Any], raw: dict[str, Any] | None, path: str) -> list[Any] | None:
+    def _compressed(self, bundle: Bundled, raw: Bundled | None, path: str, place: tuple[int, int]) -> Any:
         codec = bundle["flags"] & CODEC_MASK
         if codec not in CODECS:
             message = f"codec {codec} is not assigned: the messages are not decoded"
             self.report("warning", "protocol", "unknown-codec", message, path)
             return None
-        if self.style is None or raw is None:
-            return None
-        plain = self.inflate(bundle, raw, path)
+        if self.style is None:
+            return self._step_over(bundle, path, place)
+        plain = None if raw is None else self._inflate(bundle, raw, path)
         if plain is None:
             return None
         record = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
@@ -171,7 +175,20 @@ class Contents:
         messages: list[Any] = record["messages"]
         return messages
 
-    def inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
+    def _step_over(self, bundle: Bundled, path: str, place: tuple[int, int]) -> int | None:
+        """The number of messages of a compressed bundle that has no record."""
+        plain = self._inflate(bundle, bundle, path) if "message_set" in bundle else None
+        if plain is None:
+            return None
+        values: Bundled = compiler.decoder(Bundle, "rows" if self.rows else "walk")(plain, 0, len(plain))[0]
+        messages = values["messages"]
+        self.inflated[place] = messages if self.rows else plain
+        if "partial_message" in values:
+            bundle["partial_message"] = values["partial_message"]
+            self._report_rest(messages, path)
+        return len(messages) if isinstance(messages, list) else messages
+
+    def _inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
         """A compressed bundle as it would be without compression; None: it cannot be decompressed, as is told."""
         inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:

@@ -172,7 +172,7 @@ class TankConversation(Conversation):
         cut = frame.status != OK
         if cut:
             topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
-        contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
+        contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle", rows=self.rows)
         addressed = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
             entries, raw_entries = topic["partitions"], raw_topic["partitions"]
@@ -305,7 +305,7 @@ class TankConversation(Conversation):
     def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
-        contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
+        contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle", rows=self.rows)
         raw = raw_chunks(frame, chunks) if self.style is not None else None
         position = HEADER.size + 4 + record.get("header_length", 0)
         announced = [

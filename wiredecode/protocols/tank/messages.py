@@ -75,11 +75,11 @@ def rows_of(bundle: Bundled) -> list[Row]:
 
 
 def _inflated_rows(contents: Contents, numbered: Numbered) -> list[Row]:
-    bundle = numbered.bundle
-    if "message_set" not in bundle or "messages" in bundle:
-        return []
-    plain = contents.inflate(bundle, bundle, contents.path.format(*numbered.path))
-    return [] if plain is None else rows_of(compiler.decoder(Bundle, "rows")(plain, 0, len(plain))[0])
+    found = contents.inflated.get(numbered.path, [])
+    if isinstance(found, bytes):
+        found = compiler.decoder(Bundle, "rows")(found, 0, len(found))[0]["messages"]
+    rows: list[Row] = found
+    return rows
 
 
 def numbers(bundle: Bundled, number: int | None, rows: list[Row]) -> range | list[int] | None:

@@ -1,0 +1,120 @@
+"""What must hold of whatever comes out of any bytes. Each raises AssertionError, or what wiredecode raised."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.escape import HARMFUL
+from wiredecode.frames.failure import GROUP
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import dumps, record
+from wiredecode.testing import ProtocolTests, readers_agree
+from wiredecode.testing.dissection import Result, identity
+from wiredecode.view.notebook import frame_text
+from wiredecode.view.screen import ScreenLines
+from wiredecode.view.summary import SummaryLines
+
+RAW = re.compile(f"[\x00-\x08\x0b-\x1f{HARMFUL}]")
+"""Characters that are never in what is shown."""
+DECODED_SIZE = 4096
+"""Frames up to this size are read by every reader."""
+
+
+class Broken(AssertionError):
+    """A property does not hold; the message begins with its name."""
+
+
+def holds(condition: object, what: str) -> None:
+    if not condition:
+        raise Broken(what)
+
+
+def failures(result: Result) -> None:
+    """Nothing was read wrongly by a mistake of ours, and every byte is accounted for."""
+    holds(not result.totals.failures, f"internal: {list(result.totals.failures)}")
+    totals = result.totals
+    holds(totals.closes, f"accounts: {totals}")
+
+
+def findings(frame: Frame) -> None:
+    """What was noticed lies within the frame."""
+    for finding in frame.findings:
+        holds(finding.group != GROUP, f"internal: {finding.message}")
+        if finding.range is not None:
+            start, stop = finding.range
+            inside = 0 <= start <= stop <= frame.length
+            holds(inside, f"range: {finding.code} {start}:{stop} of {frame.length} in {frame.type} {frame.data.hex()}")
+    holds(0 <= frame.missing <= frame.length, f"missing: {frame.missing} of {frame.length}")
+    holds(len(frame.data) <= frame.length, f"length: {len(frame.data)} of {frame.length}")
+
+
+def readers(kit: type[ProtocolTests], layer: type[Layer], raw: bytes) -> None:
+    """Scapy's reader and all that are compiled say the same, and ranges lie within the bytes."""
+    if len(raw) > DECODED_SIZE:
+        return
+    readers_agree(layer, raw, leaves=kit.leaves, steps=layer.__name__ in kit.stepped, damaged=True)
+    for start, stop in compiler.careful(layer, raw, 0, len(raw)).ranges.values():
+        holds(0 <= start <= stop <= len(raw), f"range: {layer.__name__} {start}:{stop} of {raw.hex()}")
+
+
+def decoded(kit: type[ProtocolTests], frame: Frame) -> None:
+    """All readers agree about a frame and what it carries."""
+    findings(frame)
+    if frame.layer is not None and not frame.missing:
+        readers(kit, frame.layer, frame.data)
+    for inner in frame.inner:
+        readers(kit, inner.layer, inner.data)
+
+
+def harmless(text: str, where: str) -> None:
+    """Nothing of it would change a terminal."""
+    found = RAW.search(text)
+    holds(found is None, f"raw {found and found[0]!r} in {where}: {text[:200]!r}")
+
+
+def shown(frame: Frame) -> None:
+    """As a line, a tree and JSON it is complete and harmless."""
+    lines = SummaryLines(), ScreenLines(width=lambda: 120)
+    for view in lines:
+        harmless(view.line(frame, 0).rstrip("\n"), "a line")
+    for hexdump in (False, True):
+        harmless(frame_text(frame, 100, full=True, hexdump=hexdump), "a tree")
+    line = dumps(record(frame, ranges=True))
+    harmless(line.decode().rstrip("\n"), "JSON")
+    read = orjson.loads(line)
+    holds(read["frame"] == frame.id, "JSON: another frame")
+    ranges(read, frame)
+    repeated(line)
+
+
+def ranges(read: dict[str, Any], frame: Frame) -> None:
+    """Those of ``--ranges`` lie within the frame, too."""
+    for path, (start, stop) in read["ranges"].items():
+        holds(0 <= start <= stop <= frame.length, f"range: {path} {start}:{stop} of {frame.length}")
+
+
+def repeated(line: bytes) -> None:
+    """No object has a key twice."""
+
+    def pairs(found: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in found]
+        holds(len(set(names)) == len(names), f"JSON: a key twice in {names}")
+
+    json.loads(line, object_pairs_hook=pairs)
+
+
+def same_in_batches(dissect: Callable[[int | None], Result], size: int) -> Result:
+    """Batches of ``size`` packets make no difference; the result."""
+    whole, other = dissect(None), dissect(size)
+    for one, two in zip(map(identity, whole.frames), map(identity, other.frames), strict=False):
+        holds(one == two, f"batches, {two[7] or two[8]}: of {size} {two}, not {one}")
+    holds(len(whole.frames) == len(other.frames), f"batches: other frames in those of {size}")
+    holds(whole.totals == other.totals, f"batches: other totals in those of {size}")
+    return whole

@@ -1,0 +1,80 @@
+"""What is wrong with a frame does not depend on who asks: records, columns, messages, or none of these."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.damage import CAPTURES, STYLE, read, small_captures
+from wiredecode.capture import PacketBatch
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
+from wiredecode.frames.message import Messages
+from wiredecode.tables.reader import FRAMES, TableReader
+
+PAYLOAD = 54
+"""Bytes of a packet before which its headers are."""
+OCTETS = (0x00, 0x80, 0xC0, 0xFF)
+TOLD = ("frame", "type", "status", "findings")
+
+Told = list[tuple[Any, ...]]
+
+
+def mutated(packets: PacketBatch, seed: str) -> PacketBatch:
+    """Every other packet with one or two wrong bytes."""
+    chance, buffer = random.Random(seed), bytearray(packets.buffer)
+    for start, size in zip(packets.start.tolist(), packets.captured.tolist(), strict=True):
+        if size > PAYLOAD + 4 and chance.random() < 0.5:
+            for _ in range(chance.randrange(1, 3)):
+                buffer[start + chance.randrange(PAYLOAD, size)] = chance.choice([*OCTETS, chance.randrange(256)])
+    return replace(packets, buffer=bytes(buffer))
+
+
+def told(packets: PacketBatch, style: Style | None, messages: Messages | None = None) -> Told:
+    dissector = Dissector(Demand(style=style, messages=messages, link_responses=False))
+    found = dissector.frames([packets])
+    return [(each.number, each.type, each.status, [one.record() for one in each.findings]) for each in found]
+
+
+def told_by_columns(packets: PacketBatch) -> Told:
+    columns = [*TOLD, "layers"]
+    rows = [row for batch in TableReader([packets], FRAMES, columns=columns, bulk=True) for row in batch.to_pylist()]
+    return [tuple(row[name] for name in TOLD) for row in sorted(rows, key=lambda row: row["frame"])]
+
+
+def all_ways(packets: PacketBatch) -> Iterator[tuple[str, Told]]:
+    yield "no records", told(packets, None)
+    yield "messages", told(packets, None, Messages(elements=True))
+    yield "records and messages", told(packets, STYLE, Messages(elements=True))
+    yield "columns", told_by_columns(packets)
+
+
+def hostile_and_small() -> list[Path]:
+    return [*sorted((CAPTURES / "hostile").glob("*.pcap")), *small_captures()]
+
+
+@pytest.mark.parametrize("capture", hostile_and_small(), ids=lambda path: path.name)
+def test_every_way_tells_the_same_findings(capture: Path) -> None:
+    packets = read(capture)
+    for variant in (packets, mutated(packets, capture.name)):
+        expected = told(variant, STYLE)
+        for way, found in all_ways(variant):
+            differing = [(one, other) for one, other in zip(found, expected, strict=True) if one != other]
+            assert differing == [], way
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("hostile/12a-controls-rabbitmq.pcap", "invalid-utf8"),
+        ("hostile/02-rabbitmq-zstd-subentry-bomb.pcap", "decompressed-size"),
+    ],
+)
+def test_a_summary_tells_what_is_inside_arrays_and_sub_batches(name: str, code: str) -> None:
+    assert code in {finding["code"] for *_, findings in told(read(CAPTURES / name), None) for finding in findings}
