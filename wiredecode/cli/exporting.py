@@ -207,7 +207,7 @@ class Export:
         except BaseException:
             self.discard()
             raise
-        self.tell(code)
+        self.write_totals(code)
         return code
 
     def open(self) -> None:
@@ -238,7 +238,7 @@ class Export:
         before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
         return f"{so_far}; {escape(self.job.out)} was not written{before}"
 
-    def tell(self, code: int) -> None:
+    def write_totals(self, code: int) -> None:
         """Say what was written."""
         if code:
             complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
@@ -284,7 +284,7 @@ class Records(Export):
         return session
 
     def work(self, session: Session) -> None:
-        frames = self.counted(session.frames())
+        frames = self.count_frames(session.frames())
         if self.form.name == "ndjson" and self.job.columns is None:
             from wiredecode.cli.pcap import record_lines
 
@@ -308,7 +308,7 @@ class Records(Export):
         if self.form.name == "json":
             self.packed.write(b"\n]\n" if self.done else b"[]\n")
 
-    def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+    def count_frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         for frame in frames:
             self.done += 1
             yield frame
@@ -345,7 +345,7 @@ class Tables(Export):
         job = self.job
         session = job.session(None, Output())
         self.bulk = prefer_bulk(session.capture)
-        self.reader = session.counting = self._reader(session.batches())
+        self.reader = session.counted_reader = self._reader(session.batches())
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()
         on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
