@@ -272,4 +272,4 @@ def test_a_filter_is_compiled_for_its_kind_of_link(ethernet: bool) -> None:
         pytest.skip(str(error))
     assert len(program) % 8 == 0
     assert (b"\x0c\0\0\0" in program[:8]) is ethernet  # the ethertype is looked at first
-    assert bpf.take(96) in program
+    assert bpf.accept(96) in program
