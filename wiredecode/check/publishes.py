@@ -9,7 +9,7 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import SLOW_CONFIRM, UNCONFIRMED
-from wiredecode.dissect.lookahead import confirmations, is_heard
+from wiredecode.dissect.lookahead import confirmations, reply_captured
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.net.health import Times
@@ -130,16 +130,16 @@ class Publishes(Rule):
             p99, worst = confirmed.times.percentile(99) or 0, confirmed.times.largest or 0
             if worst >= REMARKABLE_NS:
                 slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
-                self._tell_slow(broker, stream, confirmed, None if slow else "note")
+                self._report_slow(broker, stream, confirmed, None if slow else "note")
         left: dict[tuple[int, str], list[Waiting]] = {}
         for waiting in self._waiting.values():
             over = waiting.connection.closed is not None or self.report.last_ns - waiting.time_ns >= PATIENCE_NS
-            if waiting.judged and over and is_heard(waiting):
+            if waiting.judged and over and reply_captured(waiting):
                 left.setdefault((waiting.connection.number, waiting.stream), []).append(waiting)
         for key, publishes in left.items():
-            self._tell_unconfirmed(key, publishes)
+            self._report_unconfirmed(key, publishes)
 
-    def _tell_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
+    def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times
         slow = [entry for entry in confirmed.worst if entry.latency_ns >= REMARKABLE_NS]
         worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
@@ -160,7 +160,7 @@ class Publishes(Rule):
                     f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}"
                 )
 
-    def _tell_unconfirmed(self, key: tuple[int, str], publishes: list[Waiting]) -> None:
+    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Waiting]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
         who, stream = self.report.names.short(first.connection), first.stream
         of, to = self._published[key], f" to {stream}" if stream else ""

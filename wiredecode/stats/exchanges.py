@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.check.codes import offers
-from wiredecode.dissect.lookahead import confirmations, is_heard
+from wiredecode.dissect.lookahead import confirmations, reply_captured
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages
 from wiredecode.net.types import Connection
@@ -60,7 +60,7 @@ class Latency:
         """The next frame."""
         if frame.request is not None and frame.latency_ns is not None:
             self._answer(frame, frame.request, frame.latency_ns)
-            for settled in frame.settles[1:]:  # the others have their answer, too: latency is that of the oldest
+            for settled in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
                 if settled.final is not None and (asked := self._asked.pop(settled.request, None)) is not None:
                     self._remember(settled.request, (asked.place, asked.connection))
         if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
@@ -109,7 +109,7 @@ class Latency:
         for server, latency_ns in asked.elsewhere:
             self._add((protocol, kind, server), latency_ns)
         always = (protocol, kind) in self._always
-        if asked.asks and not asked.elsewhere and (always or is_heard(asked)):
+        if asked.asks and not asked.elsewhere and (always or reply_captured(asked)):
             self._unanswered[asked.place] = self._unanswered.get(asked.place, 0) + 1
 
     def rows(self) -> Iterator[Row]:
@@ -226,7 +226,7 @@ class Confirms:
     @staticmethod
     def _give_up(publication: Publication) -> None:
         """Nothing more is expected to be told."""
-        complete = is_heard(publication)
+        complete = reply_captured(publication)
         for some in publication.messages:
             if complete:
                 some.to.unconfirmed += some.left

@@ -217,7 +217,7 @@ CHECKS = Checks(
         *(AdvertisedHost, Credits, PublishErrors, Admission, Heartbeats),
         *(DuplicateIds, Lag, Flapping, Offsets, Fill),
     ),
-    told=frozenset({"closed", "publish-error"}),
+    covered=frozenset({"closed", "publish-error"}),
     publishes={"Publish": Publishing(("stream",), "messages")},
     sub_batches=frozenset({"Publish"}),
 )

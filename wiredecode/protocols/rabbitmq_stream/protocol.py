@@ -28,7 +28,7 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -50,10 +50,10 @@ class RabbitMQStream(Protocol):
     )
     generated, column_types = GENERATED, COLUMN_TYPES
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.rabbitmq_stream.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.rabbitmq_stream.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.rabbitmq_stream.checking import CHECKS
