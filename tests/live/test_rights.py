@@ -47,7 +47,7 @@ def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     def opened(*words: object) -> None:
         asked.append(words)
 
-    monkeypatch.setattr(cli, "_open", opened)
+    monkeypatch.setattr(cli, "open_live", opened)
     words = ("--snaplen", 96, "--buffer", 7, "-f", "tcp", "-p", "--duration", 2.5)
     assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
     assert run("sniff", "-i", "any").code == 2
