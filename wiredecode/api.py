@@ -137,7 +137,7 @@ class Dissection:
     """Takes the messages too, where a table of frames is read without a filter."""
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
-    _counted: Any = None
+    _reader_in_use: Any = None
     _length: int | None = None
     _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet)
 
@@ -197,7 +197,7 @@ class Dissection:
         display, packets = self._display(), open_capture(self.paths)
         made = shown if display is None else display.style(shown)
         demand = Demand(style=made, select=display, stable_ids=stable, decode_as=self.decode_as)
-        dissector = self._counted = Dissector(demand, Network(self.limits))
+        dissector = self._reader_in_use = Dissector(demand, Network(self.limits))
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -251,14 +251,14 @@ class Dissection:
     def _batches(self) -> Generator[pa.RecordBatch]:
         from wiredecode.export.selection import Projection
 
-        reader = self._counted = self._reader(open_capture(self.paths))
+        reader = self._reader_in_use = self._reader(open_capture(self.paths))
         projection = Projection.of(reader.schema, self.columns)
         for batch in self._whole(reader):
             yield projection.apply(batch)
 
     def nested(self) -> Iterator[pa.RecordBatch]:
         """Batches whose ``columns`` stay where they are: ``layers.nats.subject`` is in the structure ``layers``."""
-        reader = self._counted = self._reader(open_capture(self.paths))
+        reader = self._reader_in_use = self._reader(open_capture(self.paths))
         return self._started(self._whole(reader))
 
     def table(self) -> pa.Table:
@@ -312,10 +312,10 @@ class Dissection:
     @property
     def totals(self) -> Totals:
         """What became of every packet and byte, of the last run; before the first one, the captures are read for it."""
-        if self._counted is None:
+        if self._reader_in_use is None:
             for _ in self:
                 pass
-        found: Totals = self._counted.totals
+        found: Totals = self._reader_in_use.totals
         return found
 
     def close(self) -> None:
@@ -361,13 +361,13 @@ class Dissection:
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
-def decoding(said: Mapping[int, str]) -> dict[int, DecodeAs]:
+def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
     """What is spoken on ports, from names such as ``nats/3``. Raises ``ValueError``."""
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
     found = {}
-    for port, name in said.items():
+    for port, name in names.items():
         name, _, dialect = name.partition("/")
         protocol = by_name(name)
         if protocol is None:

@@ -57,6 +57,7 @@ READING: dict[str, Case | See] = {
     "--limit": Case("{shuffled} {quick}", "--limit buffered_segments=0"),
     "--keylog": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
     "--keylog-dir": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
+    "--sandbox": See("tests/cli/test_sandbox.py::test_commands_do_the_same_in_the_sandbox"),
 }
 """``{quick}``: the shortest output of the command."""
 SHOWING = {
@@ -251,6 +252,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
         "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
         "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),
     },
     "spark stats": {
         words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
@@ -366,7 +368,7 @@ def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytes
     found = [word.replace("~", " ") for word in words.format(**places).split()]
     if command == "sniff":
         monkeypatch.setattr(Replayed, "path", found[0])
-        monkeypatch.setattr(sniff, "open_live", lambda *_: Replayed())
+        monkeypatch.setattr(sniff, "open_live", lambda *_, **__: Replayed())
         found[:1] = ["-i", "lo"]
     result = run(*[command] * bool(command), *found)
     files = {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
@@ -400,7 +402,7 @@ def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pyte
     said = ["-i", "lo", "--hole-timeout", "7", "--max-buffer", "9", "--limit", "closed_seconds=3"]
     limits: list[Any] = []
     monkeypatch.setattr(sniff, "dissector", lambda *given, **_: limits.append(given[2].limits))
-    monkeypatch.setattr(sniff, "open_live", lambda *_: None)
+    monkeypatch.setattr(sniff, "open_live", lambda *_, **__: None)
     assert run("sniff", *said).code == 2
     (found,) = limits
     assert (found.hole_seconds, found.buffered_bytes, found.closed_seconds) == (7, 9 << 20, 3)

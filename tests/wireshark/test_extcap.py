@@ -111,7 +111,7 @@ def test_a_capture_goes_through_the_fifo_until_it_is_ended(tmp_path: Path, loopb
 
 def test_options_reach_the_capture(loopback: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[object, ...]] = []
-    monkeypatch.setattr(sniff, "open_live", lambda *said: given.append(said))
+    monkeypatch.setattr(sniff, "open_live", lambda *said, saves: given.append(said))
     words = ["--snaplen", "96", "--no-promiscuous", "--via", "dumpcap", "--extcap-capture-filter", "tcp"]
     assert run(["extcap", "--extcap-interface", loopback, "--capture", "--fifo", str(tmp_path / "f"), *words]) == 2
     ((wanted, via, duration),) = given

@@ -31,12 +31,12 @@ class Checker:
         for protocol in protocols():
             always |= protocol.requests
             always |= {one.name: one.requests for one in carried_by(protocol.name)}
-        told = {name: checks.told for name, checks in offered.items()}
+        covered = {name: checks.covered for name, checks in offered.items()}
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
             Requests(self.report, always, offered),
-            Findings(self.report, told),
+            Findings(self.report, covered),
         )
         self._clock, self._others, self._clear = (
             Clock(self.report),
@@ -107,20 +107,20 @@ class Checker:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
 
-    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
+    def _guarded(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
         try:
             if subject is None:
-                tell()
+                method()
             else:
-                tell(subject)
+                method(subject)
         except Exception as error:
-            self._failed(tell, error, subject)
+            self._failed(method, error, subject)
 
     def _failed(
-        self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
+        self, method: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
     ) -> None:
-        rule = type(getattr(tell, "__self__", tell)).__name__
+        rule = type(getattr(method, "__self__", method)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next

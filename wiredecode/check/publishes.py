@@ -60,9 +60,9 @@ class SlowConfirms(Rule):
             p99, worst = confirmed.times.percentile(99) or 0, confirmed.times.largest or 0
             if worst >= REMARKABLE_NS:
                 slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
-                self._tell(broker, stream, confirmed, None if slow else "note")
+                self._report(broker, stream, confirmed, None if slow else "note")
 
-    def _tell(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
+    def _report(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times
         slow = [entry for entry in confirmed.worst if entry[0] >= REMARKABLE_NS]
         worst = sorted(slow, key=lambda entry: (-entry[0], entry[1]))

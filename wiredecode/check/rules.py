@@ -17,7 +17,7 @@ PATIENCE_NS = 1_000_000_000
 """A request is unanswered when so much of the capture, or the end of its connection, followed."""
 SLOW_NS = 200_000_000
 """Responses that took longer are held against losses and closed windows."""
-MOST_TOLD = 3
+MAX_DETAILED = 3
 """Unanswered requests of one type that are told one by one."""
 MOST_SLOW = 100
 """Per connection."""
@@ -111,7 +111,7 @@ class Requests(Rule):
             )
             if problem is not None:
                 self.report.cite_numbers(problem, request.number, request.packet)
-                if problem.count <= MOST_TOLD:
+                if problem.count <= MAX_DETAILED:
                     problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
                 problem.weight = problem.count
 
@@ -131,13 +131,13 @@ def explains(direction: DirectionHealth, request: Waiting, until_ns: int, packet
 class Findings(Rule):
     """What was noticed about frames, grouped by code."""
 
-    def __init__(self, report: Report, told: dict[str, frozenset[str]]) -> None:
+    def __init__(self, report: Report, covered: dict[str, frozenset[str]]) -> None:
         super().__init__(report)
-        self._told = told
+        self._covered = covered
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
-            if finding.code in self._told.get(frame.protocol, ()):
+            if finding.code in self._covered.get(frame.protocol, ()):
                 continue
             if finding.code in HOLES or finding.group == "reassembly":
                 self._hole(frame, finding)

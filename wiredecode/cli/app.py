@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wiredecode.cli import INTERRUPTED, interrupt
-from wiredecode.cli.completion import answer_bash, asked_by_bash
+from wiredecode.cli.completion import answer_bash, is_completion
 from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
@@ -184,7 +184,7 @@ def run(words: list[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     try:
         tree = command_line()
-        if asked_by_bash():
+        if is_completion():
             code = answer_bash(partial(tree, words, prog_name="wiredecode", standalone_mode=False))
         else:
             code = tree(translate(words, tree.commands), prog_name="wiredecode", standalone_mode=False)

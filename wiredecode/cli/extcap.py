@@ -131,7 +131,7 @@ def _capture(
     from wiredecode.capture.live.source import LiveOptions
     from wiredecode.cli.sniff import open_live
 
-    sniffer = open_live(LiveOptions(device.name, capture_filter, promiscuous, snaplen), via, None)
+    sniffer = open_live(LiveOptions(device.name, capture_filter, promiscuous, snaplen), via, None, saves=True)
     if sniffer is None:
         return 2
     try:

@@ -105,12 +105,12 @@ class FrameOptions:
         if self.form is not None and (self.summary or self.json):
             raise options.UsageError(f"-T {self.form} and {'--json' if self.json else '--summary'} exclude each other")
         plain = (self.shape is Shape.LINES and self.summary) or self.shape not in (Shape.LINES, Shape.TREES)
-        said = f"-T {self.form}" if self.form else "--json" if self.json else "--summary"
+        form = f"-T {self.form}" if self.form else "--json" if self.json else "--summary"
         for name, given in (("--hex", self.hexdump), ("--full", self.full)):
             if given and plain:
-                raise options.UsageError(f"{name} goes with trees, not with {said}")
+                raise options.UsageError(f"{name} goes with trees, not with {form}")
         if self.ranges and self.shape not in (Shape.TREES, Shape.RECORDS, Shape.ARRAY):
-            raise options.UsageError(f"--ranges goes with --json or trees, not with {said}")
+            raise options.UsageError(f"--ranges goes with --json or trees, not with {form}")
         if (self.field or self.field_form) and self.form is not FormChoice.fields:
             raise options.UsageError("-e and -E go with -T fields")
         if self.form is FormChoice.fields and not self.field:

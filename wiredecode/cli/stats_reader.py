@@ -85,7 +85,7 @@ class StatsReader:
         timed = self._start is not None or self._end is not None
         store.whole = not timed and display is None
         read = list(dict.fromkeys([*columns, *(["time"] if timed else [])]))
-        session.counting = reader = TableReader(
+        session.counted_reader = reader = TableReader(
             session.batches(),
             level,
             columns=read,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wiredecode.fields.lua import Script
     from wiredecode.frames.message import Messages
     from wiredecode.frames.run import Bulk, Run
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
@@ -54,7 +54,7 @@ class Cutter(Shape):
     def begin(self, data: bytes, *, final: bool) -> Found: ...
 
 
-NO_TELLERS: Mapping[str | None, Teller] = {}
+NO_IDENTITIES: Mapping[str | None, IdentityReader] = {}
 
 
 @dataclass(slots=True, frozen=True)
@@ -160,7 +160,7 @@ class Protocol(ABC):
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
         return None
 
-    def tellers(self) -> Mapping[str | None, Teller]:
+    def identities(self) -> Mapping[str | None, IdentityReader]:
         """By message type, its own or a carried one: what a frame tells about who stands behind its connection."""
         return {}
 
@@ -231,8 +231,8 @@ class Conversation(ABC):
     cutter: Cutter | None = None
     """:attr:`Verdict.cutter`, set by whoever drives the conversation."""
 
-    tellers: Mapping[str | None, Teller] = NO_TELLERS
-    """:meth:`Protocol.tellers`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""
+    identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
+    """:meth:`Protocol.identities`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""
 
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""

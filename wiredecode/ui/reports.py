@@ -68,7 +68,7 @@ def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
 def findings(reading: Reading, job: Job, number: int) -> list[Told]:
     """What ``wiredecode check`` finds."""
     from wiredecode.check import Checker
-    from wiredecode.check.text import counts, told
+    from wiredecode.check.text import counts, report_lines
 
     checker = Checker()
     dissector = reading.dissector(
@@ -81,7 +81,7 @@ def findings(reading: Reading, job: Job, number: int) -> list[Told]:
     if not problems:
         return [Told(Text("nothing is wrong"))]
     made = [Told(Text(counts(problems), theme.HEAD)), Told(Text())]
-    for problem, line in told(problems, reading.first_ns):
+    for problem, line in report_lines(problems, reading.first_ns):
         made.append(Told(Text(line, _style(problem, line)), tuple(problem.frames) if problem is not None else ()))
     return made
 
@@ -210,9 +210,9 @@ def _along(reading: Reading, number: int, most: int) -> Iterator[int]:
 
 def trace(reading: Reading, job: Job, number: int) -> list[Told]:
     """What became of the messages of a frame: where each of them passes, and what answers it."""
-    from wiredecode.trace import Collector, Finder, Wanted, chosen, group, text
+    from wiredecode.trace import Collector, Criteria, Finder, chosen, group, text
 
-    finder = Finder(Wanted(number, None, None, None, None, ()))
+    finder = Finder(Criteria(number, None, None, None, None, ()))
     for _ in reading.messages(number, finder.messages):
         finder.search(None, None)
     finder.search(None, None)

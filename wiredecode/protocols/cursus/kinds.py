@@ -114,7 +114,7 @@ def comes(pattern: bytes) -> When:
     return When(f"matches({pattern!r})")
 
 
-def tells(pattern: bytes | Reach) -> When:
+def token_ahead(pattern: bytes | Reach) -> When:
     """Whether what comes next, as far as ``pattern``, holds a token, or follows the name of one."""
     reach = reach_of(pattern)
 

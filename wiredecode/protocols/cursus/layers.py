@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.cursus.kinds import Reach, SecretStretch, Stretch, TextList, comes, holds_token, tells
+from wiredecode.protocols.cursus.kinds import Reach, SecretStretch, Stretch, TextList, comes, holds_token, token_ahead
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 
 BLANKS = rb"[ \t\r\n\v\f]+"
@@ -81,7 +81,7 @@ def value(
     doc: str,
     name: str = "value",
     secret: str = "secret",
-    when: Callable[[bytes | Reach], When] = tells,
+    when: Callable[[bytes | Reach], When] = token_ahead,
 ) -> list[Any]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [

@@ -167,16 +167,16 @@ class Cluster(Rule):
         for place, stream, subject in unacked:
             streams.setdefault((stream, subject), []).append(place)
         for leader, loss in self._losses.items():
-            self._tell_loss(leader, loss, streams)
+            self._report_loss(leader, loss, streams)
         for (stream, subject), places in streams.items():
-            self._tell_unacked(stream, subject, places)
+            self._report_unacked(stream, subject, places)
 
     def _end_of(self, server: str, loss: Loss) -> tuple[int, str, Connection] | None:
         """The end of its connections that the reports are about: the last one before."""
         before = [end for end in self._ends.get(server, ()) if end[0] <= loss.last_ns]
         return max(before, key=lambda end: end[0], default=None)
 
-    def _tell_loss(self, leader: str, loss: Loss, streams: Mapping[tuple[str, str], list[Place]]) -> None:
+    def _report_loss(self, leader: str, loss: Loss, streams: Mapping[tuple[str, str], list[Place]]) -> None:
         led = {stream for stream, _ in loss.partitions}
         lost = sum(
             loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
@@ -203,7 +203,7 @@ class Cluster(Rule):
             then = f"; {after} leads it afterwards" if after and after != leader else ""
             problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
 
-    def _tell_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
+    def _report_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
         several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
         what = f"{len(places):,} publish{several} to {where} got no ack"
         first = places[0]
@@ -235,5 +235,5 @@ CHECKS = Checks(
     ),
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
     answered=frozenset({"Publish"}),
-    told=frozenset({"refused"}),
+    covered=frozenset({"refused"}),
 )

@@ -30,7 +30,7 @@ class Refusals(Rule):
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "refused":
-                tell = self.TOLD.get(frame.type or "")
+                tell = self.REPORTERS.get(frame.type or "")
                 if tell is None:
                     self.report.add(codes.REFUSED, finding.message, finding.message, frame=frame)
                 else:
@@ -70,7 +70,7 @@ class Refusals(Rule):
             several = "s" * (problem.count != 1)
             problem.what = f"{problem.count:,} conditional append{several} to {segment} came too late"
 
-    TOLD: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
+    REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
         "AuthTokenCheckFailed": _token,
         "WrongHost": _wrong_host,
         "SegmentIsSealed": _sealed,
@@ -122,5 +122,5 @@ CHECKS = Checks(
     waits=frozenset({"ReadSegment"}),
     answered=frozenset({"SetupAppend"}),
     confirms={"DataAppended": "segment"},
-    told=frozenset({"refused"}),
+    covered=frozenset({"refused"}),
 )

@@ -60,7 +60,7 @@ def hello(data: bytes, final: bool) -> bool | None:
 
 if TYPE_CHECKING:
     from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -126,10 +126,10 @@ class Pravega(Protocol):
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.pravega.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.pravega.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.pravega.checking import CHECKS

@@ -220,7 +220,7 @@ CHECKS = Checks(
         *(AdvertisedHost, Credits, Unconfirmed, PublishErrors, Admission, Heartbeats),
         *(DuplicateIds, Lag, Flapping, Offsets, Fill),
     ),
-    told=frozenset({"closed", "publish-error"}),
+    covered=frozenset({"closed", "publish-error"}),
     answered=frozenset({"Publish"}),
     confirms={"PublishConfirm": "stream"},
 )

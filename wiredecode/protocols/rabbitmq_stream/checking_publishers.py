@@ -67,7 +67,7 @@ class Publisher:
     """Messages of one publisher id, as counts: each is confirmed or refused once."""
 
     published: int = 0
-    settled: int = 0
+    confirmed: int = 0
     stream: str = ""
     waiting: deque[tuple[int, int, int | None, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
     """Publish frames that are not wholly settled: messages up to their end, frame, packet, time."""
@@ -97,17 +97,17 @@ class Unconfirmed(Rule):
             packet = frame.packets[0] if frame.packets else None
             publisher.waiting.append((publisher.published, frame.number, packet, frame.time_ns))
             return
-        publisher.settled += count
-        while publisher.waiting and publisher.waiting[0][0] <= publisher.settled:
+        publisher.confirmed += count
+        while publisher.waiting and publisher.waiting[0][0] <= publisher.confirmed:
             publisher.waiting.popleft()
 
     def ended(self, connection: Connection) -> None:
         for number, publisher in self._publishers.pop(connection.number, {}).items():
-            left = publisher.published - publisher.settled
+            left = publisher.published - publisher.confirmed
             if left > 0 and publisher.waiting and not any(side.missing for side in connection.directions):
-                self._tell(connection, number, publisher, left)
+                self._report(connection, number, publisher, left)
 
-    def _tell(self, connection: Connection, number: int, publisher: Publisher, left: int) -> None:
+    def _report(self, connection: Connection, number: int, publisher: Publisher, left: int) -> None:
         _, _, _, time_ns = publisher.waiting[0]
         if connection.closed is None and self.report.last_ns - time_ns < 1_000_000_000:
             return  # the capture ended first

@@ -29,7 +29,7 @@ from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
     from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -58,10 +58,10 @@ class RabbitMQStream(Protocol):
     )
     generated, column_types = GENERATED, COLUMN_TYPES
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.rabbitmq_stream.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.rabbitmq_stream.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.rabbitmq_stream.checking import CHECKS

@@ -209,9 +209,9 @@ class Checks:
     """Message types of which a rule of the protocol tells whether they were answered."""
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
-    told: frozenset[str] = frozenset()
+    covered: frozenset[str] = frozenset()
     """Codes of findings of frames that rules tell better."""
-    changes: Mapping[str, changes.Teller] = field(default_factory=dict)
+    changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)
     """By message type: what its frames change, for the timeline."""
     confirms: Mapping[str, str] = field(default_factory=dict)
     """Message types that confirm publishes, and their field that names the stream or topic."""
