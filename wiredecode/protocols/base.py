@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wiredecode.fields.layer import Layer, Style
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.message import Messages
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.frames.who import IdentityReader
@@ -155,6 +156,10 @@ class Protocol(ABC):
     def disguises(self) -> Disguises:
         """What ``wiredecode anonymize`` has to know, by filter name of its layers. Imported as for :meth:`bulk`."""
         return {}
+
+    def wireshark(self) -> Script | None:
+        """What ``wiredecode wireshark`` adds to its declarations. Imported as for :meth:`bulk`."""
+        return None
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
