@@ -115,7 +115,7 @@ class Pravega(Protocol):
         header=HEADER.size,
         held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
     )
-    requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
 
