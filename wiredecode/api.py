@@ -219,7 +219,9 @@ class Dissection:
             decode_as=self.decode_as,
         )
         network = Network(self.limits, analyse=connections is not None)
-        dissector = self._reader_in_use = Dissector(demand, network, on_over=None if connections is None else connections.end)
+        dissector = self._reader_in_use = Dissector(
+            demand, network, on_over=None if connections is None else connections.end
+        )
         frames = dissector.frames(packets if display is None else display.watch(packets))
         for frame in self._whole(frames):
             yield frame, display is None or display.matches(frame)
