@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
-from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -47,7 +47,7 @@ class Lookahead:
         self._requests: dict[int, Frame] = {}
 
     @property
-    def asked(self) -> set[int]:
+    def waiting_ids(self) -> set[int]:
         """Ids of the requests that wait."""
         return {*self._requests}
 
@@ -107,7 +107,7 @@ class Lookahead:
             head = self._open[0][0]
             if self._known is not None:
                 self._look_up(head, self._known)
-            elif is_open(head) and is_heard(head):
+            elif is_open(head) and reply_captured(head):
                 head.outcome = UNANSWERED
             self._forget_first()
 
@@ -143,14 +143,14 @@ def waits(request: Frame) -> bool:
     return asks and "copy_of" not in request.generated
 
 
-def confirmations(frame: Frame, asked: Container[int]) -> Iterator[Confirmation]:
+def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:
     """What a frame says about those that asked; a plain answer says the same about all messages of its request."""
-    for each in frame.settles:
-        if each.request in asked:
+    for each in frame.confirmations:
+        if each.request in waiting:
             yield each
-    if not frame.settles and frame.request is not None and frame.request in asked:
-        outcome = outcome_told_by(frame)
-        yield Confirmation(frame.request, 0, ALL, refusal_told_by(frame) if outcome == REFUSED else None, outcome)
+    if not frame.confirmations and frame.request is not None and frame.request in waiting:
+        outcome = outcome_of(frame)
+        yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
 
 
 class Sent(Protocol):
@@ -163,7 +163,7 @@ class Sent(Protocol):
     def side(self) -> int: ...
 
 
-def is_heard(request: Sent) -> bool:
+def reply_captured(request: Sent) -> bool:
     """Whether everything that could answer was captured."""
     answering = request.connection.directions[1 - request.side]
     return not answering.missing and (answering.started or answering.captured > 0)
