@@ -139,3 +139,17 @@ def test_the_index_is_kept_and_files_that_are_the_same_are_not_read_again(
     planned = prepare.prepared(spark, [str(tmp_path / "ring")], Plan("messages"), partitions=3, known=known)
     assert read == [str(files[2])]
     assert planned.index is not None and len(planned.index) == 5
+
+
+def test_plan_says_who_would_decode_what_and_writes_no_table(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wiredecode.cli.spark_job import Run
+
+    wanted = job([BASIC], tmp_path / "lake", plan_only=True)
+    assert Run(wanted, wanted.plan()).show_plan(spark) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "without a shuffle" in shown[0]
+    assert "largest of" in shown[-1]
+    assert visible(tmp_path / "lake") == set()
+    write(spark, job([BASIC], tmp_path / "lake", level="messages"))
