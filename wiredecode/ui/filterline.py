@@ -63,6 +63,7 @@ class Entry(Input):
 
     def __init__(self) -> None:
         super().__init__(id="entry", compact=True, select_on_focus=False)
+        self.cursor_blink = False  # bytes that say nothing
         self.kind = FILTER
         self.history: list[str] = []
         self._place = 0
