@@ -97,11 +97,11 @@ def measured(path: str, text: str | None) -> dict[str, float | int | str]:
     try:
         terminal.until("stream offset")
         found["first_s"], found["first_cpu_s"] = time.monotonic() - began, terminal.cpu
-        last = terminal.until(r"(?m)frame 1 of [\d,]+ *$") and re.search(r"frame 1 of ([\d,]+)", terminal.text)
-        assert last is not None
+        terminal.until(r"(?m)frame 1 of [\d,]+ *$")
+        frames = int("".join(re.findall(r"frame 1 of ([\d,]+)", terminal.text)).replace(",", ""))
         found["whole_s"], found["whole_cpu_s"] = time.monotonic() - began, terminal.cpu
-        found["frames"] = int(last[1].replace(",", ""))
-        for name, key, number in (("end_s", "G", found["frames"]), ("back_s", "g", 1)):
+        found["frames"] = frames
+        for name, key, number in (("end_s", "G", frames), ("back_s", "g", 1)):
             terminal.press(key)
             found[name] = terminal.until(rf"- Frame {number} ")
             terminal.quiet()

@@ -84,6 +84,7 @@ def _register() -> None:
     from wiredecode.cli import (
         anonymize,
         check,
+        config,
         export,
         fields,
         follow,
@@ -155,6 +156,9 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=spark_stats.EXAMPLES,
     )(spark_stats.stats)
+    command("config", short_help="Saved filters, colour rules, how times are shown.", epilog=config.EXAMPLES)(
+        config.config
+    )
     command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
     command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 
