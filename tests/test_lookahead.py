@@ -17,7 +17,13 @@ SECOND = 1_000_000_000
 
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
-    told |= {"findings": (), "settles": (), "answers": (), "generated": {}, "connection": SimpleNamespace(label=None)}
+    told |= {
+        "findings": (),
+        "confirmations": (),
+        "answers": (),
+        "generated": {},
+        "connection": SimpleNamespace(label=None),
+    }
     return SimpleNamespace(id=number, number=number, response=None, outcome=None, **told)
 
 

@@ -15,7 +15,7 @@ BREAKS = "=:"
 """bash makes words of their own of these (COMP_WORDBREAKS)."""
 
 
-def asked_by_bash() -> bool:
+def is_completion() -> bool:
     return os.environ.get(VARIABLE) == "complete_bash"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.export.lake import kind_of
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.options import Moment
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.export.background import Background
     from wiredecode.export.writers import Writer
     from wiredecode.filter import Filter
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
     from wiredecode.tables.reader import TableReader
 
-STANDARD_OUTPUT = "-"
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
@@ -61,6 +63,7 @@ class Job:
     bytes: str | None
     ranges: bool
     stable_ids: bool
+    two_passes: bool
     show_secrets: bool
     summary_json: Path | None
     quiet: bool
@@ -72,9 +75,23 @@ class Job:
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
 
+    def answers(self) -> Mapping[int, Known] | None:
+        """What a first pass finds of requests that are answered late, where one is wanted."""
+        if not self.two_passes or self.level not in ("frames", "messages"):
+            return None
+        from wiredecode.capture import open_capture
+        from wiredecode.dissect.answers import find_answers
+
+        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
+
 
 def run(job: Job) -> int:
     """Do the job; return the exit code."""
+    if kind_of(job.out):
+        from wiredecode.cli.exporting_lake import run as run_into_tables
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return run_into_tables(job)
     form = _form(job)
     _combine(job, form)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
@@ -109,6 +126,8 @@ def _combine(job: Job, form: target.Form) -> None:
         raise UsageError("--overwrite goes with --partition-by; a single file is replaced when the new one is complete")
     if job.partition_by and (form.name in RECORDS or (form.is_text and form.compression)):
         raise UsageError("partitions are parquet, arrow or plain csv")
+    if job.two_passes and STANDARD_INPUT in job.files:
+        raise UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     if job.row_group and form.name != "parquet":
         raise UsageError(f"--row-group goes with parquet, not with {form.name}")
     if job.out != STANDARD_OUTPUT:
@@ -188,7 +207,7 @@ class Export:
         except BaseException:
             self.discard()
             raise
-        self.tell(code)
+        self.write_totals(code)
         return code
 
     def open(self) -> None:
@@ -219,7 +238,7 @@ class Export:
         before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
         return f"{so_far}; {escape(self.job.out)} was not written{before}"
 
-    def tell(self, code: int) -> None:
+    def write_totals(self, code: int) -> None:
         """Say what was written."""
         if code:
             complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
@@ -257,14 +276,15 @@ class Records(Export):
             if job.stable_ids:
                 check_stable(job.display)
             style = job.display.style(style) or style
-        demand = Demand(style=style, select=job.display, decode_as=job.decode_as, stable_ids=job.stable_ids)
+        chosen = {"select": job.display, "decode_as": job.decode_as, "stable_ids": job.stable_ids}
+        demand = Demand(style=style, answers=job.answers(), **chosen)  # type: ignore[arg-type]
         session = job.session(Dissector(demand, Network(job.limits)), Output())
         self.open()
         session.output = Output(binary=self.packed)
         return session
 
     def work(self, session: Session) -> None:
-        frames = self.counted(session.frames())
+        frames = self.count_frames(session.frames())
         if self.form.name == "ndjson" and self.job.columns is None:
             from wiredecode.cli.pcap import record_lines
 
@@ -288,7 +308,7 @@ class Records(Export):
         if self.form.name == "json":
             self.packed.write(b"\n]\n" if self.done else b"[]\n")
 
-    def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+    def count_frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         for frame in frames:
             self.done += 1
             yield frame
@@ -296,6 +316,9 @@ class Records(Export):
 
 class Tables(Export):
     """Rows of any level through Arrow, in one file or in partitions."""
+
+    texts_encoded = True
+    """Whether texts of messages may be dictionaries, where the format has them."""
 
     def __init__(self, job: Job, form: target.Form) -> None:
         super().__init__(job, form)
@@ -322,7 +345,7 @@ class Tables(Export):
         job = self.job
         session = job.session(None, Output())
         self.bulk = prefer_bulk(session.capture)
-        self.reader = session.counting = self._reader(session.batches())
+        self.reader = session.counted_reader = self._reader(session.batches())
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()
         on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
@@ -344,10 +367,11 @@ class Tables(Export):
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
-            encoded=self.form.name == "parquet" and not job.partition_by,
+            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partition_by,
             bulk=self.bulk,
             display=job.display,
             stable_ids=job.stable_ids,
+            answers=job.answers(),
         )
 
     def _columns(self, schema: pa.Schema) -> list[str]:
@@ -390,10 +414,14 @@ class Tables(Export):
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
-                write(self.projection.apply(rows))
+                write(self.projected(rows))
             self.done += len(rows)
             if self.done == self.job.count:
                 session.stopped = True
+
+    def projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as they are written."""
+        return self.projection.apply(rows)
 
     def end(self) -> None:
         assert self.writer is not None

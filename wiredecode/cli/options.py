@@ -165,9 +165,9 @@ MaxBuffer = Annotated[
 ]
 
 
-def no_jobs(said: int | None) -> None:
+def no_jobs(chosen: int | None) -> None:
     """What was said to be divided is told where that can be done."""
-    if said is not None:
+    if chosen is not None:
         raise UsageError("--jobs is gone: leave it out, or use wiredecode spark to divide large captures")
 
 
@@ -192,6 +192,15 @@ KeyLogDir = Annotated[
 ]
 
 
+Sandbox = Annotated[
+    bool,
+    typer.Option(
+        "--sandbox", help="Give up all rights but to read FILE and to write where output goes (landlock, Linux)."
+    ),
+]
+"""Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
+
+
 @group
 class Decoding:
     """How captures are decoded."""
@@ -202,6 +211,7 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
+    sandbox: Sandbox = False
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
@@ -296,7 +306,7 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
-    said = {}
+    chosen = {}
     for choice in choices or ():
         port, _, name = choice.partition("=")
         name, _, dialect = name.partition("/")
@@ -310,8 +320,8 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
         if dialect and dialect not in protocol.dialects:
             known = ", ".join(protocol.dialects) or "none"
             raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
-        said[int(port)] = DecodeAs(protocol, dialect or None)
-    return said
+        chosen[int(port)] = DecodeAs(protocol, dialect or None)
+    return chosen
 
 
 def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False) -> Filter | None:

@@ -63,7 +63,7 @@ def run(options: SparkOptions) -> int:
         interrupt.arrived()
         run.discard()
         return run.failed(error)
-    return run.tell(accounts)
+    return run.show_totals(accounts)
 
 
 def reason(error: BaseException, options: SparkOptions) -> str:
@@ -125,7 +125,7 @@ class Run:
             else:
                 accounts = output.publish(rows, self.folder, level, self.plan.schema)
         if accounts.totals.packets or not accounts.problems:
-            self.folder.commit(self.told(accounts))
+            self.folder.commit(self.summary(accounts))
             self.written = True
         else:
             self.folder.discard()
@@ -142,7 +142,7 @@ class Run:
         streaming.write(rows, options.out, checkpoint, partitions=options.partitions).awaitTermination()
         return 0
 
-    def told(self, accounts: Accounts) -> dict[str, Any]:
+    def summary(self, accounts: Accounts) -> dict[str, Any]:
         """What ``_SUCCESS`` and ``--summary-json`` say."""
         from wiredecode.frames.record import totals_record
 
@@ -174,7 +174,7 @@ class Run:
             return f"{why}; {out} holds what was taken, and the same command goes on from there"
         return f"{why}; {out} was not written, what was there before is untouched"
 
-    def tell(self, accounts: Accounts) -> int:
+    def show_totals(self, accounts: Accounts) -> int:
         """Show the totals, what could not be read, and where the result is; return the exit code."""
         from wiredecode.protocols.registry import protocols
         from wiredecode.view.totals import totals_text
@@ -195,7 +195,7 @@ class Run:
             import orjson
 
             lines = orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2
-            options.summary_json.write_bytes(orjson.dumps(self.told(accounts), option=lines))
+            options.summary_json.write_bytes(orjson.dumps(self.summary(accounts), option=lines))
         if not self.written:
             complain(self.undone("nothing could be read"))
         elif accounts.problems:

@@ -51,14 +51,14 @@ class Chosen:
 
     def __init__(self, *, whole: bool) -> None:
         self.frames = 0
-        self._told = array("q"), array("q"), array("i")
+        self._frames = array("q"), array("q"), array("i")
         """Packet, frame, type: one of each per packet of a frame."""
         self._types: dict[str, int] = {}
         self.connections: dict[Connection, None] | None = {} if whole else None
 
     def select(self, frames: Iterable[Frame]) -> None:
         """Choose the packets of these frames."""
-        types, (packets, numbers, kinds) = self._types, self._told
+        types, (packets, numbers, kinds) = self._types, self._frames
         for frame in frames:
             self.frames += 1
             kind = types.setdefault(frame.type or frame.status, len(types))
@@ -71,7 +71,7 @@ class Chosen:
 
     def finish(self) -> None:
         """All frames came: sort them by packet."""
-        packets, numbers, kinds = (np.array(column, np.int64) for column in self._told)
+        packets, numbers, kinds = (np.array(column, np.int64) for column in self._frames)
         order = np.argsort(packets, kind="stable")
         self.packets, self._numbers, self._kinds = packets[order], numbers[order], kinds[order]
         self._names = list(self._types)
@@ -101,7 +101,7 @@ def run(
     writing = _Writing(session, files, target, Chosen(whole=whole), limits)
     session.reads_on = whole
     try:
-        code = session.work(writing.everything if session.takes_all else writing.selected, summary_json)
+        code = session.work(writing.everything if session.shows_all else writing.selected, summary_json)
         if code != INTERRUPTED:
             target.commit()
             if not session.quiet:

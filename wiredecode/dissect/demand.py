@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from wiredecode.dissect.lookahead import LOOKAHEAD_NS
+from wiredecode.dissect.lookahead import LOOKAHEAD_NS, Known
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
@@ -38,6 +38,8 @@ class Demand:
     """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.lookahead`."""
     lookahead_ns: int = LOOKAHEAD_NS
     """How long, in capture time, requests wait for their response; live captures wait less."""
+    answers: Mapping[int, Known] | None = None
+    """What :mod:`wiredecode.dissect.answers` found of requests that wait longer than that; None: it was not asked."""
     messages: Messages | None = None
     """Collects the published and delivered messages; whoever gave it empties it."""
     runs: RunsFor | None = None

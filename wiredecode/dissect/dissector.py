@@ -78,7 +78,7 @@ class Dissector:
         """Connections that are over; what is known of them stays while frames of theirs may wait."""
         self._pending: list[Any] = []
         """Frames, runs and skipped frames that others may still precede."""
-        self._lookahead = Lookahead(demand.lookahead_ns)
+        self._lookahead = Lookahead(demand.lookahead_ns, demand.answers)
         self._waiting: deque[Frame] = deque()
         """Frames from the oldest request on that waits for its response."""
         self._number = 0
@@ -378,9 +378,9 @@ class Dissector:
                 frame.recorder = conversation.record
             elif style is not None:
                 conversation.record(frame, style)
-        teller = conversation.tellers.get(frame.type)
-        if teller is not None:
-            learn(frame, teller)
+        read_identity = conversation.identities.get(frame.type)
+        if read_identity is not None:
+            learn(frame, read_identity)
 
     def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
         """The style of the records that are wanted of some protocols only."""

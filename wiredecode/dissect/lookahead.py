@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
-from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
-    from wiredecode.frames.run import Int64s, Run
+    from wiredecode.frames.run import Int64s
+    from wiredecode.net.types import Connection
 
 LOOKAHEAD_FRAMES = 1000
 """A request waits at most for so many frames to be told its response before it is handed on."""
@@ -19,15 +21,25 @@ LOOKAHEAD_NS = 5_000_000_000
 """... and so long, in capture time, that an unanswered request does not hold up a live capture for good."""
 
 
+class Known(NamedTuple):
+    """What became of a request."""
+
+    response: int | None
+    outcome: str | None
+    answers: tuple[Answer, ...]
+
+
 class Lookahead:
     """Is told all frames in order, and says how many of the last ones have to wait: :attr:`waiting`.
 
     Nothing is kept of frames that are no requests, so whole runs of them can be passed at once.
     """
 
-    def __init__(self, most_ns: int = LOOKAHEAD_NS) -> None:
+    def __init__(self, most_ns: int = LOOKAHEAD_NS, known: Mapping[int, Known] | None = None) -> None:
         self._most_ns = most_ns
         """How long, in capture time, a request waits."""
+        self._known = known
+        """What a pass before this one found of requests that cannot be held back; None: there was none."""
         self.seen = self._bytes = 0
         """Frames so far, and their bytes."""
         self._open: deque[tuple[Frame, int, int]] = deque()
@@ -35,7 +47,7 @@ class Lookahead:
         self._requests: dict[int, Frame] = {}
 
     @property
-    def asked(self) -> set[int]:
+    def waiting_ids(self) -> set[int]:
         """Ids of the requests that wait."""
         return {*self._requests}
 
@@ -46,15 +58,12 @@ class Lookahead:
 
     def add(self, frame: Frame) -> None:
         """The next frame; if it answers a request that still waits, that one learns it."""
-        if frame.settles:
-            self._settle(frame)
-        elif frame.request is not None:
-            request = self._requests.pop(frame.request, None)
-            if request is not None:
-                request.response, request.outcome = frame.id, outcome_told_by(frame)
-                refusal = refusal_told_by(frame) if request.outcome == REFUSED else None
-                settled = Confirmation(frame.request, 0, ALL, refusal, request.outcome)
-                request.answers = (Answer(settled, frame.id, frame.time_ns),)
+        for confirmation in confirmations(frame, self._requests):
+            request = self._requests[confirmation.request]
+            request.answers = (*request.answers, Answer(confirmation, frame.id, frame.time_ns))
+            if confirmation.final is not None:
+                del self._requests[confirmation.request]
+                request.response, request.outcome = frame.id, confirmation.final
         if frame.expects_response:
             self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
@@ -69,18 +78,6 @@ class Lookahead:
             ):
                 break
             self._release_first()
-
-    def _settle(self, frame: Frame) -> None:
-        """A confirm: the publishes that still wait learn what it says about their messages."""
-        number, time_ns = frame.id, frame.time_ns
-        for settled in frame.settles:
-            request = self._requests.get(settled.request)
-            if request is None:
-                continue
-            request.answers = [*request.answers, Answer(settled, number, time_ns)]
-            if settled.final is not None:
-                del self._requests[settled.request]
-                request.response, request.outcome = number, settled.final
 
     def skip(self, times_ns: Int64s, lengths: Int64s) -> None:
         """The next frames, none of which is a request or a response: their times and lengths."""
@@ -108,15 +105,24 @@ class Lookahead:
         """No frame will come any more: what still waits was not answered, if all that the other side sent is known."""
         while self._open:
             head = self._open[0][0]
-            if is_open(head) and is_heard(head):
+            if self._known is not None:
+                self._look_up(head, self._known)
+            elif is_open(head) and reply_captured(head):
                 head.outcome = UNANSWERED
             self._forget_first()
 
     def _release_first(self) -> None:
         head = self._open[0][0]
-        if is_open(head):
+        if self._known is not None:
+            self._look_up(head, self._known)
+        elif is_open(head):
             head.outcome = LATE
         self._forget_first()
+
+    def _look_up(self, request: Frame, known: Mapping[int, Known]) -> None:
+        found = known.get(request.id) if waits(request) else None
+        if found is not None:
+            request.response, request.outcome, request.answers = found
 
     def _forget_first(self) -> None:
         self._requests.pop(self._open.popleft()[0].id, None)
@@ -128,13 +134,36 @@ def is_open(request: Frame) -> bool:
     The answer of a copy may be linked with the original alone, so it has none. Where ids are stable nothing is told
     either: how long a request waited would depend on the frames of other connections.
     """
-    if request.connection.label is not None:
-        return False
-    waits = request.response is None and request.outcome is None and request.expects_response
-    return waits and "copy_of" not in request.generated
+    return request.connection.label is None and waits(request)
 
 
-def is_heard(request: Frame | Run) -> bool:
+def waits(request: Frame) -> bool:
+    """Whether a frame asks for an answer of its own, and has none."""
+    asks = request.response is None and request.outcome is None and request.expects_response
+    return asks and "copy_of" not in request.generated
+
+
+def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:
+    """What a frame says about those that asked; a plain answer says the same about all messages of its request."""
+    for each in frame.confirmations:
+        if each.request in waiting:
+            yield each
+    if not frame.confirmations and frame.request is not None and frame.request in waiting:
+        outcome = outcome_of(frame)
+        yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
+
+
+class Sent(Protocol):
+    """What one side of a connection sent: a frame, a run."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def side(self) -> int: ...
+
+
+def reply_captured(request: Sent) -> bool:
     """Whether everything that could answer was captured."""
     answering = request.connection.directions[1 - request.side]
     return not answering.missing and (answering.started or answering.captured > 0)

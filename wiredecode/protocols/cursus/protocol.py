@@ -36,7 +36,8 @@ START = re.compile(
 )
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.fields.lua import Script
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -55,10 +56,10 @@ class Cursus(Protocol):
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.cursus.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.cursus.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.cursus.checking import CHECKS
@@ -70,6 +71,11 @@ class Cursus(Protocol):
 
         return DISGUISES
 
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.cursus.wireshark import SCRIPT
+
+        return SCRIPT
+
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
         most = RECOGNISE_BYTES if port else RECOGNISE_BYTES_ELSEWHERE
@@ -80,7 +86,7 @@ class Cursus(Protocol):
                 continue  # texts in messages look like replies, but what follows them like no frame
             alone = port and position == 0 and chain.fills(data, final)
             cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
-            if not (port or started) and not chain.telling:
+            if not (port or started) and not chain.is_conclusive:
                 needed = SURE + chain.score
             if chain.score >= needed or cut_short or alone:
                 return Verdict(position, client=chain.client)

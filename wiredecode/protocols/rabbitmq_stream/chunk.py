@@ -191,7 +191,7 @@ def check_entries(frame: Frame, chunk: Mapping[str, Any], record: Mapping[str, A
         held = chunk if record is None else record
         entries = held.get("entries", 0)
         single = (entries if isinstance(entries, int) else len(entries)) - len(seen)
-        found = single + sum(each.count for each in seen)
+        found = single + sum(each.announced for each in seen)
         found += len(held.get("tracking", ())) + len(held.get("snapshot", ()))
         if found != chunk["num_records"]:
             message = f"the entries hold {found} messages, the chunk says {chunk['num_records']}"

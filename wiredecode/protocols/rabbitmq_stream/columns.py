@@ -16,7 +16,7 @@ from wiredecode.fields.columns.kinds import (
 )
 from wiredecode.fields.columns.reader import COMPLETE
 from wiredecode.fields.columns.rows import Bools, Rows, hexadecimal, lengths
-from wiredecode.protocols.rabbitmq_stream import chunk as rabbitmq
+from wiredecode.protocols.rabbitmq_stream import sub_batches
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2
 from wiredecode.protocols.shared import amqp
 
@@ -59,7 +59,7 @@ class AmqpColumn(SizedColumn):
         return None if found is None else orjson.dumps(found).decode()
 
 
-CARRIED[rabbitmq.message] = AmqpColumn
+CARRIED[sub_batches.message] = AmqpColumn
 
 
 def with_offsets(chunk: pa.StructArray) -> pa.StructArray:

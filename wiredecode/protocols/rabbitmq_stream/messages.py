@@ -99,7 +99,7 @@ class Entries:
         self.numbers += [number] * len(bodies)
         self.compressions += [found.codec] * len(bodies)
         self.shares += [self.count - 1] * len(bodies)
-        return position + HEADER.size + HEADER.unpack_from(data, position)[3], found.count
+        return position + HEADER.size + HEADER.unpack_from(data, position)[3], found.announced
 
     def add(self, frame: Frame, out: Messages, operation: str, time_ns: int | None = None) -> None:
         """Hand the messages on, stretch by stretch of equal compression."""

@@ -19,8 +19,8 @@ HEADER = struct.Struct(">BHII")
 class Opened(NamedTuple):
     """A sub-batch with its messages, and what is wrong with it, if anything."""
 
-    count: int
-    """Messages that it announces."""
+    announced: int
+    """Messages that it says it holds."""
     codec: str | None
     bodies: list[bytes]
     problem: str | None
@@ -118,9 +118,9 @@ def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]
 class Seen(NamedTuple):
     """What a sub-batch says, and what is wrong with it."""
 
-    index: int
-    """Of its entry in the frame."""
-    count: int
+    entry: int
+    """Which of the entries of the frame it is."""
+    announced: int
     problem: str | None
 
 
@@ -157,7 +157,7 @@ def _marked(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
     seen = []
     for index, place in marks:
         found = opened[place - frame.start] = read(frame.buffer, place, budget)
-        seen.append(Seen(index, found.count, found.problem))
+        seen.append(Seen(index, found.announced, found.problem))
     _reading.frame, _reading.opened = frame, opened
     return seen
 
@@ -165,11 +165,11 @@ def _marked(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
 def report(frame: Frame, seen: Iterable[Seen]) -> None:
     """Tell which of the sub-batches of a frame could not be opened, or not wholly."""
     over = 0
-    for index, _, problem in seen:
+    for entry, _, problem in seen:
         if problem is not None and OVER_BUDGET in problem:
             over += 1
         elif problem is not None:
-            frame.find("warning", "malformed", "sub-batch", f"sub-batch {index}: {problem}", "sub_batch")
+            frame.find("warning", "malformed", "sub-batch", f"sub-batch {entry}: {problem}", "sub_batch")
     if over:
         text = f"{over} sub-batches were not opened, or not wholly: {OVER_BUDGET}"
         frame.find("warning", "limit", "decompressed-size", text, "sub_batch")

@@ -26,7 +26,8 @@ SEARCH_BYTES = 256 * 1024
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.fields.lua import Script
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -46,10 +47,10 @@ class Tank(Protocol):
     apart = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.tank.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.tank.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.tank.checking import CHECKS
@@ -60,6 +61,11 @@ class Tank(Protocol):
         from wiredecode.protocols.tank.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.tank.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:

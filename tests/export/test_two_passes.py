@@ -1,0 +1,102 @@
+"""Requests whose answer comes too late for one pass: a second pass tells them what became of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.damage import CAPTURES, read
+from wiredecode.capture import PacketBatch
+from wiredecode.capture.write import write_pcap
+from wiredecode.cli import main
+from wiredecode.dissect.answers import find_answers
+from wiredecode.dissect.lookahead import Known
+from wiredecode.frames.frame import LATE
+from wiredecode.net import Limits
+from wiredecode.tables.confirms import CONFIRM_COLUMNS
+from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader
+
+APART_NS = 10_000_000_000
+LINKED = ["frame", "request", "response", "outcome"]
+CONFIRMED = ["frame", "outcome", "refusal", "confirm_frame"]
+
+
+def slowly(packets: PacketBatch) -> PacketBatch:
+    """The same packets, ten seconds apart."""
+    return replace(packets, time_ns=packets.time_ns[0] + np.arange(len(packets)) * APART_NS)
+
+
+def rows(
+    packets: PacketBatch, level: str, columns: list[str], known: Mapping[int, Known] | None = None, **how: bool
+) -> list[dict[str, Any]]:
+    reader = TableReader([packets], level, columns=columns, answers=known, **how)  # type: ignore[arg-type]
+    return [row for batch in reader for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rabbitmq-stream/c43_puberr.pcap",
+        "rabbitmq-stream/c43_dedup.pcap",
+        "tank/tank_07_produce_multi_errors.pcap",
+        "cursus/txn.pcap",
+        "pravega/append_basic.pcap",
+        "nats/30-lb-publish-ack.pcap",
+    ],
+)
+@pytest.mark.parametrize("stable", [False, True])
+def test_two_passes_know_late_answers_as_one_pass_knows_those_in_time(name: str, stable: bool) -> None:
+    whole = read(next(CAPTURES.rglob(Path(name).name)))
+    late = slowly(whole)
+    known = find_answers([late], Limits(), {}, stable_ids=stable)
+    places = {}
+    for level, columns in ((FRAMES, LINKED), (MESSAGES, CONFIRMED)):
+        expected, found = rows(whole, level, columns), rows(late, level, columns, known, stable_ids=stable)
+        if stable:
+            for old, new in zip(expected, found, strict=True):
+                places[new["frame"]] = old["frame"]
+            found = [{name: places.get(value, value) for name, value in row.items()} for row in found]
+        assert found == expected
+        assert any(row["outcome"] for row in expected) or level == MESSAGES
+
+
+def test_one_pass_says_late_and_never_unanswered_of_what_is_answered_later() -> None:
+    whole = read(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap")
+    once, known = rows(slowly(whole), FRAMES, LINKED), rows(whole, FRAMES, LINKED)
+    differing = [(one, other) for one, other in zip(once, known, strict=True) if one != other]
+    assert differing
+    assert {one["outcome"] for one, _ in differing} == {LATE}
+
+
+def test_messages_know_when_a_late_confirm_came() -> None:
+    late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_dedup.pcap"))
+    known = find_answers([late], Limits(), {})
+    table = rows(late, MESSAGES, ["frame", *CONFIRM_COLUMNS], known)
+    told = [row for row in table if row["confirm_frame"] is not None]
+    assert told
+    assert all(row["latency_ns"] >= APART_NS and row["outcome"] in ("ok", "refused") for row in told)
+
+
+def test_the_command_reads_twice(tmp_path: Path) -> None:
+    capture, out = tmp_path / "late.pcap", tmp_path / "out.ndjson"
+    late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"))
+    rows = zip(late.time_ns.tolist(), late.start.tolist(), late.captured.tolist(), strict=True)
+    write_pcap(capture, [(time_ns, bytes(late.buffer[start : start + size])) for time_ns, start, size in rows])
+    found = []
+    for option in ([], ["--two-passes"]):
+        assert main(["export", str(capture), "-q", "-o", str(out), *option]) == 0
+        found.append(Counter(json.loads(line).get("outcome") for line in out.read_text().splitlines()))
+    assert found[0][LATE] and not found[1][LATE]
+    assert found[1]["ok"] > found[0]["ok"]
+
+
+def test_standard_input_is_not_read_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "-", "-q", "-o", "-", "--format", "ndjson", "--two-passes"]) == 2
+    assert "standard input can be read only once" in capsys.readouterr().err
