@@ -178,7 +178,7 @@ class Dissection:
 
     def _fresh(self) -> dict[str, Any]:
         """What another dissection of the same captures must not share."""
-        return {"errors": [], "_counted": None, "_length": None, "_running": weakref.WeakSet()}
+        return {"errors": [], "_reader_in_use": None, "_length": None, "_running": weakref.WeakSet()}
 
     # Frames and rows.
 
@@ -219,7 +219,9 @@ class Dissection:
             decode_as=self.decode_as,
         )
         network = Network(self.limits, analyse=connections is not None)
-        dissector = self._counted = Dissector(demand, network, on_over=None if connections is None else connections.end)
+        dissector = self._reader_in_use = Dissector(
+            demand, network, on_over=None if connections is None else connections.end
+        )
         frames = dissector.frames(packets if display is None else display.watch(packets))
         for frame in self._whole(frames):
             yield frame, display is None or display.matches(frame)
