@@ -18,6 +18,7 @@ from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.export.lake import kind_of
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ class Job:
 
 def run(job: Job) -> int:
     """Do the job; return the exit code."""
+    if kind_of(job.out):
+        from wiredecode.cli.exporting_lake import run as run_into_tables
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return run_into_tables(job)
     form = _form(job)
     _combine(job, form)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
@@ -311,6 +317,9 @@ class Records(Export):
 class Tables(Export):
     """Rows of any level through Arrow, in one file or in partitions."""
 
+    texts_encoded = True
+    """Whether texts of messages may be dictionaries, where the format has them."""
+
     def __init__(self, job: Job, form: target.Form) -> None:
         super().__init__(job, form)
         self.unit = job.level
@@ -358,7 +367,7 @@ class Tables(Export):
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
-            encoded=self.form.name == "parquet" and not job.partition_by,
+            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partition_by,
             bulk=self.bulk,
             display=job.display,
             stable_ids=job.stable_ids,
@@ -405,10 +414,14 @@ class Tables(Export):
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
-                write(self.projection.apply(rows))
+                write(self.projected(rows))
             self.done += len(rows)
             if self.done == self.job.count:
                 session.stopped = True
+
+    def projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as they are written."""
+        return self.projection.apply(rows)
 
     def end(self) -> None:
         assert self.writer is not None

@@ -142,6 +142,8 @@ class SparkOptions:
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         names(self.columns, "--columns")
         self.decoding.without_keys("spark")
+        if self.decoding.sandbox:
+            raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments
 
     def plan(self) -> Plan:
