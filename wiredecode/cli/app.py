@@ -84,6 +84,7 @@ def _register() -> None:
     from wiredecode.cli import (
         anonymize,
         check,
+        config,
         export,
         extcap,
         fields,
@@ -157,6 +158,9 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=spark_stats.EXAMPLES,
     )(spark_stats.stats)
+    command("config", short_help="Saved filters, colour rules, how times are shown.", epilog=config.EXAMPLES)(
+        config.config
+    )
     command(
         "wireshark",
         short_help="A dissector for Wireshark, with the same fields.",
