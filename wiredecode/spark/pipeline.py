@@ -65,7 +65,8 @@ def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> D
     ``paths``: files, folders and globs. ``options``: ``columns``, ``filter``, ``decode_as``, ``limits``,
     ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.Plan`; ``source``,
     ``partitions``, ``buckets``, ``split_bytes``, ``hadoop``, ``divide`` as for :func:`rows`.
-    Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError`` for what is wrong.
+    Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError``
+    for what is wrong.
     """
     return _table(spark, paths, "frames", options)
 
