@@ -91,6 +91,7 @@ def nothing_fits(case: Case | See) -> Case | See:
     return replace(case, code=1) if isinstance(case, Case) and case.option.split()[0] in LEAVES_NOTHING else case
 
 
+EXTCAP_CAPTURE = "tests/wireshark/test_extcap.py::test_a_capture_goes_through_the_fifo_until_it_is_ended"
 LEAVES_NOTHING = ("-d", "--hole-timeout", "--max-buffer", "--from", "--to")
 CASES: dict[str, dict[str, Case | See]] = {
     "": {
@@ -274,6 +275,27 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
     },
     "ui": dict.fromkeys([*READING, "-Y"], See("tests/ui/test_command.py::test_options_reach_the_screen")),
+    "wireshark": {
+        "--install": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--uninstall": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--plugins": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--extcap": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--print": See("tests/wireshark/test_places.py::test_print_and_output_write_the_same"),
+        "-o": See("tests/wireshark/test_places.py::test_print_and_output_write_the_same"),
+    },
+    "extcap": {
+        "--extcap-interfaces": See("tests/wireshark/test_extcap.py::test_interfaces_are_listed_behind_a_version"),
+        "--extcap-version": See("tests/wireshark/test_extcap.py::test_interfaces_are_listed_behind_a_version"),
+        "--extcap-interface": See("tests/wireshark/test_extcap.py::test_an_interface_has_one_link_type"),
+        "--extcap-dlts": See("tests/wireshark/test_extcap.py::test_an_interface_has_one_link_type"),
+        "--extcap-config": See("tests/wireshark/test_extcap.py::test_every_option_that_is_asked_for_is_taken"),
+        "--extcap-capture-filter": See(EXTCAP_CAPTURE),
+        "--capture": See(EXTCAP_CAPTURE),
+        "--fifo": See(EXTCAP_CAPTURE),
+        "--no-promiscuous": See("tests/wireshark/test_extcap.py::test_options_reach_the_capture"),
+        "--snaplen": See("tests/wireshark/test_extcap.py::test_options_reach_the_capture"),
+        "--via": See("tests/wireshark/test_extcap.py::test_options_reach_the_capture"),
+    },
     "protocols": {},
     "fields": {"--json": Case("nats.subject", "--json")},
 }

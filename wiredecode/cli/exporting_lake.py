@@ -81,7 +81,7 @@ class LakeExport(Tables):
             job.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *job.columns]))
         session = job.session(None, Output())
         self.bulk = prefer_bulk(session.capture)
-        self.reader = session.counting = self._reader(session.batches())
+        self.reader = session.counted_reader = self._reader(session.batches())
         self.portable = spark_schema(self.reader.schema)
         self.lake = open_lake(job.out)
         self.captures = run_of(job.files, selection(job))
