@@ -224,6 +224,13 @@ class Decoding:
         limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
         return _with_keys(limits, self.keylog or [], self.keylog_dir)
 
+    @cached_property
+    def key_files(self) -> list[Path]:
+        """The key logs that were named."""
+        folder = self.keylog_dir
+        inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
+        return [*(self.keylog or []), *inside]
+
     def without_keys(self, command: str) -> None:
         """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
         if self.keylog or self.keylog_dir:
