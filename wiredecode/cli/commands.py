@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ class Entry(NamedTuple):
     bare: bool = False
     """It does something without arguments."""
 
-    @cache  # noqa: B019 - entries are constants
     def load(self, name: str) -> Any:
         """Import the command."""
         module_name, function = self.place.split(".")
@@ -64,8 +62,13 @@ COMMANDS = {
 class Loading(Mapping[str, Any]):
     """Commands by name, each imported when it is looked up."""
 
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
     def __getitem__(self, name: str) -> Any:
-        return COMMANDS[name].load(name)
+        if name not in self._loaded:
+            self._loaded[name] = COMMANDS[name].load(name)
+        return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
         return name in COMMANDS
