@@ -152,7 +152,7 @@ def test_a_frame_with_a_hole_ends_where_its_packet_does() -> None:
 def test_a_frame_that_bytes_behind_it_tell_is_ready_with_the_last_of_these(bytes_seen: int, ready: int) -> None:
     class Told(Letters):
         def split(self, data: bytes) -> Split:
-            return Split([3, 6], told=[(0, bytes_seen)])
+            return Split([3, 6], known_at=[(0, bytes_seen)])
 
     owner, out = connection(), []
     framer = Framer(owner.directions[0], Told(), out, True)  # type: ignore[arg-type]

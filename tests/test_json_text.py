@@ -18,7 +18,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, RecordLines, dumps, record
 from wiredecode.protocols import reading
 from wiredecode.protocols.rabbitmq_stream import layers as rs
-from wiredecode.protocols.rabbitmq_stream.conversation import PLANS
+from wiredecode.protocols.rabbitmq_stream.conversation import DECODERS
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 SMALL = [path for path in capture_files() if path.stat().st_size < 50_000]
@@ -102,7 +102,7 @@ def test_frames_said_again_are_told_apart_by_every_byte_and_by_who_says_them() -
 
 def remembered() -> int | None:
     """How many Open frames are remembered; None if that was given up."""
-    known = PLANS[0x15 << 16 | 1]._known
+    known = DECODERS[0x15 << 16 | 1]._known
     return None if known is None else len(known)
 
 

@@ -20,7 +20,7 @@ def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | Non
     told |= {
         "status": "ok",
         "findings": (),
-        "settles": (),
+        "confirmations": (),
         "answers": (),
         "generated": {},
         "connection": SimpleNamespace(label=None),

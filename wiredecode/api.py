@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
+    from wiredecode.frames.message import Messages
     from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
-    from wiredecode.tables.batches import AlsoMessages
     from wiredecode.tables.connections import ConnectionTable
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -131,13 +131,9 @@ class Dissection:
     strict: bool
     ids: str
     utc: bool = False
-    over: ConnectionTable | None = None
-    """Is told every connection when it is over, if tables are read."""
-    also: AlsoMessages | None = None
-    """Takes the messages too, where a table of frames is read without a filter."""
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
-    _counted: Any = None
+    _reader_in_use: Any = None
     _length: int | None = None
     _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet)
 
@@ -182,7 +178,7 @@ class Dissection:
 
     def _fresh(self) -> dict[str, Any]:
         """What another dissection of the same captures must not share."""
-        return {"errors": [], "_counted": None, "_length": None, "_running": weakref.WeakSet()}
+        return {"errors": [], "_reader_in_use": None, "_length": None, "_running": weakref.WeakSet()}
 
     # Frames and rows.
 
@@ -197,7 +193,7 @@ class Dissection:
         display, packets = self._display(), open_capture(self.paths)
         made = shown if display is None else display.style(shown)
         demand = Demand(style=made, select=display, stable_ids=stable, decode_as=self.decode_as)
-        dissector = self._counted = Dissector(demand, Network(self.limits))
+        dissector = self._reader_in_use = Dissector(demand, Network(self.limits))
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -205,6 +201,30 @@ class Dissection:
             if display.matches(frame):
                 frame.layers = keep_raw(frame.layers)
                 yield frame
+
+    def watched(self, messages: Messages | None, connections: ConnectionTable | None) -> Generator[tuple[Frame, bool]]:
+        """All frames, without records, and whether the filter chooses them.
+
+        ``messages`` gets theirs before they come; ``connections`` is told every connection when it is over.
+        """
+        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
+
+        display, packets = self._display(), open_capture(self.paths)
+        demand = Demand(
+            link_responses=display is not None and display.needs_responses,
+            messages=messages,
+            stable_ids=self.ids == STABLE,
+            decode_as=self.decode_as,
+        )
+        network = Network(self.limits, analyse=connections is not None)
+        dissector = self._reader_in_use = Dissector(
+            demand, network, on_over=None if connections is None else connections.end
+        )
+        frames = dissector.frames(packets if display is None else display.watch(packets))
+        for frame in self._whole(frames):
+            yield frame, display is None or display.matches(frame)
 
     def _display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -251,14 +271,14 @@ class Dissection:
     def _batches(self) -> Generator[pa.RecordBatch]:
         from wiredecode.export.selection import Projection
 
-        reader = self._counted = self._reader(open_capture(self.paths))
+        reader = self._reader_in_use = self._reader(open_capture(self.paths))
         projection = Projection.of(reader.schema, self.columns)
         for batch in self._whole(reader):
             yield projection.apply(batch)
 
     def nested(self) -> Iterator[pa.RecordBatch]:
         """Batches whose ``columns`` stay where they are: ``layers.nats.subject`` is in the structure ``layers``."""
-        reader = self._counted = self._reader(open_capture(self.paths))
+        reader = self._reader_in_use = self._reader(open_capture(self.paths))
         return self._started(self._whole(reader))
 
     def table(self) -> pa.Table:
@@ -303,8 +323,6 @@ class Dissection:
             bytes_choice=self.bytes,
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
-            connections=self.over,
-            also=self.also,
         )
 
     # Accounts.
@@ -312,10 +330,10 @@ class Dissection:
     @property
     def totals(self) -> Totals:
         """What became of every packet and byte, of the last run; before the first one, the captures are read for it."""
-        if self._counted is None:
+        if self._reader_in_use is None:
             for _ in self:
                 pass
-        found: Totals = self._counted.totals
+        found: Totals = self._reader_in_use.totals
         return found
 
     def close(self) -> None:
@@ -361,13 +379,13 @@ class Dissection:
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
-def decoding(said: Mapping[int, str]) -> dict[int, DecodeAs]:
+def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
     """What is spoken on ports, from names such as ``nats/3``. Raises ``ValueError``."""
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
     found = {}
-    for port, name in said.items():
+    for port, name in names.items():
         name, _, dialect = name.partition("/")
         protocol = by_name(name)
         if protocol is None:

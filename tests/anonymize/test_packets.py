@@ -37,7 +37,7 @@ def through(packets: Iterable[bytes], path: Path, size: int | None = None, *, pa
         demand = Demand(link_responses=False)
         dissector = Dissector(demand, Network(), on_events=maker.events, on_over=maker.over)
         for batch in batches(packets, size):
-            maker.take(batch, [Interface(1)])
+            maker.add_packets(batch, [Interface(1)])
             maker.decoded(dissector.feed(batch))
         maker.decoded(dissector.finish())
         maker.finish()

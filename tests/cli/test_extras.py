@@ -40,6 +40,8 @@ COMMANDS = [
     f"export {CAPTURE} -o messages.ndjson --level messages -q",
     f"export {CAPTURE} -o packets.arrow --level packets -q",
     f"export {CAPTURE} -o frames.ndjson.zst -q",
+    f"export {CAPTURE} -o delta:tables -c 3 -q",
+    f"export {CAPTURE} -o iceberg:./tables -c 3 -q",
     f"sql {CAPTURE} select(1)",
     f"stats {CAPTURE} -q",
     "protocols",
@@ -48,7 +50,14 @@ COMMANDS = [
     f"spark {CAPTURE} -o lake -q",
     "spark stats lake",
 ]
-NEEDS = {"duckdb": r"sql|stats", "zstandard": r".*\.zst ", "pyspark": "spark"}
+NEEDS = {
+    "duckdb": r"sql|stats",
+    "zstandard": r".*(\.zst | iceberg:)",
+    "pyspark": "spark",
+    "deltalake": ".* delta:",
+    "pyiceberg": ".* iceberg:",
+    "sqlalchemy": ".* iceberg:",
+}
 """The commands that cannot do without a package begin with this."""
 
 

@@ -36,6 +36,8 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("--partitions 7", {"partitions": 7}),
     ("--split-bytes 2000000", {"split_bytes": 2_000_000}),
     ("--hadoop", {"hadoop": True}),
+    ("--shuffle", {"shuffle": True}),
+    ("--plan", {"plan_only": True}),
     ("--stream checkpoint", {"stream": "checkpoint"}),
     ("--conf spark.a=b=c --conf spark.d=", {"cluster.settings": {"spark.a": "b=c", "spark.d": ""}}),
     ("--fail-fast", {"fail_fast": True}),

@@ -63,7 +63,7 @@ WAYS = {
     "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
     "-r {f} -N mnt": "leave -N out",
     "-r {f} -O tcp": "-T fields",
-    "-r {f} -T pdml": "-T ek",
+    "-r {f} -T psml": "-T pdml",
     "-r {f} -T fields": "-e NAME",
     "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
@@ -189,6 +189,13 @@ def test_exactly_the_packets_of_the_matching_frames_are_written(
     assert [[row[at] for at in index] for row in written] == [[every[n - 1][at] for at in index] for n in numbers]
     comments = [row[0] for row in asked(tshark, out, "frame.comment")]
     assert all(f" {frame} (" in text for text, n in zip(comments, numbers, strict=True) for frame in frames[n][:20])
+
+
+def test_comments_tell_what_was_found(run: Run, tmp_path: Path, tshark: str) -> None:
+    out = tmp_path / "out.pcapng"
+    assert run("-r", CAPTURES / "rabbitmq-stream/c43_errors.pcap", "-Y", "finding", "-w", out, "-q").code == 0
+    found = [row[0] for row in asked(tshark, out, "frame.comment")]
+    assert any("note: the request was refused: Stream does not exist" in text for text in found)
 
 
 @pytest.mark.parametrize(

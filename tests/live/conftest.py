@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,26 @@ def until(what: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def family(process: int) -> Iterator[int]:
+    """A process and all that it started."""
+    yield process
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # it may have ended
+            for child in children.read_text().split():
+                yield from family(int(child))
+
+
 def listening() -> int:
-    """Packet sockets that are bound and running."""
+    """Packet sockets of this process and its children that are bound and running."""
     rows = [line.split() for line in Path("/proc/net/packet").read_text().splitlines()[1:]]
-    return sum(row[5] == "1" for row in rows)
+    running = {f"socket:[{row[8]}]" for row in rows if row[5] == "1"}
+    held: set[str] = set()
+    for process in family(os.getpid()):
+        with suppress(OSError):  # it may have ended, or be somebody else's by now
+            for descriptor in Path(f"/proc/{process}/fd").iterdir():
+                with suppress(OSError):
+                    held.add(str(descriptor.readlink()))
+    return len(running & held)
 
 
 @contextmanager

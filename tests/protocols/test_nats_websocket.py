@@ -84,13 +84,13 @@ def bodies(run: Run) -> list[Any]:
 @pytest.mark.parametrize("keep", [False, True], ids=["no takeover", "takeover"])
 def test_fragments_of_a_compressed_message_are_one_stream_of_deflate(keep: bool, size: int) -> None:
     pack, plain = Deflate(keep), [message(number) for number in range(6)]
-    told: list[tuple[int, bytes]] = [(C, GET), (S, OK + frame(0x82, INFO)), (C, frame(0x82, QUIET, masked=True))]
+    head: list[tuple[int, bytes]] = [(C, GET), (S, OK + frame(0x82, INFO)), (C, frame(0x82, QUIET, masked=True))]
     for each in plain:
         payload = pack(each)
         cuts = sorted(random.Random(each).sample(range(1, len(payload)), 3))
         parts = fragments(payload, cuts, compressed=True)
-        told.append((S, b"".join([*parts[:2], frame(PING, b"ping"), *parts[2:]])))  # control frames come between
-    run = talk(*told, size=size)
+        head.append((S, b"".join([*parts[:2], frame(PING, b"ping"), *parts[2:]])))  # control frames come between
+    run = talk(*head, size=size)
     assert operations(run) == [("INFO", "ok"), ("CONNECT", "ok"), *[("MSG", "ok")] * 6]
     assert run.totals.undecoded == 0 and run.totals.closes
     assert {found.code for one in run.frames for found in one.findings} == {"not-subscribed"}
@@ -169,7 +169,7 @@ def test_a_compressed_message_beyond_the_limit_is_told_and_the_next_one_read(mon
 
 def test_fragments_whose_first_one_is_not_there_add_nothing() -> None:
     messages = websocket.Messages()
-    taken = [messages.take(first, b"PING\r\n") for first in (0x00, 0x80, 0x82, 0x02, 0x89, 0x80, 0x80, 0x82)]
+    taken = [messages.feed(first, b"PING\r\n") for first in (0x00, 0x80, 0x82, 0x02, 0x89, 0x80, 0x80, 0x82)]
     assert [one.data for one in taken] == [None, None, b"PING\r\n", b"PING\r\n", b"", b"PING\r\n", None, b"PING\r\n"]
     assert {one.why for one in taken if one.data is None} == {websocket.ORPHAN}
 

@@ -22,7 +22,7 @@ BASE = 0x0102030405060708
 
 def frame(number: int) -> Any:
     directions = [SimpleNamespace(captured=1)] * 2
-    told: dict[str, Any] = {"request": None, "latency_ns": None, "settles": (), "expects_response": False}
+    told: dict[str, Any] = {"request": None, "latency_ns": None, "confirmations": (), "expects_response": False}
     made = SimpleNamespace(id=number, side=0, time_ns=number * 10, findings=[], generated={}, **told)
     made.connection = SimpleNamespace(directions=directions)
     made.generate = made.generated.__setitem__
@@ -70,9 +70,9 @@ def test_every_number_finds_its_publish_whatever_the_order(seed: int) -> None:
         told = frame(number)
         ledger.confirm(told, 7, runs_of(ids))
         met, final = model.confirm(ids)
-        said = {(each.request, each.first + at) for each in told.settles for at in range(each.length)}
+        said = {(each.request, each.first + at) for each in told.confirmations for at in range(each.length)}
         assert said == met
-        assert sorted(each.request for each in told.settles if each.final) == sorted(final)
+        assert sorted(each.request for each in told.confirmations if each.final) == sorted(final)
         requests = {each for each, _ in met}
         assert told.request == min(requests, default=None)
         assert (
@@ -90,7 +90,7 @@ def test_the_oldest_are_forgotten_once_with_a_remark(monkeypatch: pytest.MonkeyP
     assert [len(each.findings) for each in frames] == [0, 0, 0, 1, 0]
     told = frame(9)
     ledger.confirm(told, 1, [(BASE, BASE + 100)])
-    assert [(each.request, each.length, each.final) for each in told.settles] == [
+    assert [(each.request, each.length, each.final) for each in told.confirmations] == [
         (3, 2, "ok"),
         (4, 2, "ok"),
         (5, 2, "ok"),
@@ -104,7 +104,10 @@ def test_one_refused_message_makes_the_publish_refused() -> None:
     ledger.publish(frame(1), 1, [(BASE, BASE + 3)], whole=True)
     ledger.confirm(frame(2), 1, [(BASE + 1, BASE + 2)], "Access refused")
     ledger.confirm(told, 1, [(BASE, BASE + 1), (BASE + 2, BASE + 3)])
-    assert [(each.first, each.refusal, each.final) for each in told.settles] == [(0, None, None), (2, None, "refused")]
+    assert [(each.first, each.refusal, each.final) for each in told.confirmations] == [
+        (0, None, None),
+        (2, None, "refused"),
+    ]
 
 
 def test_a_publish_that_was_cut_is_named_but_never_answered_wholly() -> None:
@@ -113,7 +116,7 @@ def test_a_publish_that_was_cut_is_named_but_never_answered_wholly() -> None:
     assert not published.expects_response
     ledger.confirm(told, 1, [(BASE, BASE + 3)])
     assert told.request == 1
-    assert [each.final for each in told.settles] == [None]
+    assert [each.final for each in told.confirmations] == [None]
 
 
 def test_publishers_and_their_ends_are_kept_apart() -> None:
@@ -122,7 +125,7 @@ def test_publishers_and_their_ends_are_kept_apart() -> None:
     ledger.publish(frame(2), 2, [(BASE, BASE + 1)], whole=True)
     ledger.end(2)
     ledger.confirm(told, 2, [(BASE, BASE + 1)])
-    assert not told.settles
+    assert not told.confirmations
 
 
 def links(name: str, style: Style | None = None) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from wiredecode.protocols.base import (
     Undecided,
     Verdict,
 )
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.checking import DEED, Checks, Code, Rule
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 
@@ -57,7 +57,7 @@ class Error(Message):
     facts = ("code",)
 
 
-PLANS = {1: Plan(Get, "Get"), 2: Plan(Value, "Value"), 3: Plan(Error, "Error")}
+DECODERS = {1: FrameDecoder(Get, "Get"), 2: FrameDecoder(Value, "Value"), 3: FrameDecoder(Error, "Error")}
 
 
 class KVConversation(Conversation):
@@ -68,7 +68,7 @@ class KVConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, frame.code = "kv", frame.buffer[frame.start + 2]
         frame.sender = self.sender(frame)
-        PLANS[frame.code].read(frame, style)
+        DECODERS[frame.code].read(frame, style)
         number = frame.values.get("request_id")
         if number is None:
             return
@@ -126,4 +126,4 @@ class KV(Protocol):
         return Checks(codes=(DENIED,), rules=(Denied,))
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [plan.layer for plan in PLANS.values()]
+        return [decoder.layer for decoder in DECODERS.values()]

@@ -11,7 +11,7 @@ from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.layer import Layer, Style
 from wiredecode.net import Connection
 from wiredecode.protocols.base import Conversation, Found, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 
 TYPES = {1: "Connect", 2: "ConnAck", 3: "Publish", 4: "PubAck", 12: "PingReq", 13: "PingResp"}
 RESULTS = {0: "accepted", 1: "wrong protocol version", 5: "not authorized"}
@@ -76,7 +76,9 @@ class PingResp(Message):
     fields_desc = message(13)
 
 
-PLANS = {code: Plan(layer, layer.__name__) for code, layer in zip(TYPES, Message.__subclasses__(), strict=True)}
+DECODERS = {
+    code: FrameDecoder(layer, layer.__name__) for code, layer in zip(TYPES, Message.__subclasses__(), strict=True)
+}
 ASKS = {"Connect": "ConnAck", "PingReq": "PingResp", "Publish": "PubAck"}
 ANSWERS = {answer: ask for ask, answer in ASKS.items()}
 
@@ -89,7 +91,7 @@ class MQTTConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, frame.code = "mqtt", frame.buffer[frame.start] >> 4
         frame.sender = self.sender(frame)
-        PLANS[frame.code].read(frame, style)
+        DECODERS[frame.code].read(frame, style)
         number = frame.values.get("packet_id", 0)
         if frame.type in ASKS and (frame.type != "Publish" or frame.values.get("qos") == 1):
             frame.expects_response = True
@@ -148,4 +150,4 @@ class MQTT(Protocol):
         return MQTTConversation(connection)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [plan.layer for plan in PLANS.values()]
+        return [decoder.layer for decoder in DECODERS.values()]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.net.craft import Talk, batches
 from tests.support import dissect
-from tests.toy.mqtt import MQTT, PLANS, ConnAck, Connect, PubAck, Publish
+from tests.toy.mqtt import DECODERS, MQTT, ConnAck, Connect, PubAck, Publish
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields.columns.reader import reader
 from wiredecode.frames.message import Messages
@@ -49,7 +49,7 @@ def test_messages_and_acknowledgements() -> None:
 
 
 def test_its_layers_have_columns_without_further_ado() -> None:
-    assert all(reader(plan.layer, Style()) for plan in PLANS.values())
+    assert all(reader(decoder.layer, Style()) for decoder in DECODERS.values())
     raws = [bytes(ASKED[1]), bytes(ASKED[2]), bytes(Publish(topic="t", qos=2, packet_id=7, remaining=1 << 27))]
     stops = np.cumsum([len(raw) for raw in raws])
     columns = reader(Publish, Style())

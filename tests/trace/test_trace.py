@@ -14,7 +14,7 @@ from tests.cli.conftest import Run, run
 from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.trace import Collector, Finder, Message, Wanted, chosen, group
+from wiredecode.trace import Collector, Criteria, Finder, Message, chosen, group
 from wiredecode.trace.passage import Passage
 
 __all__ = ["run"]
@@ -37,8 +37,8 @@ def steps(record: Any) -> list[tuple[str, str, int, int]]:
     return [(hop["hop"], hop["type"], hop["frame"], hop["connection"]) for hop in record["hops"]]
 
 
-def messages_of(capture: Path, wanted: Wanted) -> list[Message]:
-    finder = Finder(wanted)
+def messages_of(capture: Path, criteria: Criteria) -> list[Message]:
+    finder = Finder(criteria)
     for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(capture)])):
         finder.search(None, None)
     collector = Collector(finder.found)
@@ -65,7 +65,7 @@ def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_
     rows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for row in wiredecode.read(MULTI, level="messages"):
         rows[row["body"][:200]].append((row["frame"], row["index"]))
-    found = messages_of(MULTI, Wanted(contents=(b"c43_multi",)))
+    found = messages_of(MULTI, Criteria(contents=(b"c43_multi",)))
     assert {each.first.body: [(one.frame, one.index) for one in each.passages] for each in found} == rows
     assert len(found) == 216
     assert all([one.word for one in each.first.answers] == ["confirmed"] for each in found)

@@ -79,7 +79,7 @@ class Anonymizer:
         self.others: Counter[str] = Counter()
         """Connections that are not decoded, by what they look like."""
 
-    def take(self, batch: PacketBatch, interfaces: list[Interface]) -> None:
+    def add_packets(self, batch: PacketBatch, interfaces: list[Interface]) -> None:
         """The next packets, before they are decoded."""
         self._interfaces = [Interface(one.linktype, one.snaplen, name=f"if{at}") for at, one in enumerate(interfaces)]
         for packet in self._packets.read(batch):

@@ -44,9 +44,9 @@ class _Open:
         if first is None:
             self.advance()
         else:
-            self._take(first)
+            self._open(first)
 
-    def _take(self, batch: PacketBatch) -> None:
+    def _open(self, batch: PacketBatch) -> None:
         self.batch, self.at = batch, 0
         self.keys: Int64s = np.maximum.accumulate(batch.time_ns)
         """Time, but never earlier than the packet before in the batch (a batch is left only when its last
@@ -56,16 +56,16 @@ class _Open:
     def advance(self) -> None:
         """Go on to the next batch; ``done``, and nothing of it in memory, when there is none."""
         try:
-            self._take(next(self._rest))
+            self._open(next(self._rest))
             return
         except StopIteration:
             pass
         except CaptureError as error:
             self.error = error
         self.done = True
-        self._take_nothing()
+        self._close()
 
-    def _take_nothing(self) -> None:
+    def _close(self) -> None:
         self.batch, self.at = PacketBatch.from_packets(()), 0
         self.keys = self.batch.time_ns
         self._rest = iter(())

@@ -10,13 +10,13 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.clock import Clock
 from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.contents import ClearText, OtherProtocols
-from wiredecode.check.publishes import SlowConfirms
+from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import Findings, Requests
 from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import carried_by, protocols
-from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Report, Rule
+from wiredecode.protocols.registry import protocols, requests
+from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Publishing, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
@@ -27,16 +27,12 @@ class Checker:
     def __init__(self) -> None:
         self.report = Report()
         offered = dict(offers())
-        always: dict[str, frozenset[str]] = {}
-        for protocol in protocols():
-            always |= protocol.requests
-            always |= {one.name: one.requests for one in carried_by(protocol.name)}
-        told = {name: checks.told for name, checks in offered.items()}
+        covered = {name: checks.covered for name, checks in offered.items()}
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, always, offered),
-            Findings(self.report, told),
+            Requests(self.report, requests(), offered),
+            Findings(self.report, covered),
         )
         self._clock, self._others, self._clear = (
             Clock(self.report),
@@ -50,11 +46,14 @@ class Checker:
                 self._rules.append(rule)
                 for each in rule.types:
                     self._of_type.setdefault((name, each), []).append(rule)
-        confirms: dict[tuple[str, str | None], str] = {}
-        confirms |= {(name, kind): path for name, checks in offered.items() for kind, path in checks.confirms.items()}
-        self._rules.append(slow := SlowConfirms(self.report, confirms))
-        for place in confirms:
-            self._of_type.setdefault(place, []).append(slow)
+        publishing: dict[tuple[str, str | None], Publishing] = {}
+        for name, checks in offered.items():
+            publishing |= {(name, kind): how for kind, how in checks.publishes.items()}
+        elsewhere = frozenset((name, kind) for name, checks in offered.items() for kind in checks.answered)
+        self._publishes = Publishes(self.report, publishing, elsewhere)
+        self._rules.append(self._publishes)
+        for place in publishing:
+            self._of_type.setdefault(place, []).append(self._publishes)
         self._ended: deque[Connection] = deque()
 
     def look(self, batch: PacketBatch) -> None:
@@ -77,6 +76,8 @@ class Checker:
         key = frame.protocol, frame.type
         if frame.request is not None or frame.expects_response:
             self._guarded(requests.frame, frame)
+            if frame.request is not None:
+                self._guarded(self._publishes.answer, frame)
         if frame.findings:
             self._guarded(findings.frame, frame)
         if not frame.offset:
@@ -107,20 +108,20 @@ class Checker:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
 
-    def _guarded(self, tell: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
+    def _guarded(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
         try:
             if subject is None:
-                tell()
+                method()
             else:
-                tell(subject)
+                method(subject)
         except Exception as error:
-            self._failed(tell, error, subject)
+            self._failed(method, error, subject)
 
     def _failed(
-        self, tell: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
+        self, method: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
     ) -> None:
-        rule = type(getattr(tell, "__self__", tell)).__name__
+        rule = type(getattr(method, "__self__", method)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next

@@ -24,13 +24,13 @@ class OtherProtocols(Rule):
         super().__init__(report)
         self._ports, self._titles = ports, titles
         """What the ports are of, and what protocols are called."""
-        self._spoken: dict[str, str] = {}
+        self._protocols: dict[str, str] = {}
         self._others: list[tuple[Connection, str]] = []
 
     def frame(self, frame: Frame) -> None:
         connection = frame.connection
-        if connection.initiator is not None and len(self._spoken) < MOST_SERVERS:
-            self._spoken.setdefault(connection.endpoints[1 - connection.initiator], frame.protocol)
+        if connection.initiator is not None and len(self._protocols) < MOST_SERVERS:
+            self._protocols.setdefault(connection.endpoints[1 - connection.initiator], frame.protocol)
 
     def other(self, connection: Connection, name: str) -> None:
         """A connection that nobody decodes is over; ``name`` is what its first bytes look like."""
@@ -41,7 +41,7 @@ class OtherProtocols(Rule):
         for connection, name in self._others:
             client = connection.initiator or 0
             server = connection.endpoints[1 - client]
-            spoken = self._spoken.get(server)
+            spoken = self._protocols.get(server)
             if spoken is None and not connection.directions[1 - client].captured:
                 spoken = self._ports.get(connection.ports[1 - client])
             if spoken is None:

@@ -17,7 +17,7 @@ PATIENCE_NS = 1_000_000_000
 """A request is unanswered when so much of the capture, or the end of its connection, followed."""
 SLOW_NS = 200_000_000
 """Responses that took longer are held against losses and closed windows."""
-MOST_TOLD = 3
+MAX_DETAILED = 3
 """Unanswered requests of one type that are told one by one."""
 MOST_SLOW = 100
 """Per connection."""
@@ -46,7 +46,8 @@ class Requests(Rule):
 
     def __init__(self, report: Report, always: dict[str, frozenset[str]], offered: dict[str, Checks]) -> None:
         super().__init__(report)
-        self._elsewhere = frozenset({"Close", *(kind for checks in offered.values() for kind in checks.answered)})
+        told = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
+        self._elsewhere = frozenset({"Close", *told})
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in always.items()}
         self._waits = {(name, kind) for name, types in waits.items() for kind in types}
@@ -113,7 +114,7 @@ class Requests(Rule):
             )
             if problem is not None:
                 self.report.cite_numbers(problem, request.number, request.packet)
-                if problem.count <= MOST_TOLD:
+                if problem.count <= MAX_DETAILED:
                     problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
                 problem.weight = problem.count
 
@@ -133,13 +134,13 @@ def explains(direction: DirectionHealth, request: Waiting, until_ns: int, packet
 class Findings(Rule):
     """What was noticed about frames, grouped by code."""
 
-    def __init__(self, report: Report, told: dict[str, frozenset[str]]) -> None:
+    def __init__(self, report: Report, covered: dict[str, frozenset[str]]) -> None:
         super().__init__(report)
-        self._told = told
+        self._covered = covered
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
-            if finding.code in self._told.get(frame.protocol, ()):
+            if finding.code in self._covered.get(frame.protocol, ()):
                 continue
             if finding.code in HOLES or finding.group == "reassembly":
                 self._hole(frame, finding)

@@ -25,10 +25,10 @@ def counts(problems: list[Problem]) -> str:
 
 def lines(problems: list[Problem], first_ns: int) -> Iterator[str]:
     """The report, line by line; what a code means stands at its first problem."""
-    return (line for _, line in told(problems, first_ns))
+    return (line for _, line in report_lines(problems, first_ns))
 
 
-def told(problems: list[Problem], first_ns: int) -> Iterator[tuple[Problem | None, str]]:
+def report_lines(problems: list[Problem], first_ns: int) -> Iterator[tuple[Problem | None, str]]:
     """The lines of the report, each with the problem that it is about; headings are about none."""
     severity, explained = None, set()
     for problem in problems:

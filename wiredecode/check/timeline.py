@@ -15,7 +15,7 @@ from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
 from wiredecode.frames.who import began as beginning
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.changes import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, Teller, told
+from wiredecode.protocols.shared.changes import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, ChangeReader, read_changes
 
 OPENED, CLOSED, REFUSED, RESET, STALL, SILENCE, ERROR = (
     *("opened", "closed", "refused", "reset", "stall", "silence", "error"),
@@ -41,7 +41,7 @@ WIDTH = 80
 BARS = " ▁▂▃▄▅▆▇█"
 ROWS = 60
 """Columns of the spark lines."""
-TOLD_GROUPS = frozenset({"response", "sequence", "checksum"})
+EVENT_GROUPS = frozenset({"response", "sequence", "checksum"})
 """Groups of findings that are told as errors when they are warnings, too."""
 
 
@@ -73,9 +73,9 @@ class Timeline:
         self.before = 0
         """Connections that began before the capture."""
         self.first_ns = self.last_ns = 0
-        self._tellers: dict[tuple[str, str | None], Teller] = {}
+        self._change_readers: dict[tuple[str, str | None], ChangeReader] = {}
         for name, checks in offers():
-            self._tellers |= {(name, kind): teller for kind, teller in checks.changes.items()}
+            self._change_readers |= {(name, kind): reader for kind, reader in checks.changes.items()}
         self._known: dict[tuple[str, str], str] = {}
 
     def frame(self, frame: Frame) -> None:
@@ -86,9 +86,9 @@ class Timeline:
             self._add(Event(self.last_ns, SILENCE, what, frame=frame.number, until_ns=time_ns))
         self.last_ns = max(self.last_ns, time_ns)
         self.bins.add(time_ns, frame.sender != "client", frame.length)
-        teller = self._tellers.get((frame.protocol, frame.type))
-        if teller is not None and "copy_of" not in frame.generated:
-            for change in told(teller, frame):
+        reader = self._change_readers.get((frame.protocol, frame.type))
+        if reader is not None and "copy_of" not in frame.generated:
+            for change in read_changes(reader, frame):
                 self._change(frame, *change)
         if frame.findings:
             self._findings(frame)
@@ -146,7 +146,7 @@ class Timeline:
 
     def _findings(self, frame: Frame) -> None:
         for finding in frame.findings:
-            if finding.severity != "error" and not (finding.severity == "warning" and finding.group in TOLD_GROUPS):
+            if finding.severity != "error" and not (finding.severity == "warning" and finding.group in EVENT_GROUPS):
                 continue
             what = f"{short(frame.connection)}, {frame.type or frame.status}: {finding.message}"
             packet = frame.packets[0] if frame.packets else None

@@ -115,7 +115,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         return code
     target.commit()
     if not quiet:
-        _tell(settings, anonymizer)
+        _report(settings, anonymizer)
     return code
 
 
@@ -126,7 +126,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
     failure: CaptureError | None = None
     try:
         for batch in session.batches():
-            anonymizer.take(batch, session.capture.info.interfaces)
+            anonymizer.add_packets(batch, session.capture.info.interfaces)
             anonymizer.decoded(session.dissector.feed(batch))
     except CaptureError as error:
         failure = error
@@ -136,7 +136,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
         raise failure
 
 
-def _tell(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
+def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
     """What was done, and what could not be done."""
     say(f"{settings.out}: {anonymizer.written:,} packets, {anonymizer.frames:,} frames")
     others = ", ".join(f"{name} {count:,}" for name, count in anonymizer.others.most_common())

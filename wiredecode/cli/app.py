@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wiredecode.cli import INTERRUPTED, interrupt
-from wiredecode.cli.completion import answer_bash, asked_by_bash
+from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
@@ -84,7 +84,9 @@ def _register() -> None:
     from wiredecode.cli import (
         anonymize,
         check,
+        config,
         export,
+        extcap,
         fields,
         follow,
         interfaces,
@@ -98,6 +100,7 @@ def _register() -> None:
         stats,
         trace,
         ui,
+        wireshark,
     )
 
     command = partial(app.command, cls=Command)
@@ -155,6 +158,18 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=spark_stats.EXAMPLES,
     )(spark_stats.stats)
+    command("config", short_help="Saved filters, colour rules, how times are shown.", epilog=config.EXAMPLES)(
+        config.config
+    )
+    command(
+        "wireshark",
+        short_help="A dissector for Wireshark, with the same fields.",
+        no_args_is_help=True,
+        epilog=wireshark.EXAMPLES,
+    )(wireshark.wireshark)
+    command("extcap", short_help="Live capture for Wireshark.", no_args_is_help=True, epilog=extcap.EXAMPLES)(
+        extcap.extcap
+    )
     command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
     command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 
@@ -171,9 +186,10 @@ def run(words: list[str]) -> int:
     """Run the command line; return the exit code. Never a traceback, unless asked for."""
     gc.disable()  # until a command has imported what it needs
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
+    name_the_shell(words)
     try:
         tree = command_line()
-        if asked_by_bash():
+        if is_completion():
             code = answer_bash(partial(tree, words, prog_name="wiredecode", standalone_mode=False))
         else:
             code = tree(translate(words, tree.commands), prog_name="wiredecode", standalone_mode=False)

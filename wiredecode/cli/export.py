@@ -18,6 +18,7 @@ Examples:
   wiredecode export a.pcap -o t.csv --columns time,type,layers.nats.subject
   wiredecode export a.pcap -o e.ndjson -Y 'finding or latency > 5ms'
   wiredecode export a.pcap -o lake --format parquet --partition-by protocol,hour
+  wiredecode export a.pcap -o delta:lake --level messages   added to tables; iceberg:CATALOG as well
   tcpdump -w - | wiredecode export - -o - --format arrows | my-program
 """
 
@@ -50,7 +51,13 @@ def export(
     span: options.Span,
     verbosity: options.Verbosity,
     out: Annotated[
-        str, typer.Option("-o", "--output", metavar="OUT", help="File or, partitioned, folder. - is standard output.")
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="File or, partitioned, folder; delta:PATH, iceberg:CATALOG; - is standard output.",
+        ),
     ],
     format_: Annotated[
         FormatChoice | None,
@@ -66,7 +73,10 @@ def export(
         typer.Option("--partition-by", metavar="A,B,...", help="A folder per value of these columns, or hour, date."),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="With --partition-by: replace a folder that is not empty.")
+        bool,
+        typer.Option(
+            "--overwrite", help="With --partition-by: replace a folder that is not empty. Tables: write captures again."
+        ),
     ] = False,
     compression: Annotated[
         str | None,

@@ -18,6 +18,7 @@ from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.export.lake import kind_of
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ class Job:
 
 def run(job: Job) -> int:
     """Do the job; return the exit code."""
+    if kind_of(job.out):
+        from wiredecode.cli.exporting_lake import run as run_into_tables
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return run_into_tables(job)
     form = _form(job)
     _combine(job, form)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
@@ -201,7 +207,7 @@ class Export:
         except BaseException:
             self.discard()
             raise
-        self.tell(code)
+        self.write_totals(code)
         return code
 
     def open(self) -> None:
@@ -232,7 +238,7 @@ class Export:
         before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
         return f"{so_far}; {escape(self.job.out)} was not written{before}"
 
-    def tell(self, code: int) -> None:
+    def write_totals(self, code: int) -> None:
         """Say what was written."""
         if code:
             complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
@@ -278,7 +284,7 @@ class Records(Export):
         return session
 
     def work(self, session: Session) -> None:
-        frames = self.counted(session.frames())
+        frames = self.count_frames(session.frames())
         if self.form.name == "ndjson" and self.job.columns is None:
             from wiredecode.cli.pcap import record_lines
 
@@ -302,7 +308,7 @@ class Records(Export):
         if self.form.name == "json":
             self.packed.write(b"\n]\n" if self.done else b"[]\n")
 
-    def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+    def count_frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         for frame in frames:
             self.done += 1
             yield frame
@@ -310,6 +316,9 @@ class Records(Export):
 
 class Tables(Export):
     """Rows of any level through Arrow, in one file or in partitions."""
+
+    texts_encoded = True
+    """Whether texts of messages may be dictionaries, where the format has them."""
 
     def __init__(self, job: Job, form: target.Form) -> None:
         super().__init__(job, form)
@@ -336,7 +345,7 @@ class Tables(Export):
         job = self.job
         session = job.session(None, Output())
         self.bulk = prefer_bulk(session.capture)
-        self.reader = session.counting = self._reader(session.batches())
+        self.reader = session.counted_reader = self._reader(session.batches())
         self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
         self.writer = self._writer()
         on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
@@ -358,7 +367,7 @@ class Tables(Export):
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
-            encoded=self.form.name == "parquet" and not job.partition_by,
+            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partition_by,
             bulk=self.bulk,
             display=job.display,
             stable_ids=job.stable_ids,
@@ -405,10 +414,14 @@ class Tables(Export):
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
-                write(self.projection.apply(rows))
+                write(self.projected(rows))
             self.done += len(rows)
             if self.done == self.job.count:
                 session.stopped = True
+
+    def projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as they are written."""
+        return self.projection.apply(rows)
 
     def end(self) -> None:
         assert self.writer is not None

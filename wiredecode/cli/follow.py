@@ -340,7 +340,7 @@ class Following:
             text += f": it looks like {self.seen.other}, which is not decoded"
         return f"{text}; --raw writes its bytes" if self.settings.form in ("text", "hex", "json") else text
 
-    def _counted(self, frames: Iterable[Frame]) -> Iterable[Frame]:
+    def _count_frames(self, frames: Iterable[Frame]) -> Iterable[Frame]:
         for frame in frames:
             self.shown += 1
             yield frame
@@ -356,10 +356,10 @@ class Following:
             messages=self.messages,
             guarded=self.session.guarded,
         )
-        dialogue.show(self._counted(frames), lambda: self.session.first_ns)
+        dialogue.show(self._count_frames(frames), lambda: self.session.first_ns)
 
     def _records(self, frames: Iterable[Frame]) -> None:
-        record_lines(self.session, self.settings.ranges, self.settings.bytes_.value)(self._counted(frames))
+        record_lines(self.session, self.settings.ranges, self.settings.bytes_.value)(self._count_frames(frames))
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.frames.message import FrameMessages

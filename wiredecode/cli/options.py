@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
+    from wiredecode.settings import Settings
     from wiredecode.view.times import Times
 
 
@@ -164,9 +165,9 @@ MaxBuffer = Annotated[
 ]
 
 
-def no_jobs(said: int | None) -> None:
+def no_jobs(chosen: int | None) -> None:
     """What was said to be divided is told where that can be done."""
-    if said is not None:
+    if chosen is not None:
         raise UsageError("--jobs is gone: leave it out, or use wiredecode spark to divide large captures")
 
 
@@ -191,6 +192,15 @@ KeyLogDir = Annotated[
 ]
 
 
+Sandbox = Annotated[
+    bool,
+    typer.Option(
+        "--sandbox", help="Give up all rights but to read FILE and to write where output goes (landlock, Linux)."
+    ),
+]
+"""Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
+
+
 @group
 class Decoding:
     """How captures are decoded."""
@@ -201,6 +211,7 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
+    sandbox: Sandbox = False
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
@@ -267,7 +278,8 @@ def times(choice: TimeChoice | None, *, utc: bool, records: bool) -> Times:
 
     if choice and records:
         raise UsageError("--time is for people; records always have time, in UTC, and time_ns")
-    return Times(choice.value if choice else "absolute" if utc else "relative", utc=utc)
+    chosen = choice.value if choice else "absolute" if utc else None if records else settings().time
+    return Times(chosen or "relative", utc=utc)
 
 
 def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
@@ -294,7 +306,7 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.registry import by_name, protocols
 
-    said = {}
+    chosen = {}
     for choice in choices or ():
         port, _, name = choice.partition("=")
         name, _, dialect = name.partition("/")
@@ -308,8 +320,8 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
         if dialect and dialect not in protocol.dialects:
             known = ", ".join(protocol.dialects) or "none"
             raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
-        said[int(port)] = DecodeAs(protocol, dialect or None)
-    return said
+        chosen[int(port)] = DecodeAs(protocol, dialect or None)
+    return chosen
 
 
 def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False) -> Filter | None:
@@ -320,10 +332,32 @@ def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False
     from wiredecode.filter import FilterError, compile_filter
 
     try:
-        return compile_filter(text, secrets=secrets, utc=utc)
+        return compile_filter(_named(text), secrets=secrets, utc=utc)
     except FilterError as error:
         say(f"wiredecode: -Y: {error.explained()}")
         raise typer.Exit(2) from None
+
+
+def _named(text: str) -> str:
+    """A filter with the saved ones that it names."""
+    if "@" not in text:
+        return text
+    from wiredecode.settings import SettingsError
+
+    try:
+        return settings().expanded(text)
+    except SettingsError as error:
+        raise UsageError(f"-Y: {error}") from None
+
+
+def settings() -> Settings:
+    """What the user has settled in a file."""
+    from wiredecode.settings import SettingsError, load
+
+    try:
+        return load()
+    except SettingsError as error:
+        raise UsageError(str(error)) from None
 
 
 def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None) -> Limits:

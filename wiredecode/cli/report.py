@@ -158,11 +158,11 @@ class Reporting:
         demand = Demand(link_responses=False, select=display, decode_as=self.settings.decoding.ports)
         session = self._session(demand, display=display, quiet=True)
 
-        def take() -> None:
+        def collect() -> None:
             with suppress(CaptureError):  # told in the first pass
-                sequence.take(session.frames())
+                sequence.add_frames(session.frames())
 
-        session.work(take)
+        session.work(collect)
         return sequence
 
     def _write(self, gathering: Gathering, session: Session, number: int | None, sequence: Sequence | None) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Shown = TypeVar("Shown")
 
 
-class Counting(Protocol):
+class PacketReader(Protocol):
     """Whatever reads the packets, and tells what became of them."""
 
     @property
@@ -65,7 +65,7 @@ class Packets(Protocol):
 class Session:
     """Runs ``dissector`` over ``source`` (files, or what was opened) and hands the selected frames to what shows them.
 
-    Without a dissector, ``work`` reads :meth:`batches` by itself, and sets ``counting``.
+    Without a dissector, ``work`` reads :meth:`batches` by itself, and sets ``counted_reader``.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Session:
     ) -> None:
         self.capture: Packets = open_capture(source) if isinstance(source, list) else source
         self.dissector, self.output = dissector, output
-        self.counting: Counting | None = dissector
+        self.counted_reader: PacketReader | None = dissector
         self.count, self.start, self.end, self.display = count, start, end, display
         self.quiet, self.verbose = quiet, verbose
         self.first_ns = 0
@@ -132,14 +132,14 @@ class Session:
         if not self.quiet:
             self._close(interrupted, failure)
         for each in failure.errors if failure else ():
-            complain(str(_alone(each)))
+            complain(str(_single_error(each)))
         if summary_json is not None:
             self._write_totals(summary_json, failure)
-        return 130 if interrupted else 2 if failure or self._tell_failures() else 0
+        return 130 if interrupted else 2 if failure or self._report_failures() else 0
 
-    def _tell_failures(self) -> bool:
+    def _report_failures(self) -> bool:
         """Say that some frames were not read or shown, by mistakes of ours."""
-        if self.counting is None or not (failures := self.totals.failures):
+        if self.counted_reader is None or not (failures := self.totals.failures):
             return False
         what, others = failures.most_common(1)[0][0], len(failures) - 1
         more = f", and others: {others:,}" if others else ""
@@ -163,12 +163,12 @@ class Session:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
         assert self.dissector is not None
         frames = self.decoded(self.dissector)
-        if self.takes_all:
+        if self.shows_all:
             return frames
         return self._selected(frames)
 
     @property
-    def takes_all(self) -> bool:
+    def shows_all(self) -> bool:
         """Whether every frame is shown."""
         return self.is_whole and self.display is None
 
@@ -228,7 +228,7 @@ class Session:
             self.advance(self.capture.bytes_read)
 
     def _collect(self) -> None:
-        over = 0 if self.counting is None else self.totals.connections
+        over = 0 if self.counted_reader is None else self.totals.connections
         if over - self._collected >= COLLECT_CONNECTIONS:
             self._collected = over
             gc.collect()
@@ -274,8 +274,8 @@ class Session:
 
     @property
     def totals(self) -> Totals:
-        assert self.counting is not None
-        return self.counting.totals
+        assert self.counted_reader is not None
+        return self.counted_reader.totals
 
     def totals_record(self) -> dict[str, Any]:
         """What ``--summary-json`` tells."""
@@ -285,7 +285,7 @@ class Session:
 
     def _list_connections(self) -> None:
         """``--summary-json`` tells every connection."""
-        dissector = self.dissector or getattr(self.counting, "dissector", None)
+        dissector = self.dissector or getattr(self.counted_reader, "dissector", None)
         if dissector is None:
             return
         from wiredecode.tables.connections import ConnectionTable
@@ -311,6 +311,6 @@ class Session:
             place.discard()
 
 
-def _alone(error: CaptureError) -> CaptureError:
+def _single_error(error: CaptureError) -> CaptureError:
     """The same error, without word of the others."""
     return CaptureError(error.path, error.what, error.offset, error.packet, error.advice)

@@ -110,7 +110,7 @@ def sql(
                         complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
                 else:
                     _write(schema, answer, form, out, bytes_.value)
-            return _told(database.errors)
+            return _exit_code(database.errors)
     except (QueryError, ValueError) as error:
         from wiredecode.frames.escape import escape
 
@@ -118,7 +118,7 @@ def sql(
         return 2
 
 
-def _told(errors: Iterable[CaptureError]) -> int:
+def _exit_code(errors: Iterable[CaptureError]) -> int:
     """Say what could not be read; the exit code."""
     code = 0
     for damage in errors:

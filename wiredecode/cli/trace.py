@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from wiredecode.cli.output import Output, say
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.frames.message import Messages
-    from wiredecode.trace import Collector, Finder, Message, Wanted
+    from wiredecode.trace import Collector, Criteria, Finder, Message
     from wiredecode.trace.clocks import Offset
 
 EXAMPLES = """\b
@@ -67,14 +67,14 @@ def trace(
     from wiredecode.trace import Collector, Finder, chosen, group
     from wiredecode.trace.clocks import compare
 
-    wanted = _wanted(frame, index, ident, topic, text, hexadecimal, key)
+    criteria = _criteria(frame, index, ident, topic, text, hexadecimal, key)
     if is_pipe(files) or "-" in files:
         raise UsageError("trace reads captures twice: give it files, not a pipe")
     clocks = [] if own_clocks else compare(files)
     if not verbosity.quiet:
         for line in clock_lines(files, clocks):
             say(line)
-    finder = Finder(wanted)
+    finder = Finder(criteria)
     session = _session(files, clocks, finder.messages, decoding, span, verbosity, again=False)
     code = session.work(lambda: _find(session, finder))
     if code == INTERRUPTED:
@@ -108,7 +108,7 @@ def clock_lines(files: list[str], clocks: list[Offset | None]) -> Iterator[str]:
             yield f"{file}: its clock is {by} {ahead} that of {files[0]} (± {clock.error_ns / 1e9:.6f} s); corrected"
 
 
-def _wanted(
+def _criteria(
     frame: int | None,
     index: int | None,
     ident: str | None,
@@ -116,8 +116,8 @@ def _wanted(
     text: str | None,
     hexadecimal: str | None,
     key: str | None,
-) -> Wanted:
-    from wiredecode.trace import Wanted
+) -> Criteria:
+    from wiredecode.trace import Criteria
 
     if index is not None and frame is None:
         raise UsageError("--index is of a frame: give --frame, too")
@@ -129,7 +129,7 @@ def _wanted(
             contents.append(bytes.fromhex(hexadecimal))
         except ValueError:
             raise UsageError(f"--bytes: {hexadecimal!r} is not hexadecimal, as in 'de ad be ef'") from None
-    return Wanted(frame, index, ident, topic, None if key is None else _bytes(key), tuple(contents))
+    return Criteria(frame, index, ident, topic, None if key is None else _bytes(key), tuple(contents))
 
 
 def _bytes(text: str) -> bytes:
@@ -195,16 +195,13 @@ def _show(
     *,
     json: bool,
 ) -> None:
-    from wiredecode.protocols.registry import by_name
     from wiredecode.trace import text
 
     message = messages[nth - 1]
-    protocol = by_name(message.first.protocol)
-    told: dict[str, Any] = {"confirming": protocol is not None and protocol.confirms is not None}
     if json:
         from wiredecode.frames.record import dumps
 
-        record = text.record(message, collector.names, nth, len(messages), **told)
+        record = text.record(message, collector.names, nth, len(messages))
         record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
@@ -213,6 +210,6 @@ def _show(
             for line in text.listed(messages, nth, session.first_ns):
                 session.output.text(f"{line}\n")
             session.output.text("\n")
-        for line in text.lines(message, session.first_ns, collector.names, **told):
+        for line in text.lines(message, session.first_ns, collector.names):
             session.output.text(f"{line}\n")
     session.output.flush()

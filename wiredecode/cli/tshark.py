@@ -186,8 +186,10 @@ class Reader:
             raise UsageError(f"-w writes pcapng, not {value}")
         elif letter == "u" and value != "s":
             raise UsageError("seconds are shown as a number: leave -u out")
-        elif letter == "T" and value in ("pdml", "psml", "ps", "jsonraw"):
-            raise UsageError(f"there is no -T {value}: records are -T json and -T ek, lines -T text and -T tabs")
+        elif letter == "T" and value in ("psml", "ps", "jsonraw"):
+            raise UsageError(
+                f"there is no -T {value}: records are -T json, -T ek and -T pdml, lines -T text and -T tabs"
+            )
         elif letter in OUR_VALUED:
             self.words += [f"-{letter}", value]
         elif f"-{letter}" in WAYS:
@@ -218,25 +220,25 @@ def decode_as(value: str) -> str:
     return value
 
 
-def statistic(asked: str) -> list[str]:
+def statistic(wanted: str) -> list[str]:
     """The command, without files, that answers a ``-z``."""
-    kind, *rest = asked.split(",")
+    kind, *rest = wanted.split(",")
     if kind in ("conv", "endpoints"):
         return ["stats", "--table", "connections"]
     if kind == "expert":
         return ["check", "--severity", "note"]
-    if asked == "io,phs" or asked.endswith(",tree"):
+    if wanted == "io,phs" or wanted.endswith(",tree"):
         return ["stats", "--table", "frames"]
     if kind == "io" and rest[:1] == ["stat"] and len(rest) > 1:
         display = ",".join(rest[2:])
         words = ["stats", "--table", "frames"] if float_of(rest[1]) == 0 else _throughput(rest[1])
         return [*words, *(["-Y", display] if display else [])]
-    if asked.endswith((",srt", ",rtd")):
+    if wanted.endswith((",srt", ",rtd")):
         return ["stats", "--table", "latency"]
     if kind == "follow" and len(rest) > 2 and rest[0] == "tcp" and rest[2].isdigit():
         shape = {"raw": ["--raw"], "hex": ["--hex"]}.get(rest[1], [])
         return ["follow", "-n", str(int(rest[2]) + 1), *shape]
-    raise UsageError(f"-z {asked}: wiredecode stats FILE counts frames, latency, confirms, throughput, connections")
+    raise UsageError(f"-z {wanted}: wiredecode stats FILE counts frames, latency, confirms, throughput, connections")
 
 
 def _throughput(interval: str) -> list[str]:

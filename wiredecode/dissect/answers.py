@@ -17,7 +17,7 @@ from wiredecode.dissect.lookahead import (
     LOOKAHEAD_NS,
     Known,
     confirmations,
-    is_heard,
+    reply_captured,
     waits,
 )
 from wiredecode.frames.frame import UNANSWERED, Answer, Frame
@@ -76,7 +76,7 @@ class LateAnswers:
     def finish(self) -> None:
         """No frame will come any more. What a hole may have answered has no outcome."""
         for number, asked in self._open.items():
-            outcome = UNANSWERED if is_heard(asked) else None
+            outcome = UNANSWERED if reply_captured(asked) else None
             if asked.answers or outcome is not None:
                 self.known[number] = Known(None, outcome, tuple(asked.answers))
         self._open.clear()

@@ -378,9 +378,9 @@ class Dissector:
                 frame.recorder = conversation.record
             elif style is not None:
                 conversation.record(frame, style)
-        teller = conversation.tellers.get(frame.type)
-        if teller is not None:
-            learn(frame, teller)
+        read_identity = conversation.identities.get(frame.type)
+        if read_identity is not None:
+            learn(frame, read_identity)
 
     def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
         """The style of the records that are wanted of some protocols only."""

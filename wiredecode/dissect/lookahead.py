@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
-from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
@@ -48,7 +48,7 @@ class Lookahead:
         self._requests: dict[int, Frame] = {}
 
     @property
-    def asked(self) -> set[int]:
+    def waiting_ids(self) -> set[int]:
         """Ids of the requests that wait."""
         return {*self._requests}
 
@@ -108,7 +108,7 @@ class Lookahead:
             head = self._open[0][0]
             if self._known is not None:
                 self._look_up(head, self._known)
-            elif is_open(head) and is_heard(head):
+            elif is_open(head) and reply_captured(head):
                 head.outcome = UNANSWERED
             self._forget_first()
 
@@ -144,14 +144,14 @@ def waits(request: Frame) -> bool:
     return asks and "copy_of" not in request.generated
 
 
-def confirmations(frame: Frame, asked: Container[int]) -> Iterator[Confirmation]:
+def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:
     """What a frame says about those that asked; a plain answer says the same about all messages of its request."""
-    for each in frame.settles:
-        if each.request in asked:
+    for each in frame.confirmations:
+        if each.request in waiting:
             yield each
-    if not frame.settles and frame.request is not None and frame.request in asked:
-        outcome = outcome_told_by(frame)
-        yield Confirmation(frame.request, 0, ALL, refusal_told_by(frame) if outcome == REFUSED else None, outcome)
+    if not frame.confirmations and frame.request is not None and frame.request in waiting:
+        outcome = outcome_of(frame)
+        yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
 
 
 class Sent(Protocol):
@@ -171,7 +171,7 @@ class Asking(Sent, Protocol):
     def time_ns(self) -> int: ...
 
 
-def heard_from(request: Sent) -> float:
+def captured_from(request: Sent) -> float:
     """The time from which on everything that could answer was captured, and everything that was asked before.
 
     What lies behind a hole waits until that is given up, so its answer may come before it, and find no request. Where a
@@ -183,6 +183,6 @@ def heard_from(request: Sent) -> float:
     return 0 if answering.started else inf if answering.first_ns is None else answering.first_ns
 
 
-def is_heard(request: Asking) -> bool:
+def reply_captured(request: Asking) -> bool:
     """Whether an answer would have been captured."""
-    return request.time_ns >= heard_from(request)
+    return request.time_ns >= captured_from(request)

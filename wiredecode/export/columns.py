@@ -16,7 +16,7 @@ RECORD_KEYS = (
 """The keys of a record that is not asked for byte ranges."""
 
 Record = dict[str, Any]
-Wanted = dict[str, Any]
+Tree = dict[str, Any]
 """A tree of names: each leads to a Wanted or None."""
 
 
@@ -53,13 +53,13 @@ def picker(names: Sequence[str]) -> Callable[[Record], Record]:
     ``layers.rabbitmq_stream.stream`` keeps its place below ``layers``; names reach through arrays into their elements.
     Fields that a frame does not have are left out, as they are in the record.
     """
-    wanted: Wanted = {}
+    wanted: Tree = {}
     for name in names:
-        _want(wanted, name.split("."))
+        _add(wanted, name.split("."))
     return lambda record: _pick(record, wanted)
 
 
-def _want(tree: Wanted, path: list[str]) -> None:
+def _add(tree: Tree, path: list[str]) -> None:
     """Add a path; None stands for everything below a name."""
     *front, last = path
     for step in front:
@@ -70,7 +70,7 @@ def _want(tree: Wanted, path: list[str]) -> None:
     tree[last] = None
 
 
-def _pick(value: Any, wanted: Wanted | None) -> Any:
+def _pick(value: Any, wanted: Tree | None) -> Any:
     if wanted is None:
         return value
     if isinstance(value, list):

@@ -168,13 +168,13 @@ class Database:
     def answer(self, query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The schema of the answer, and its batches as they are made. Raises QueryError, also while iterating."""
         try:
-            self._plan(query)
+            self._explain(query)
             relation = self._connection.sql(query)
             if relation is None:
                 return pa.schema([]), iter(())
             reader = relation.to_arrow_reader(BATCH_ROWS)
         except self._error as error:
-            raise self._told(error) from None
+            raise self._failed(error) from None
         schema = pa.schema(_shown(reader.schema))
         return schema, self._batches(reader, schema)
 
@@ -184,9 +184,9 @@ class Database:
                 columns = [_texts(column) for column in batch.columns]
                 yield pa.record_batch(columns, schema=schema)
         except (self._error, pa.ArrowException, OSError) as error:
-            raise self._told(error) from None
+            raise self._failed(error) from None
 
-    def _plan(self, query: str) -> None:
+    def _explain(self, query: str) -> None:
         """Find out which columns are read, from DuckDB's plan; this finds mistakes before anything is decoded."""
         statements = self._connection.extract_statements(query)
         if len(statements) != 1:
@@ -204,7 +204,7 @@ class Database:
         for table in self.tables:
             table.needed = needed
 
-    def _told(self, error: Exception) -> QueryError:
+    def _failed(self, error: Exception) -> QueryError:
         for table in self.tables:
             if table.failure is not None:
                 raise table.failure

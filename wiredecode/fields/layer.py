@@ -74,7 +74,7 @@ class Layer(Packet):
     """Name of the layer in records and filters."""
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
-    told_by_default: ClassVar[frozenset[str]] = frozenset()
+    shown_defaults: ClassVar[frozenset[str]] = frozenset()
     """Of these, fields that it shows also where a whole message leaves their default out."""
     added: ClassVar[Added] = Added.ANYTHING
     by_record: ClassVar[tuple[str, ...]] = ()

@@ -141,7 +141,7 @@ class Token(Piece):
 
     def emit(self, em: Emitter) -> str:
         line = token_line(em)
-        return super().emit(em) if line is None else self.emit_token(em, line.take(em))
+        return super().emit(em) if line is None else self.emit_token(em, line.next_token(em))
 
     def emit_token(self, em: Emitter, token: str) -> str:
         value = em.variable(self.name)

@@ -56,7 +56,7 @@ class Line:
         """The expression for the number of tokens left."""
         return f"{self.count} - {self.variable(em)}"
 
-    def take(self, em: Emitter) -> str:
+    def next_token(self, em: Emitter) -> str:
         """The expression of the next token."""
         if isinstance(self.index, int):
             self.index += 1

@@ -44,7 +44,7 @@ class Filter:
         self.levels = sorted({test.level for test in found})
         self.needs_records = any(test.complete for test in found)
         self.needs_responses = Level.LINKED in self.levels
-        self._steps = self._make_steps()
+        self._checks = self._make_checks()
         self._known: dict[int, bool | None] = {}
         self._connection = self._step(Level.CONNECTION)
         self._arrival = self._step(Level.ARRIVAL)
@@ -56,8 +56,8 @@ class Filter:
             answer = self.connection(frame)
             if answer is not None:
                 return answer
-        for step in self._steps:
-            answer = step(frame)
+        for check in self._checks:
+            answer = check(frame)
             if answer is not None:
                 return answer
         raise AssertionError("the last step decides")
@@ -161,25 +161,25 @@ class Filter:
 
         return decide(self.expression, level)
 
-    def _make_steps(self) -> list[Callable[[Frame], bool | None]]:
+    def _make_checks(self) -> list[Callable[[Frame], bool | None]]:
         """One function per level that adds something, the last one decides."""
         from wiredecode.filter.logic import decide
 
         if isinstance(self.expression, bool):
             answer = self.expression
             return [lambda frame: answer]
-        steps: list[Any] = []
+        checks: list[Any] = []
         last = self.levels[-1]
         for level in self.levels:
             known = decide(self.expression, level)
-            if callable(known) and (level > Level.CONNECTION or level is last) and worth(level, last, steps):
-                steps.append(known)
-        return steps
+            if callable(known) and (level > Level.CONNECTION or level is last) and worth(level, last, checks):
+                checks.append(known)
+        return checks
 
 
-def worth(level: Level, last: Level, steps: list[Any]) -> bool:
+def worth(level: Level, last: Level, checks: list[Any]) -> bool:
     """Whether a step of its own pays: before fields are read. Parts of one step stand in order of their cost anyway."""
-    return level is last or (level <= Level.HEADER < last and not steps)
+    return level is last or (level <= Level.HEADER < last and not checks)
 
 
 def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Filter:

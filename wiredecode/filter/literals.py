@@ -19,7 +19,7 @@ BYTES = re.compile(r"[0-9A-Fa-f]{2}(?:[:.]?[0-9A-Fa-f]{2})*")
 MAX_DIGITS = 400
 """Longest number that is read."""
 NUMBERS = "a number, as in 5, 0x1f, 017 or 1.5"
-HINTS = {
+EXPECTED = {
     Type.NUMBER: NUMBERS,
     Type.BYTES: 'bytes, as in de:ad:be:ef or "text"',
     Type.BOOLEAN: "true or false",
@@ -38,7 +38,7 @@ def number(text: str) -> int | float:
     """A number; octal where it begins with 0."""
     found = NUMBER.fullmatch(text)
     if found is None or found[3] or len(text) > MAX_DIGITS:
-        raise NoValue(HINTS[Type.NUMBER])
+        raise NoValue(EXPECTED[Type.NUMBER])
     sign = -1 if found[1] == "-" else 1
     digits = found[2]
     try:
@@ -48,30 +48,30 @@ def number(text: str) -> int | float:
             return sign * int(digits, 8 if len(digits) > 1 and digits[0] == "0" else 10)
         return sign * float(digits)
     except (ValueError, OverflowError):
-        raise NoValue(HINTS[Type.NUMBER]) from None
+        raise NoValue(EXPECTED[Type.NUMBER]) from None
 
 
 def duration(text: str) -> int:
     """Nanoseconds."""
     found = NUMBER.fullmatch(text)
     if found is None or found[3] not in UNITS or len(text) > MAX_DIGITS:
-        raise NoValue(HINTS[Type.DURATION])
+        raise NoValue(EXPECTED[Type.DURATION])
     value = number(found[1] + (found[2].lstrip("0") or "0" if found[2].isdigit() else found[2]))
     try:
         return value * UNITS[found[3]] if isinstance(value, int) else round(value * UNITS[found[3]])
     except (OverflowError, ValueError):
-        raise NoValue(HINTS[Type.DURATION]) from None
+        raise NoValue(EXPECTED[Type.DURATION]) from None
 
 
 def moment(text: str, *, utc: bool) -> int:
     """Nanoseconds since the epoch; ``utc``: where the text names no zone."""
-    told = time_ns(text.strip(), utc=utc) if "-" in text else None
-    if told is None:
+    parsed = time_ns(text.strip(), utc=utc) if "-" in text else None
+    if parsed is None:
         try:
-            told = duration(text)
+            parsed = duration(text)
         except NoValue:
-            raise NoValue(HINTS[Type.TIME]) from None
-    return told
+            raise NoValue(EXPECTED[Type.TIME]) from None
+    return parsed
 
 
 def boolean(text: str) -> bool | int | float:
@@ -81,7 +81,7 @@ def boolean(text: str) -> bool | int | float:
     try:
         return number(text)
     except NoValue:
-        raise NoValue(HINTS[Type.BOOLEAN]) from None
+        raise NoValue(EXPECTED[Type.BOOLEAN]) from None
 
 
 def octets(text: str, quoted: bool) -> bytes:
@@ -89,7 +89,7 @@ def octets(text: str, quoted: bool) -> bytes:
     if quoted:
         return text.encode()
     if BYTES.fullmatch(text) is None:
-        raise NoValue(HINTS[Type.BYTES])
+        raise NoValue(EXPECTED[Type.BYTES])
     return bytes.fromhex(re.sub(r"[:.]", "", text))
 
 
@@ -98,7 +98,7 @@ def address(text: str) -> Any:
     try:
         return ip_network(text, strict=False) if "/" in text else ip_address(text)
     except ValueError:
-        raise NoValue(HINTS[Type.ADDRESS]) from None
+        raise NoValue(EXPECTED[Type.ADDRESS]) from None
 
 
 def is_network(value: Any) -> bool:
@@ -135,7 +135,7 @@ def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
         return octets(text, constant.quoted)
     if type_ is Type.NUMBER:
         if constant.quoted:
-            raise NoValue(HINTS[Type.NUMBER])
+            raise NoValue(EXPECTED[Type.NUMBER])
         return number(text)
     readers: dict[Type, Callable[[str], Any]] = {
         Type.BOOLEAN: boolean,

@@ -133,12 +133,12 @@ def _several() -> dict[str, Getter]:
             value for end in frame.connection.endpoints if (value := address_of(end)[index]) is not None
         ]
 
-    def told(name: str) -> Callable[[Frame], Values]:
+    def of_finding(name: str) -> Callable[[Frame], Values]:
         get = attrgetter(name)
         return lambda frame: [value for finding in frame.findings if (value := get(finding)) is not None]
 
     findings: dict[str, Getter] = {
-        f"finding.{name}": (Level.FOUND, told(name), None, None)
+        f"finding.{name}": (Level.FOUND, of_finding(name), None, None)
         for name in ("severity", "group", "code", "message", "field")
     }
     return {
@@ -235,14 +235,14 @@ class Names:
     def _amqp(self, name: str, rest: str) -> Field | None:
         """A field of AMQP messages, wherever in the frame they stand."""
         known = entries_by_name("amqp")
-        steps, word = rest.split("."), "any"
+        parts, word = rest.split("."), "any"
         if name in known:
             word = known[name][0].type
-        elif not any(entry.type in MAPS for entry in known.get(f"amqp.{steps[0]}", ())) or len(steps) < 2:
+        elif not any(entry.type in MAPS for entry in known.get(f"amqp.{parts[0]}", ())) or len(parts) < 2:
             return None
         type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
         records = self.records
-        return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", steps))))
+        return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", parts))))
 
     def near(self, name: str) -> str:
         """A hint at a name that is like this one: those of all frames first, then fields that end like it."""

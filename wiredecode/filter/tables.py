@@ -77,7 +77,7 @@ class TableFilter:
         known = NAMES[level]
         self._columns = {atom.names: _columns(atom, known) for atom in tests(self.expression)}
         self.unknown = sorted(
-            {name for atom in tests(self.expression) for name in atom.names if not _tell(name, known)}
+            {name for atom in tests(self.expression) for name in atom.names if not _columns_of(name, known)}
         )
         """Names that no column tells: it cannot be used."""
 
@@ -92,7 +92,7 @@ class TableFilter:
         return batch if sure.all() else batch.take(pa.array(np.flatnonzero(sure)))
 
 
-def _tell(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _columns_of(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The columns that tell a name; none: it is not known."""
     prefix, _, rest = name.rpartition(".")
     if prefix and prefix != "frame" and rest in ("type", "code") and f"frame.{rest}" in known:
@@ -101,7 +101,7 @@ def _tell(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _tell(name, known)))
+    return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _columns_of(name, known)))
 
 
 class BatchRows:

@@ -60,44 +60,44 @@ def field_reader(
     ``declared``: a layer of that name. ``single``: the field is declared, at the top of its layer, with one value, and
     nothing else tells it.
     """
-    layer, *steps = path.split(".")
+    layer, *parts = path.split(".")
     convert = CONVERT.get(type_)
 
     def complete(frame: Frame) -> Values:
-        found = gather((frame.layers or {}).get(layer), steps, 0)
+        found = gather((frame.layers or {}).get(layer), parts, 0)
         return convert(found) if convert is not None else found
 
     later = declared.added is Added.NOTHING or (single and declared.added is Added.IN_ELEMENTS)
-    if not later or steps[0] in declared.by_record:
+    if not later or parts[0] in declared.by_record:
         return complete, Level.RECORD
 
     def from_record(frame: Frame) -> Values:
-        found = gather(records.of(frame).get(layer), steps, 0)
+        found = gather(records.of(frame).get(layer), parts, 0)
         return convert(found) if convert is not None else found
 
-    plans: dict[type[Layer], Reader] = {}
+    readers: dict[type[Layer], Reader] = {}
 
     def read(frame: Frame) -> Values:
         if frame.layer is None or frame.layer.filter_name != layer:
             return []
-        plan = plans.get(frame.layer)
-        if plan is None:
-            plan = plans[frame.layer] = _plan(frame.layer, steps, convert, from_record, records.style.secrets)
-        return plan(frame)
+        reader = readers.get(frame.layer)
+        if reader is None:
+            reader = readers[frame.layer] = _reader(frame.layer, parts, convert, from_record, records.style.secrets)
+        return reader(frame)
 
     return read, Level.FIELDS
 
 
-def _plan(
+def _reader(
     of: type[Layer],
-    steps: list[str],
+    parts: list[str],
     convert: Callable[[Values], Values] | None,
     full: Reader,
     secrets: bool,
 ) -> Reader:
     """How to read a field of the frames of one message type, without a record."""
-    found = _declared(of, steps)
-    generated = steps[0] if len(steps) == 1 else ""
+    found = _declared(of, parts)
+    generated = parts[0] if len(parts) == 1 else ""
     if found is None:
         return (lambda frame: _generated(frame, generated)) if generated else (lambda frame: [])
     if found is ...:
@@ -107,8 +107,8 @@ def _plan(
     name = kind.name
 
     def shallow(frame: Frame) -> Values:
-        if steps[0] in frame.generated:
-            return _generated(frame, steps[0])
+        if parts[0] in frame.generated:
+            return _generated(frame, parts[0])
         if name not in frame.values:
             return []
         value = frame.values[name]
@@ -137,45 +137,45 @@ def _generated(frame: Frame, name: str) -> Values:
     return list(value) if isinstance(value, list) else [value]
 
 
-def _declared(layer: type[Layer], steps: list[str]) -> Any:
+def _declared(layer: type[Layer], parts: list[str]) -> Any:
     """The kind of a field and whether its number is meant; None: there is none; ``...``: it needs the whole record."""
     bulky = False
     for declared in layer.fields_desc:
         kind = plain(declared)
         bulky = bulky or (isinstance(kind, Array) and kind.bulk)
-        coded = isinstance(kind, Number) and kind.code_name == steps[0]
-        if kind.name != steps[0] and not coded:
+        coded = isinstance(kind, Number) and kind.code_name == parts[0]
+        if kind.name != parts[0] and not coded:
             continue
-        if bulky or len(steps) > 1 or isinstance(kind, Struct | Array):
+        if bulky or len(parts) > 1 or isinstance(kind, Struct | Array):
             return ...
         return kind, coded
-    return None if len(steps) == 1 else ...
+    return None if len(parts) == 1 else ...
 
 
-def gather(value: Any, steps: list[str], index: int) -> Values:
+def gather(value: Any, parts: list[str], index: int) -> Values:
     """What stands at a path of a record; elements of arrays one by one."""
     if isinstance(value, list):
-        return [each for element in value for each in gather(element, steps, index)]
-    if index == len(steps):
+        return [each for element in value for each in gather(element, parts, index)]
+    if index == len(parts):
         return [] if value is ... else [value]
     if not isinstance(value, dict):
         return []
-    found = gather(value.get(steps[index], ...), steps, index + 1)
-    further = value.get("further") if index == 0 and steps[0] != "further" else None
-    return found + gather(further, steps, index) if further else found
+    found = gather(value.get(parts[index], ...), parts, index + 1)
+    further = value.get("further") if index == 0 and parts[0] != "further" else None
+    return found + gather(further, parts, index) if further else found
 
 
-def anywhere(value: Any, key: str, steps: list[str]) -> Iterator[Any]:
+def anywhere(value: Any, key: str, parts: list[str]) -> Iterator[Any]:
     """What stands at a path below every ``key`` of a record."""
     if isinstance(value, list):
         for element in value:
-            yield from anywhere(element, key, steps)
+            yield from anywhere(element, key, parts)
     elif isinstance(value, dict):
         for name, inner in value.items():
             if name == key:
-                yield from gather(inner, steps, 0)
+                yield from gather(inner, parts, 0)
             elif isinstance(inner, list | dict):
-                yield from anywhere(inner, key, steps)
+                yield from anywhere(inner, key, parts)
 
 
 # From what records show to what is compared.

@@ -88,7 +88,7 @@ class Confirmation(NamedTuple):
 class Answer(NamedTuple):
     """What a frame of published messages was told."""
 
-    settled: Confirmation
+    confirmation: Confirmation
     frame: int
     """Id of the frame that says so."""
     time_ns: int
@@ -160,7 +160,7 @@ class Frame:
     """Id of the frame that answers it; of a publish with several messages the one that answers the last of them."""
     latency_ns: int | None = None
     """Time since the request that it answers."""
-    settles: Sequence[Confirmation] = ()
+    confirmations: Sequence[Confirmation] = ()
     """On confirms that name messages: what becomes of which. ``request`` is then the oldest of their publishes."""
     answers: Sequence[Answer] = ()
     """On publishes: what was told about their messages, while they could be held back."""

@@ -193,7 +193,7 @@ class Framer:
             data = self._cut_runs(data, self.bulk.cut(data, self.kinds))
         split = self.protocol.split(data)
         if split.ends:
-            self._emit_told(data, split) if split.told else self._emit(data, split.ends)
+            self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         if split.then is not None:
             self.protocol, self.need = split.then, 0
@@ -205,10 +205,10 @@ class Framer:
         self.in_step, self.need = False, 0
         return True
 
-    def _emit_told(self, data: bytes, split: Split) -> None:
+    def _emit_known(self, data: bytes, split: Split) -> None:
         """Make frames; some were known only with bytes behind them: neither they nor others are ready before."""
         done = 0
-        for index, place in (*split.told, (len(split.ends), 0)):
+        for index, place in (*split.known_at, (len(split.ends), 0)):
             if index > done:
                 self._emit(data, split.ends[done:index], split.ends[done - 1] if done else 0)
             if place:

@@ -90,7 +90,7 @@ class Run:
     layers: list[RunLayer] = field(default_factory=list)
     """For tables of frames, where they were asked for: every frame is in one of them."""
     dialect: str | None = None
-    asks: Bools | None = None
+    expects_response: Bools | None = None
     """Which frames ask for an answer; None: none does."""
     requests: Int64s | None = None
     """Ids of the frames that each one answers, 0 for none; filled in once :meth:`Bulk.linker` was called."""
@@ -154,7 +154,7 @@ class Run:
             parts={name: column[chosen] for name, column in self.parts.items()},
             numbers=self.numbers[chosen],
             layers=[each.part(low, high) for each in self.layers],
-            asks=None if self.asks is None else self.asks[chosen],
+            expects_response=None if self.expects_response is None else self.expects_response[chosen],
             requests=None if self.requests is None else self.requests[chosen],
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )

@@ -1,6 +1,6 @@
 """Who stands behind a connection, as its protocol tells: names, user, product, and why it was closed.
 
-A protocol says by message type what its frames tell (``Protocol.tellers``); the dissector keeps that with the
+A protocol says by message type what its frames tell (``Protocol.identities``); the dissector keeps that with the
 connection, so whoever has a frame or a connection has its names too.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
 
-    Teller = Callable[[Frame], Mapping[str, Any]]
+    IdentityReader = Callable[[Frame], Mapping[str, Any]]
     """What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
 
 FACTS = {
@@ -47,10 +47,10 @@ def remember(connection: Connection, told: Mapping[str, Any]) -> None:
             connection.who[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def learn(frame: Frame, teller: Teller) -> None:
+def learn(frame: Frame, read_identity: IdentityReader) -> None:
     """What a frame tells; one that is cut, or has other values than it should have, tells nothing."""
     try:
-        remember(frame.connection, teller(frame))
+        remember(frame.connection, read_identity(frame))
     except (LookupError, TypeError, ValueError, AttributeError):
         return
 

@@ -15,7 +15,7 @@ MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
 """Frames of one type that are remembered, then all are forgotten; and the size of the largest."""
 
 
-class Plan:
+class FrameDecoder:
     """How frames of one message type are read: its layer, and what its conversation does with it.
 
     ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
@@ -127,6 +127,10 @@ class Plan:
             frame.find("warning", "malformed", "surplus-bytes", message, None, where)
         else:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
+
+
+Plan = FrameDecoder
+"""Its name in other packages."""
 
 
 def report_problem(frame: Frame, problem: Short | None) -> None:

@@ -57,7 +57,7 @@ class Command:
     length: int = 0
     latency: Times = field(default_factory=Times)
     """From it to its answer, ns."""
-    asked: int = 0
+    requests: int = 0
     refused: int = 0
 
 
@@ -146,7 +146,7 @@ class Gathering:
         command.frames += 1
         command.length += length
         if frame.expects_response:
-            self._ask(frame, command)
+            self._request(frame, command)
         if frame.request is not None:
             self._answer(frame)
         for gauge in self._gauges.get((frame.protocol, frame.type), ()):
@@ -185,8 +185,8 @@ class Gathering:
             self.by_time.add(connection.first_ns, OPENED)
         return talk
 
-    def _ask(self, frame: Frame, command: Command) -> None:
-        command.asked += 1
+    def _request(self, frame: Frame, command: Command) -> None:
+        command.requests += 1
         self._waiting[frame.id] = command
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)

@@ -121,7 +121,7 @@ def commands(gathering: Gathering) -> Table:
                 f"{command.frames:,}",
                 f"{command.length:,}",
                 *_spread(command.latency),
-                f"{command.asked - command.latency.count:,}" if command.asked > command.latency.count else "",
+                f"{command.requests - command.latency.count:,}" if command.requests > command.latency.count else "",
                 f"{command.refused:,}" if command.refused else "",
             )
         )

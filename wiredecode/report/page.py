@@ -49,7 +49,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
     tables = [connections(gathering), commands(gathering), streams(gathering)]
     names = [Path(name).name for name in source.files]
     events, left_out = happened(gathering)
-    shown = told(gathering)
+    shown = findings(gathering)
     return made.get_template("page.html.j2").render(
         title=source.title or f"What {', '.join(names[:3])}{' and others' if len(names) > 3 else ''} shows",
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
@@ -119,7 +119,7 @@ def remarks(totals: Totals) -> list[str]:
     return texts
 
 
-def told(gathering: Gathering) -> list[dict[str, Any]]:
+def findings(gathering: Gathering) -> list[dict[str, Any]]:
     """Findings as the page shows them; what a code means stands at its first one."""
     explained: set[str] = set()
     found = []

@@ -76,7 +76,7 @@ class Sequence:
         self._held: deque[Frame] = deque()
         self._steps = self._trouble = 0
 
-    def take(self, frames: Iterable[Frame]) -> None:
+    def add_frames(self, frames: Iterable[Frame]) -> None:
         """All of them, in order; what was given before an error is shown."""
         try:
             for frame in frames:

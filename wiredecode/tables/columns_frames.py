@@ -15,7 +15,7 @@ from wiredecode.fields.columns.rows import Bools, Int64s
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.run import Run, RunLayer
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.tables.schema import OTHER
 
 
@@ -153,7 +153,7 @@ class RunFrames:
         run, rows = self.parts[part]
         row = int(rows[place - int(ends[part])])  # counted from behind
         frame = run.part(row, row + 1).frames()[0]
-        Plan(layer, None).read(frame, style)
+        FrameDecoder(layer, None).read(frame, style)
         assert frame.layers is not None
         made = frame.layers[layer.filter_name]
         made.update(generated)

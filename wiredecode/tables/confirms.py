@@ -16,18 +16,18 @@ from wiredecode.tables.mixed import column, link
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
-Told = tuple[int | None, int | None, str | None, str | None, int | None]
+ConfirmRow = tuple[int | None, int | None, str | None, str | None, int | None]
 """One message: the values of these columns."""
 Part = FrameMessages | FrameElements
-NOTHING_TOLD: Told = (None,) * 5
+NO_CONFIRM: ConfirmRow = (None,) * 5
 
 
-def told_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[int]) -> tuple[list[Told], Int64s]:
+def confirms_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[int]) -> tuple[list[ConfirmRow], Int64s]:
     """What was told about the messages of parts: different answers, and which of them holds for each message.
 
     ``counts``: messages of each part; ``firsts``: how many of its frame precede it.
     """
-    answers: list[Told] = []
+    answers: list[ConfirmRow] = []
     which: list[Int64s] = []
     for part, count, first in zip(parts, counts, firsts, strict=True):
         found = _answers(part)
@@ -39,21 +39,21 @@ def told_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[int])
     return answers, np.concatenate(which) if which else np.empty(0, np.int64)
 
 
-def _answers(part: Part) -> list[Told]:
+def _answers(part: Part) -> list[ConfirmRow]:
     """What holds for messages that nothing was told about, then each answer; one where it holds for all."""
     frame = part.frame
     if part.operation != PUBLISH:
-        return [NOTHING_TOLD]
-    found: list[Told] = [
-        (at_ns, at_ns - frame.time_ns, outcome_of(settled), settled.refusal, number)
-        for settled, number, at_ns in frame.answers
+        return [NO_CONFIRM]
+    found: list[ConfirmRow] = [
+        (at_ns, at_ns - frame.time_ns, message_outcome(confirmation), confirmation.refusal, number)
+        for confirmation, number, at_ns in frame.answers
     ]
-    if len(found) == 1 and frame.answers[0].settled.final is not None:
+    if len(found) == 1 and frame.answers[0].confirmation.final is not None:
         return found
     return [(None, None, frame.outcome or None, None, None), *found]
 
 
-def outcome_of(confirmation: Confirmation) -> str | None:
+def message_outcome(confirmation: Confirmation) -> str | None:
     """What became of the messages that it names; None: not all of it was captured."""
     if confirmation.refusal is not None:
         return REFUSED
@@ -67,8 +67,8 @@ def _which(part: Part, count: int, first: int) -> Int64s:
         shares = np.array(part.shares, np.int64)
     found = np.zeros(count, np.int64)
     for place, answer in enumerate(part.frame.answers, 1):
-        low = answer.settled.first
-        found[(shares >= low) & (shares < low + answer.settled.length)] = place
+        low = answer.confirmation.first
+        found[(shares >= low) & (shares < low + answer.confirmation.length)] = place
     return found
 
 
@@ -90,7 +90,7 @@ class Waiting:
         times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
         lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
         parts = self._messages.drain()
-        asking = self._lookahead.asked | {frame.id for frame in frames if frame.expects_response}
+        asking = self._lookahead.waiting_ids | {frame.id for frame in frames if frame.expects_response}
         self._runs.add(parts, frames, runs, times, lengths)
         link(self._lookahead, [*frames, *answering(runs, asking)], times, lengths)
         self._held.append((self._lookahead.seen, parts))
@@ -102,6 +102,6 @@ class Waiting:
 
     def release(self) -> None:
         """Give back, to what is collected, the messages that need not wait."""
-        settled = min(self._lookahead.seen - self._lookahead.waiting, self._runs.settled)
-        while self._held and self._held[0][0] <= settled:
+        ready = min(self._lookahead.seen - self._lookahead.waiting, self._runs.ready_count)
+        while self._held and self._held[0][0] <= ready:
             self._messages.parts += self._held.popleft()[1]

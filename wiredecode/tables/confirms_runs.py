@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, heard_from
+from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, captured_from
 from wiredecode.frames.frame import ANSWERED, LATE, NOT_ASKED, REFUSED, UNANSWERED, Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameElements, FrameMessages, RunMessages, Valid
 from wiredecode.frames.run import Bools, Int64s, Run
-from wiredecode.protocols.shared.pairing import outcome_told_by, refusal_told_by
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 OUTCOMES = [ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED]
 CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
@@ -55,9 +55,9 @@ class Asking:
     numbers: Int64s
     time_ns: Int64s
     before: Int64s
-    told: Bools
+    reportable: Bools
     """Of which it is told that nobody answered: ids that are stable do not depend on other connections."""
-    heard: Bools
+    captured: Bools
     """Of which everything that could answer was captured."""
     open: Bools
     """Which wait."""
@@ -79,18 +79,18 @@ class Asking:
         places = np.searchsorted(self.ids[waiting], answers.requests)
         places[places == len(waiting)] = 0
         those = np.flatnonzero(self.ids[waiting[places]] == answers.requests)
-        asked, first = np.unique(waiting[places[those]], return_index=True)
+        requests, first = np.unique(waiting[places[those]], return_index=True)
         those = those[first]
         at = answers.numbers[those] - step.first
-        good = (answers.numbers[those] - self.numbers[asked] <= LOOKAHEAD_FRAMES) & (
-            (step.before[at] - self.before[asked] <= LOOKAHEAD_BYTES)
-            & (step.precedes_ns[at] - self.time_ns[asked] <= LOOKAHEAD_NS)
+        good = (answers.numbers[those] - self.numbers[requests] <= LOOKAHEAD_FRAMES) & (
+            (step.before[at] - self.before[requests] <= LOOKAHEAD_BYTES)
+            & (step.precedes_ns[at] - self.time_ns[requests] <= LOOKAHEAD_NS)
         )
-        asked, those, at = asked[good], those[good], at[good]
-        self.open[asked] = False
-        rows = self.rows[asked]
+        requests, those, at = requests[good], those[good], at[good]
+        self.open[requests] = False
+        rows = self.rows[requests]
         self.confirmed_ns[rows] = step.times[at]
-        self.latency_ns[rows] = step.times[at] - self.time_ns[asked]
+        self.latency_ns[rows] = step.times[at] - self.time_ns[requests]
         self.frames[rows] = answers.ids[those]
         self.answered[rows] = True
         self.outcomes[rows] = answers.outcomes[those]
@@ -101,7 +101,7 @@ class Asking:
 
     def close(self, chosen: Bools, outcome: str) -> None:
         """No answer of these is waited for any more."""
-        self.outcomes[self.rows[chosen & self.told]] = CODES[outcome]
+        self.outcomes[self.rows[chosen & self.reportable]] = CODES[outcome]
         self.open &= ~chosen
 
 
@@ -113,7 +113,7 @@ class AskingRuns:
         self._seen = self._bytes = self._last_ns = 0
 
     @property
-    def settled(self) -> int:
+    def ready_count(self) -> int:
         """So many of the first frames need not wait."""
         return min((int(each.numbers[each.open].min()) - 1 for each in self._waiting), default=self._seen)
 
@@ -139,7 +139,7 @@ class AskingRuns:
     def finish(self) -> None:
         """Nothing more comes."""
         for each in self._waiting:
-            each.close(each.open & each.heard, UNANSWERED)
+            each.close(each.open & each.captured, UNANSWERED)
         self._waiting = []
 
 
@@ -148,33 +148,35 @@ def asking_of(parts: Sequence[Part], step: Step) -> Asking | None:
     some = [
         part
         for part in parts
-        if isinstance(part, RunMessages) and part.run.asks is not None and part.columns["operation"] == PUBLISH
+        if isinstance(part, RunMessages)
+        and part.run.expects_response is not None
+        and part.columns["operation"] == PUBLISH
     ]
     if not some:
         return None
-    asks = np.concatenate([part.run.asks[part.rows] for part in some])  # type: ignore[index]
-    rows = np.flatnonzero(asks)
+    waits = np.concatenate([part.run.expects_response[part.rows] for part in some])  # type: ignore[index]
+    rows = np.flatnonzero(waits)
     if not len(rows):
         return None
-    counts, total = [len(part.rows) for part in some], len(asks)
+    counts, total = [len(part.rows) for part in some], len(waits)
     numbers = np.concatenate([part.run.numbers[part.rows] for part in some])[rows]
-    told = np.repeat([part.run.connection.label is None for part in some], counts)[rows]
+    reportable = np.repeat([part.run.connection.label is None for part in some], counts)[rows]
     at = numbers - step.first
-    heard = step.times[at] >= np.repeat([heard_from(part.run) for part in some], counts)[rows]
+    captured = step.times[at] >= np.repeat([captured_from(part.run) for part in some], counts)[rows]
     asking = Asking(
         rows=rows,
         ids=np.concatenate([part.run.ids[part.rows] for part in some])[rows],
         numbers=numbers,
         time_ns=step.times[at],
         before=step.before[at],
-        told=told,
-        heard=heard,
+        reportable=reportable,
+        captured=captured,
         open=np.ones(len(rows), np.bool_),
         confirmed_ns=np.zeros(total, np.int64),
         latency_ns=np.zeros(total, np.int64),
         frames=np.zeros(total, np.int64),
         answered=np.zeros(total, np.bool_),
-        outcomes=np.where(asks, NONE, CODES[NOT_ASKED]).astype(np.int32),
+        outcomes=np.where(waits, NONE, CODES[NOT_ASKED]).astype(np.int32),
         refusals=np.full(total, NONE, np.int32),
     )
     first = 0
@@ -195,16 +197,16 @@ def asking_of(parts: Sequence[Part], step: Step) -> Asking | None:
 
 def answers_of(frames: list[Frame], runs: list[Run]) -> Answers:
     """What answers a frame, the first ones first."""
-    single = [frame for frame in frames if frame.request is not None and not frame.settles]
+    single = [frame for frame in frames if frame.request is not None and not frame.confirmations]
     several = [(run, np.flatnonzero(run.requests)) for run in runs if run.requests is not None]
-    outcomes = [outcome_told_by(frame) for frame in single]
+    outcomes = [outcome_of(frame) for frame in single]
     own = np.array([(frame.request or 0, frame.id, frame.number) for frame in single], np.int64).reshape(-1, 3)
     others = [np.stack((run.requests, run.ids, run.numbers), axis=1)[rows] for run, rows in several]  # type: ignore[arg-type]
     table = np.concatenate([own, *others])
     codes = np.full(len(table), CODES[ANSWERED])
     codes[: len(single)] = [CODES.get(outcome, NONE) for outcome in outcomes]
     refusals = [
-        refusal_told_by(frame) if outcome == REFUSED else None for frame, outcome in zip(single, outcomes, strict=True)
+        refusal_of(frame) if outcome == REFUSED else None for frame, outcome in zip(single, outcomes, strict=True)
     ]
     refusals += [None] * (len(table) - len(single))
     order = np.argsort(table[:, 2], kind="stable")
@@ -212,11 +214,11 @@ def answers_of(frames: list[Frame], runs: list[Run]) -> Answers:
     return Answers(requests, ids, numbers, codes[order], [refusals[at] for at in order.tolist()])
 
 
-def answering(runs: list[Run], asked: set[int]) -> Iterator[Frame]:
+def answering(runs: list[Run], requests: set[int]) -> Iterator[Frame]:
     """Frames of runs that answer one of these."""
-    known = np.fromiter(asked, np.int64, len(asked))
+    known = np.fromiter(requests, np.int64, len(requests))
     for run in runs:
-        if run.requests is None or not asked:
+        if run.requests is None or not requests:
             continue
         for row in np.flatnonzero(np.isin(run.requests, known)).tolist():
             frame = run.part(row, row + 1).frames()[0]

@@ -12,7 +12,7 @@ import pyarrow.compute
 from wiredecode.frames.ids import Int64s
 from wiredecode.frames.message import Coded, FrameElements, FrameMessages, Messages, RunMessages
 from wiredecode.tables import elements
-from wiredecode.tables.confirms import CONFIRM_COLUMNS, told_of
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, confirms_of
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.schema import messages_schema, select
 
@@ -76,7 +76,7 @@ class MessageTable:
         run, rows, columns = part.run, part.rows, part.columns
         count, ends = len(rows), run.connection.endpoints
         kinds = run.kinds[rows].astype(np.int32)
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "frame": run.ids[rows],
             "time": run.time_ns[rows],
             "connection": run.connection.id,
@@ -89,7 +89,7 @@ class MessageTable:
         }
         self._order.append(run.numbers[rows])
         for name, collected in self._columns.items():
-            collected.add(told.get(name), count)
+            collected.add(values.get(name), count)
 
     def _add_frames(self) -> None:
         """Add the messages of the frames that wait, all at once: many have few messages."""
@@ -99,15 +99,15 @@ class MessageTable:
         counts = [len(part.bodies) for part in parts]
         rows = np.repeat(np.arange(len(parts)), counts)
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
-        for name in self._columns.keys() & TOLD_BY_FRAME.keys():
-            self._columns[name].add_each([*map(TOLD_BY_FRAME[name], parts)], rows)
+        for name in self._columns.keys() & FRAME_VALUES.keys():
+            self._columns[name].add_each([*map(FRAME_VALUES[name], parts)], rows)
         places = self._places(parts, counts)
         firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]) - places
-        self._add_told(parts, counts, places)
+        self._add_outcomes(parts, counts, places)
         if "index" in self._columns:
             self._columns["index"].add(np.arange(len(rows)) - firsts[rows], len(rows))
-        for name in self._columns.keys() & TOLD_BY_MESSAGE.keys():
-            self._columns[name].add_lists([*map(TOLD_BY_MESSAGE[name], parts)], counts)
+        for name in self._columns.keys() & MESSAGE_VALUES.keys():
+            self._columns[name].add_lists([*map(MESSAGE_VALUES[name], parts)], counts)
 
     def _add_elements(self, parts: list[FrameElements]) -> None:
         """Read and add the messages of frames of one form."""
@@ -121,25 +121,27 @@ class MessageTable:
         if not parts:
             return
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
-        for name in self._columns.keys() & TOLD_BY_FRAME.keys():
-            self._columns[name].add_each([*map(TOLD_BY_FRAME[name], parts)], rows)
+        for name in self._columns.keys() & FRAME_VALUES.keys():
+            self._columns[name].add_each([*map(FRAME_VALUES[name], parts)], rows)
         if "index" in self._columns:
             self._columns["index"].add(index, len(rows))
         if "timestamp" in self._columns:
             self._columns["timestamp"].add_each([part.time_ns for part in parts], rows)
-        self._add_told(parts, np.bincount(rows).tolist(), [0] * len(parts))
+        self._add_outcomes(parts, np.bincount(rows).tolist(), [0] * len(parts))
         columns: dict[str, Any] = dict(found.columns)
         if parts[0].first_offset is not None:
             firsts = np.array([part.first_offset for part in parts], np.uint64)
             columns["offset"] = firsts[rows] + index.astype(np.uint64)
-        for name in self._columns.keys() & TOLD_BY_MESSAGE.keys() - {"timestamp"}:
+        for name in self._columns.keys() & MESSAGE_VALUES.keys() - {"timestamp"}:
             self._columns[name].add(columns.get(name), len(rows))
 
-    def _add_told(self, parts: Sequence[FrameMessages | FrameElements], counts: list[int], firsts: list[int]) -> None:
+    def _add_outcomes(
+        self, parts: Sequence[FrameMessages | FrameElements], counts: list[int], firsts: list[int]
+    ) -> None:
         """What became of published messages."""
         if self._columns.keys().isdisjoint(CONFIRM_COLUMNS):
             return
-        answers, which = told_of(parts, counts, firsts)
+        answers, which = confirms_of(parts, counts, firsts)
         for name, values in zip(CONFIRM_COLUMNS, zip(*answers, strict=True), strict=True):
             if name in self._columns:
                 self._columns[name].add_each(values, which)
@@ -173,7 +175,7 @@ class MessageTable:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-TOLD_BY_FRAME: dict[str, Callable[[Any], Any]] = {
+FRAME_VALUES: dict[str, Callable[[Any], Any]] = {
     "frame": lambda part: part.frame.id,
     "time": lambda part: part.frame.time_ns,
     "connection": lambda part: part.frame.connection.id,
@@ -188,7 +190,7 @@ TOLD_BY_FRAME: dict[str, Callable[[Any], Any]] = {
     "partition": lambda part: part.partition,
     "chunk": lambda part: part.chunk,
 }
-TOLD_BY_MESSAGE: dict[str, Callable[[FrameMessages], Any]] = {
+MESSAGE_VALUES: dict[str, Callable[[FrameMessages], Any]] = {
     "offset": lambda part: part.offsets,
     "sequence": lambda part: part.sequences,
     "timestamp": lambda part: part.times_ns,

@@ -56,17 +56,17 @@ class MixedBatches:
         if final and self._lookahead is not None:
             self._lookahead.finish()
         weights = np.concatenate(self._weights) if self._weights else np.empty(0, np.int64)
-        settled = len(weights) - (0 if final or self._lookahead is None else self._lookahead.waiting)
+        ready = len(weights) - (0 if final or self._lookahead is None else self._lookahead.waiting)
         sums = np.cumsum(weights)
         first = 0
-        while first < settled:
+        while first < ready:
             before = int(sums[first - 1]) if first else 0
             count = max(int(np.searchsorted(sums, before + BYTES, "right")) - first, 1)
             count = min(count, ROWS)
-            if first + count >= settled:
+            if first + count >= ready:
                 if not final:
                     break
-                count = settled - first
+                count = ready - first
             first += count
             self._last += count
             items, self._items = split(self._items, self._last)

@@ -273,7 +273,7 @@ def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, ra
             if only is None or layer.filter_name != only[0] or _is_type(layer, *only):
                 fields += layer_fields(layer, raw)
         merged = {name: merged_fields(fields) for name, fields in found.items()}
-        told = told_columns(host)
+        told = generated_types(host)
         for path in sorted(told, key=lambda path: path.count(".")):  # what holds it first
             name, *rest = path.split(".")
             if name in merged:
@@ -284,7 +284,7 @@ def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, ra
     return pa.struct([*structs, json_field(OTHER)])
 
 
-def told_columns(protocol: Protocol) -> dict[str, str]:
+def generated_types(protocol: Protocol) -> dict[str, str]:
     """Types that the declarations of layers do not tell, by full name."""
     return {**{name: field.column for name, field in protocol.generated_fields().items()}, **protocol.column_types}
 

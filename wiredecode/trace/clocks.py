@@ -46,7 +46,7 @@ class Seen:
     sent: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
     acknowledged: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
 
-    def take(self, segments: Segments) -> None:
+    def add(self, segments: Segments) -> None:
         columns = (segments.source_high, segments.source_low, segments.target_high, segments.target_low, segments.ports)
         keys = zip(*(column.tolist() for column in columns), strict=True)
         rest = (segments.seq, segments.ack, segments.flags, segments.length, segments.time_ns)
@@ -69,7 +69,7 @@ def seen_in(file: str | Path) -> Seen:
             if len(batch) == 0:
                 continue
             segments = reader.read(batch, batch.time_ns)
-            seen.take(segments)
+            seen.add(segments)
             left -= len(segments)
             if left <= 0:
                 break
@@ -104,14 +104,16 @@ def compare(files: Sequence[str | Path]) -> list[Offset | None]:
     seen = [seen_in(file) for file in files]
     found: dict[int, Offset] = {0: first}
     while len(found) < len(files):
-        step = min(steps(files, seen, found), key=lambda one: one[1].error_ns, default=None)
+        step = min(connected(files, seen, found), key=lambda one: one[1].error_ns, default=None)
         if step is None:
             break
         found[step[0]] = step[1]
     return [found.get(index) for index in range(len(files))]
 
 
-def steps(files: Sequence[str | Path], seen: Sequence[Seen], found: dict[int, Offset]) -> Iterable[tuple[int, Offset]]:
+def connected(
+    files: Sequence[str | Path], seen: Sequence[Seen], found: dict[int, Offset]
+) -> Iterable[tuple[int, Offset]]:
     """Files that share connections with one whose offset is known."""
     for index, file in enumerate(files):
         for known, base in found.items():

@@ -116,7 +116,7 @@ def _of(values: Sequence[int | None] | None, index: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Criteria:
     """Which message: all that is given has to fit. ``contents``: bytes that its body holds."""
 
     frame: int | None = None
@@ -154,6 +154,6 @@ class Wanted:
         numbers = {str(_of(part.sequences, index)), str(_of(part.offsets, index))}
         if self.id in numbers:
             return True
-        wanted = (self.id or "").encode(errors="surrogateescape")
+        criteria = (self.id or "").encode(errors="surrogateescape")
         headers = (None if part.headers is None else part.headers[index]) or []
-        return any(name.lower().endswith("id") and value == wanted for name, value in headers)
+        return any(name.lower().endswith("id") and value == criteria for name, value in headers)

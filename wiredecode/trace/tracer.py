@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.checking import Names
-from wiredecode.trace.passage import Answer, Passage, Place, Wanted, digest_of, passage
+from wiredecode.trace.passage import Answer, Criteria, Passage, Place, digest_of, passage
 
 MOST_FOUND = 1000
 """Passages that fit what was asked for; more are counted only."""
@@ -28,8 +28,8 @@ def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
 class Finder:
     """First pass: the passages that are wanted."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted, self.messages = wanted, Messages()
+    def __init__(self, criteria: Criteria) -> None:
+        self.criteria, self.messages = criteria, Messages()
         self.found: list[Passage] = []
         self.more = 0
 
@@ -39,7 +39,7 @@ class Finder:
             time_ns = part.frame.time_ns
             if (start is not None and time_ns < start) or (end is not None and time_ns > end):
                 continue
-            for index in self.wanted.fits(part, before):
+            for index in self.criteria.fits(part, before):
                 if len(self.found) < MOST_FOUND:
                     self.found.append(passage(part, index, before))
                 else:
@@ -65,7 +65,7 @@ class Collector:
         """Look at what was decoded since the last time."""
         for part, before in parts_of(self.messages):
             self._with_messages.add(part.frame.number)
-            for index in self._wanted(part, before):
+            for index in self._fitting(part, before):
                 if len(self.passages) >= MOST_PASSAGES:
                     self.more += 1
                     continue
@@ -73,7 +73,7 @@ class Collector:
                 self.passages.append(found)
                 self._by_frame.setdefault(found.frame, []).append(found)
 
-    def _wanted(self, part: FrameMessages, before: int) -> list[int]:
+    def _fitting(self, part: FrameMessages, before: int) -> list[int]:
         offsets, number = part.offsets, part.frame.number
         return [
             index
@@ -87,8 +87,8 @@ class Collector:
         """The next frame; its messages have been taken."""
         for each in self._by_frame.get(frame.number, ()):
             each.outcome, each.copy_of = frame.outcome, frame.generated.get("copy_of")
-        if frame.settles:
-            self._settle(frame)
+        if frame.confirmations:
+            self._confirm(frame)
         elif frame.request in self._by_frame:
             self._answer(frame, self._by_frame[frame.request])
         self._with_messages.discard(frame.number)
@@ -100,12 +100,12 @@ class Collector:
             word = "answered" if reply or each.operation != PUBLISH or word is None else word
             each.answers.append(answer(frame, word, "the request that it answers"))
 
-    def _settle(self, frame: Frame) -> None:
+    def _confirm(self, frame: Frame) -> None:
         """A confirm that names messages by their numbers."""
-        for settled in frame.settles:
-            meant = range(settled.first, settled.first + settled.length)
-            word, outcome = ("refused", "refused") if settled.refusal else ("confirmed", "ok")
-            for each in self._by_frame.get(settled.request, ()):
+        for confirmation in frame.confirmations:
+            meant = range(confirmation.first, confirmation.first + confirmation.length)
+            word, outcome = ("refused", "refused") if confirmation.refusal else ("confirmed", "ok")
+            for each in self._by_frame.get(confirmation.request, ()):
                 if each.share in meant:
                     each.outcome = outcome
                     each.answers.append(answer(frame, word, f"number {each.sequence}"))

@@ -91,9 +91,9 @@ class RowStore:
             texts.append(text)
             size += len(text)
             rows.append(self._row(frame, size))
-            for settled in frame.settles:
-                answers[settled.request] = frame.number
-            if frame.request is not None and not frame.settles:
+            for confirmation in frame.confirmations:
+                answers[confirmation.request] = frame.number
+            if frame.request is not None and not frame.confirmations:
                 answers[frame.request] = frame.number
         if not rows:
             return

@@ -39,23 +39,23 @@ class Form:
     @classmethod
     def of(cls, options: Sequence[str]) -> Form:
         """Read ``NAME=VALUE`` texts. Raises :class:`UnknownField`."""
-        said: dict[str, Any] = {}
+        shown: dict[str, Any] = {}
         for option in options:
             name, _, value = option.partition("=")
             if name == "header" and value in ("y", "n"):
-                said[name] = value == "y"
+                shown[name] = value == "y"
             elif name in ("separator", "aggregator") and value:
-                said[name] = NAMED.get(value, value)
+                shown[name] = NAMED.get(value, value)
             elif name == "quote" and value in QUOTES:
-                said[name] = QUOTES[value]
+                shown[name] = QUOTES[value]
             elif name == "occurrence" and value in ("f", "l", "a"):
-                said[name] = value
+                shown[name] = value
             else:
                 raise UnknownField(
                     f"-E {option}: there is header=y|n, separator=/t|/s|CHARACTER, quote=d|s|n, occurrence=f|l|a, "
                     "aggregator=,|/s|CHARACTER"
                 )
-        return cls(**said)
+        return cls(**shown)
 
 
 class FieldLines:

@@ -86,9 +86,9 @@ def table(rows: Iterable[Seen]) -> list[str]:
         seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
         protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
         way = f"{ends[client]} → {ends[1 - client]}"
-        told = escape(end_text(row.connection, client)), escape(names(row.connection))
+        ends = escape(end_text(row.connection, client)), escape(names(row.connection))
         counts = f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}"
-        cells.append((*counts, seconds, protocol, way, *told))
+        cells.append((*counts, seconds, protocol, way, *ends))
     return listing(cells)
 
 

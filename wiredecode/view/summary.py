@@ -71,7 +71,7 @@ class SummaryLines:
         for inner in frame.inner:
             if inner.layer.facts:
                 text += self._of(inner.layer, shown(inner, frame))
-        return text + self._told(frame.generated) if frame.generated else text
+        return text + self._generated_text(frame.generated) if frame.generated else text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """The same as names and values: those of the message itself, and those of the message that carries it."""
@@ -79,10 +79,10 @@ class SummaryLines:
         carried = (inner for inner in frame.inner if inner.layer.facts)
         found += [[*self._facts_of(inner.layer).pairs(shown(inner, frame))] for inner in carried]
         carrier = found.pop(0) if len(found) > 1 else []
-        return [*chain.from_iterable(found), *told(frame.generated)], carrier
+        return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
-    def _told(self, generated: Mapping[str, Any]) -> str:
-        return "".join([f" {name}={value}" for name, value in told(generated)])
+    def _generated_text(self, generated: Mapping[str, Any]) -> str:
+        return "".join([f" {name}={value}" for name, value in generated_values(generated)])
 
     def _facts_of(self, layer: type[Layer]) -> Facts:
         facts = self._facts.get(layer)
@@ -143,8 +143,8 @@ def way_text(frame: Frame, widths: list[int]) -> str:
 def shown(inner: Inner, frame: Frame) -> Mapping[str, Any]:
     """The values of a layer inside a frame for a line, with defaults that belong there."""
     values = values_of(inner) if inner.values is None else inner.values
-    if inner.layer.told_by_default and frame.status == OK:
-        return {name: inner.layer.defaults[name] for name in inner.layer.told_by_default} | dict(values)
+    if inner.layer.shown_defaults and frame.status == OK:
+        return {name: inner.layer.defaults[name] for name in inner.layer.shown_defaults} | dict(values)
     return values
 
 
@@ -178,13 +178,13 @@ class Facts:
         paths = [tuple(path.split(".")) for path in getattr(layer, "facts", ())]
         paths = [path for path in paths if path[0] in declared]  # older layouts lack some
         kinds = [_kind(layer, path) for path in paths]
-        self._plan = [
+        self._fields = [
             (f"count({path[-1]})" if isinstance(kind, Array) else path[-1], path, _renderer(kind))
             for path, kind in zip(paths, kinds, strict=True)
         ]
         namespace: dict[str, Any] = {}
         pieces = []
-        for index, (name, path, show) in enumerate(self._plan):
+        for index, (name, path, show) in enumerate(self._fields):
             value = "v" + "".join(f'["{step}"]' for step in path)
             namespace[f"show{index}"] = show
             piece = f" {name}={{{value if show is str else f'show{index}({value})'}}}"
@@ -198,7 +198,7 @@ class Facts:
 
     def pairs(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Names and values of those that are there."""
-        for name, path, show in self._plan:
+        for name, path, show in self._fields:
             value: Any = values
             for step in path:
                 value = value.get(step, ...) if value.__class__ is dict else ...
@@ -206,7 +206,7 @@ class Facts:
                 yield name, show(value)
 
 
-def told(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What other frames tell, as names and values."""
     for name, value in generated.items():
         if value is not None and value != "good":

@@ -50,7 +50,7 @@ def totals_text(
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
     if not totals.frames and not how and totals.packets:
-        rows += [("hint", text) for text in _hints(totals, protocols)]
+        rows += [("hint", text) for text in _advice(totals, protocols)]
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
     return escape_lines([title, *lines] if title else lines)
@@ -163,7 +163,7 @@ def _bounded(texts: list[str], most: int = MAX_ROWS) -> list[str]:
     return texts if more <= 0 else [*texts[:most], f"and {more} more"]
 
 
-def _hints(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
+def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     """Why there may be nothing to show, and what to do about it."""
     names = ", ".join(f"{protocol.title} (port {_list(map(str, protocol.ports))})" for protocol in protocols)
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]

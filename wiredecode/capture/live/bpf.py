@@ -22,7 +22,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint), ("instructions", ctypes.c_void_p))
 
 
-def take(snaplen: int) -> bytes:
+def accept(snaplen: int) -> bytes:
     """The program that takes the first ``snaplen`` bytes of every packet; 0: no packet at all."""
     return _INSTRUCTION.pack(_RETURN, 0, 0, snaplen)
 

@@ -35,7 +35,7 @@ BLOCK_BYTES = 512 * 1024
 """A packet must fit into one block."""
 RETIRE_MS = 50
 """So old a block may become before it is handed over, full or not."""
-TAKE_BYTES = MIB
+COPY_BYTES = MIB
 """Most bytes of a batch."""
 
 _SOL_PACKET = 263
@@ -116,18 +116,18 @@ class PacketRing:
 
         Raises OSError when the interface is gone or down.
         """
-        parts = self._take()
+        parts = self._copy_blocks()
         if not parts:
             if self._poll.poll(wait * 1000):
                 self._check()
-                parts = self._take()
+                parts = self._copy_blocks()
             if not parts:
                 return None
         return self._batch(parts)
 
     def stop(self) -> None:
         """Let nothing more in; what is in the ring can still be read."""
-        bpf.attach(self._socket, bpf.take(0))
+        bpf.attach(self._socket, bpf.accept(0))
 
     def counts(self) -> tuple[int, int]:
         """(packets that passed the filter, those of them dropped because the ring was full), since the start."""
@@ -147,11 +147,11 @@ class PacketRing:
         if number:
             raise OSError(number, "the interface is down or gone", self.device.name)
 
-    def _take(self) -> list[bytes]:
+    def _copy_blocks(self) -> list[bytes]:
         """Copies of the blocks that are ready; the kernel has them back."""
         parts: list[bytes] = []
         size = 0
-        while size < TAKE_BYTES:
+        while size < COPY_BYTES:
             at = self._next * BLOCK_BYTES
             _, _, status, _, _, used = _BLOCK.unpack_from(self._view, at)
             if not status & _STATUS_USER:

@@ -67,7 +67,7 @@ class RingSource:
         self._name = one.name
         self._ended = Event()
         self._final: tuple[int, int] | None = None
-        program = bpf.take(wanted.snaplen)
+        program = bpf.accept(wanted.snaplen)
         if expression:
             if re.search(r"\bvlan\b", expression):
                 what = "-f with vlan: VLAN tags are taken out of packets before the filter sees them"

@@ -51,7 +51,7 @@ WITHOUT = {"offset": ("nokey", "first"), "key": ("nokey", "first")}
 """... and the dialects that do not have all of them."""
 
 
-def payload_tells(data: bytes, position: int, end: int) -> bool:
+def payload_holds_token(data: bytes, position: int, end: int) -> bool:
     """Whether the payload that comes next holds a token."""
     stop = min(end, position + 4 + int.from_bytes(data[position : position + 4], "big"))
     return data.find(TOKEN, position, stop) >= 0
@@ -64,7 +64,7 @@ def payload(guarded: bool) -> list[Any]:
         return [plain]
     hidden = Binary("secret_data", "the message, which holds a token", length=UInt32, secret=True)
     return [
-        Optional(hidden, When("payload_tells()", payload_tells=payload_tells)),
+        Optional(hidden, When("payload_holds_token()", payload_holds_token=payload_holds_token)),
         Optional(plain, When("not has(secret_data)")),
     ]
 

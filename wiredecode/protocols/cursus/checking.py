@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.cursus import codes
+from wiredecode.protocols.cursus import codes, names
 from wiredecode.protocols.cursus.changes import CHANGES
-from wiredecode.protocols.shared.checking import Checks, Report, Rule
+from wiredecode.protocols.shared.checking import Checks, Publishing, Report, Rule
 
 MOST_MEMBERS = 10_000
 """That are remembered, as are groups; the oldest are forgotten."""
@@ -33,7 +33,7 @@ class Member:
 
     joined: bool = False
     left: bool = False
-    heard_ns: int = 0
+    last_frame_ns: int = 0
     """When the broker last accepted something of it."""
     refused: int = 0
     """Refusals for its generation in a row ..."""
@@ -50,7 +50,7 @@ class Groups(Rule):
         super().__init__(report)
         self._members: OrderedDict[tuple[str, str], Member] = OrderedDict()
         self._generations: OrderedDict[str, int] = OrderedDict()
-        self._asked: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
+        self._requests: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
         """Command, group and member, by frame."""
 
     def frame(self, frame: Frame) -> None:
@@ -60,9 +60,9 @@ class Groups(Rule):
         elif frame.type == "ERROR":
             self._refused(frame, told)
         elif "group" in told and "member" in told:
-            self._asked[frame.id] = frame.type or "", str(told["group"]), str(told["member"])
-            if len(self._asked) > MOST_COMMANDS:
-                self._asked.popitem(last=False)
+            self._requests[frame.id] = frame.type or "", str(told["group"]), str(told["member"])
+            if len(self._requests) > MOST_COMMANDS:
+                self._requests.popitem(last=False)
 
     def _member(self, group: str, name: str) -> Member:
         member = self._members.get((group, name))
@@ -73,12 +73,12 @@ class Groups(Rule):
         return member
 
     def _accepted(self, frame: Frame, told: Mapping[str, Any]) -> None:
-        asked = self._asked.pop(frame.request, None) if frame.request is not None else None
+        asked = self._requests.pop(frame.request, None) if frame.request is not None else None
         if asked is None:
             return
         command, group, name = asked
         member = self._member(group, str(told.get("member", name)))  # JOIN_GROUP appends digits
-        member.heard_ns, member.refused = frame.time_ns, 0
+        member.last_frame_ns, member.refused = frame.time_ns, 0
         if command == "LEAVE_GROUP":
             member.left = True
         elif command == "JOIN_GROUP":
@@ -104,7 +104,7 @@ class Groups(Rule):
 
     def _refused(self, frame: Frame, told: Mapping[str, Any]) -> None:
         code = frame.values.get("error_code", "")
-        asked = self._asked.pop(frame.request, None) if frame.request is not None else None
+        asked = self._requests.pop(frame.request, None) if frame.request is not None else None
         if code in ELSEWHERE:
             self._elsewhere(frame, str(code), told)
             return
@@ -134,8 +134,8 @@ class Groups(Rule):
         what = f"the broker does not know {name} of group {group} any more"
         severity = None if member.joined else "note"
         problem = self.report.add(codes.EXPIRED, what, (group, name), frame=frame, severity=severity)
-        if problem is not None and member.heard_ns:
-            problem.detail(f"it was accepted last {(frame.time_ns - member.heard_ns) / 1e9:.3f} s before")
+        if problem is not None and member.last_frame_ns:
+            problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
     def _elsewhere(self, frame: Frame, code: str, told: Mapping[str, Any]) -> None:
         who, leader = self.report.names.short(frame.connection), told.get("leader") or told.get("host")
@@ -143,6 +143,39 @@ class Groups(Rule):
         problem = self.report.add(codes.NOT_LEADER, what, (frame.connection.number, code), frame=frame)
         if problem is not None and problem.count >= MANY_REFUSALS:
             problem.severity = "warning"
+
+
+class Admission(Rule):
+    """Clients that were not let in, or may not do what they asked for, and who they said they were."""
+
+    types = frozenset({"AUTH", "ERROR"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._principals: OrderedDict[int, str] = OrderedDict()
+        """By connection: who it said it is."""
+
+    def frame(self, frame: Frame) -> None:
+        number, told = frame.connection.number, frame.generated
+        if frame.type == "AUTH":
+            self._principals[number] = str(told.get("principal", ""))
+            if len(self._principals) > MOST_MEMBERS:
+                self._principals.popitem(last=False)
+            return
+        error = str(frame.values.get("error_code", ""))
+        if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
+            return
+        user = self._principals.get(number) or "(none)"
+        command = told.get("in_reply_to", "a command")
+        if error in names.NOT_LET_IN:
+            what = f"principal {user} was refused: {error}"
+            self.report.add(codes.AUTHENTICATION, what, (user, error), frame=frame)
+        else:
+            to = f" to {told['topic']}" if "topic" in told else ""
+            what = (
+                f"{self.report.names.short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
+            )
+            self.report.add(codes.AUTHORIZATION, what, (number, error, to), frame=frame)
 
 
 class Acks(Rule):
@@ -167,7 +200,7 @@ class Acks(Rule):
 CHECKS = Checks(
     changes=CHANGES,
     codes=codes.ALL,
-    rules=(Groups, Acks),
+    rules=(Groups, Admission, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),
-    confirms={"AckResponse": "topic"},
+    publishes={"Batch": Publishing(("topic",), "messages"), "PUBLISH": Publishing(("topic",))},
 )

@@ -43,7 +43,7 @@ class DecimalTextColumn(TextColumn):
 READERS |= {kinds.Sequence: SequenceColumn, kinds.DecimalText: sized(DecimalTextColumn)}
 
 
-def payload_tells(rows: Rows) -> Bools:
+def payload_holds_token(rows: Rows) -> Bools:
     _, sizes = peeked(">u4", rows)
     stops = np.minimum(rows.e, rows.p + 4 + sizes) - len(kinds.TOKEN)
     matches = re.finditer(re.escape(kinds.TOKEN), rows.source.buffer)
@@ -53,4 +53,4 @@ def payload_tells(rows: Rows) -> Bools:
     return found
 
 
-CALLS[batch.payload_tells] = payload_tells
+CALLS[batch.payload_holds_token] = payload_holds_token

@@ -25,11 +25,12 @@ from wiredecode.protocols.cursus.layers import (
 )
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
-from wiredecode.protocols.shared.pairing import Outstanding, Request, outcome_told_by
+from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.pairing import Outstanding, Request, outcome_of
 
-MAX_EARLY = 16
+MAX_UNMATCHED = 16
 """Replies that were captured before their commands and wait for them, and how much later those may come."""
-EARLY_NS = 10_000_000
+REORDER_NS = 10_000_000
 
 CLIENT_LAYERS = frozenset({Command, PayloadCommand, PositionalCommand, DiscoveryCommand})
 SERVER_LAYERS = frozenset({Success, Failure, StreamControl, JsonReply, TextReply})
@@ -69,7 +70,7 @@ class CursusConversation(Conversation):
         self.outstanding: Outstanding[int, CommandRequest] = Outstanding()
         self.stream: CommandRequest | None = None
         """The STREAM that the broker accepted: from then on it answers nothing else."""
-        self.early: deque[tuple[Frame, dict[str, Any]]] = deque()
+        self.unmatched: deque[tuple[Frame, dict[str, Any]]] = deque()
         self.command_seen = False
         self.rows: list[Row] | None = None
         """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
@@ -87,6 +88,8 @@ class CursusConversation(Conversation):
         if self.rows:
             self.rows.clear()
         self._note_lost(frame)
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         frame.sender = self._sender(frame)
         if frame.stop - frame.start < 4:
             self._headless(frame, style)
@@ -98,7 +101,7 @@ class CursusConversation(Conversation):
         facts = {name: value for name, value in named.items() if _is_fact(value)}
         frame.generated = {**facts, **frame.generated}
         if frame.sender == "client":
-            self._ask(frame, named)
+            self._add_request(frame, named)
         elif frame.sender == "server":
             self._answer(frame, named)
 
@@ -142,14 +145,14 @@ class CursusConversation(Conversation):
         self.next_offset[frame.side] = frame.offset + frame.length
         if expected is not None and frame.offset != expected:
             self.outstanding.clear()
-            for early, _ in self.early:
+            for early, _ in self.unmatched:
                 early.expects_response = False
-            self.early.clear()
+            self.unmatched.clear()
             self.uncertain = True
 
     # Requests and responses.
 
-    def _ask(self, frame: Frame, named: dict[str, Any]) -> None:
+    def _add_request(self, frame: Frame, named: dict[str, Any]) -> None:
         """A command: remember it until the broker's next reply that is not yet taken."""
         if self.stream is not None:
             frame.find("note", "protocol", "not-read", "sent on a stream: brokers do not read it")
@@ -163,13 +166,13 @@ class CursusConversation(Conversation):
         if silent:
             frame.outcome = NOT_ASKED
         self.command_seen = True
-        while self.early and self.outstanding:
-            early, said = self.early.popleft()
+        while self.unmatched and self.outstanding:
+            early, said = self.unmatched.popleft()
             early.expects_response = False
-            if frame.first_ns - early.time_ns <= EARLY_NS:
+            if frame.first_ns - early.time_ns <= REORDER_NS:
                 self._answer(early, said, early=True)
                 frame.response = frame.response or early.id
-                frame.outcome = outcome_told_by(early) or None
+                frame.outcome = outcome_of(early) or None
 
     def _answer(self, frame: Frame, named: dict[str, Any], *, early: bool = False) -> None:
         """A reply: it belongs to the oldest command that waits, or to the stream. ``early``: it was captured first."""
@@ -209,8 +212,8 @@ class CursusConversation(Conversation):
 
     def _wait(self, frame: Frame, named: dict[str, Any]) -> None:
         """A reply before its command: a capture may hold packets in another order than they were sent."""
-        if self.command_seen and not self.uncertain and len(self.early) < MAX_EARLY:
-            self.early.append((frame, named))
+        if self.command_seen and not self.uncertain and len(self.unmatched) < MAX_UNMATCHED:
+            self.unmatched.append((frame, named))
             frame.expects_response, frame.outcome = True, WAITING
 
     def _report_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:

@@ -208,7 +208,7 @@ class FrameChain(Chain):
         self.empty = self.empty or seen.level == EMPTY
 
     @property
-    def telling(self) -> bool:
+    def is_conclusive(self) -> bool:
         """Whether a frame tells more than that text follows a length; zeros between texts are those of others."""
         return self.best == SURE or (self.best == GOOD and not self.empty)
 

@@ -35,7 +35,7 @@ from wiredecode.protocols.cursus.layers import (
     Unknown,
     body_of,
 )
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.compression import Decompressed, Status
 
 NAME = "cursus"
@@ -54,7 +54,7 @@ MARKER = names.MARKER_PREFIX.encode()
 FIRST_WORD = re.compile(rb"\s*\w*")
 """Of text that was cut: what kind it is, is told by more than that."""
 
-PLANS: dict[type[Layer], Plan] = {}
+DECODERS: dict[type[Layer], FrameDecoder] = {}
 
 
 @dataclass(slots=True, frozen=True)
@@ -137,17 +137,17 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
     return Body(Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
 
 
-def _plan(layer: type[Layer]) -> Plan:
-    plan = PLANS.get(layer)
-    if plan is None:
-        plan = PLANS[layer] = Plan(layer, None)
-    return plan
+def _decoder(layer: type[Layer]) -> FrameDecoder:
+    decoder = DECODERS.get(layer)
+    if decoder is None:
+        decoder = DECODERS[layer] = FrameDecoder(layer, None)
+    return decoder
 
 
 def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameContext) -> dict[str, Any]:
     layer = body.layer
     handler = HANDLERS.get(layer)
-    _plan(layer).read(frame, style if handler is None else None)
+    _decoder(layer).read(frame, style if handler is None else None)
     frame.dialect = body.dialect
     if handler is not None:
         if frame.missing:
@@ -179,7 +179,7 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
     """Decompress, and read what is inside as if it had come alone."""
     codec, inflated = body.codec, body.inflated
     assert codec is not None and inflated is not None
-    _plan(CompressedSecret if holds_credential(inflated.data) else Compressed).read(frame, style)
+    _decoder(CompressedSecret if holds_credential(inflated.data) else Compressed).read(frame, style)
     frame.type = "Compressed"
     added: dict[str, Any] = {"compression": codec}
     if not frame.missing:
@@ -195,7 +195,7 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
         frame.find("warning", "limit", "nested-compression", "compressed content inside is not opened", "data")
         return added
     named = _read_body(inner, inside, style, context)
-    _take_inner(frame, inner, inflated.data)
+    _adopt(frame, inner, inflated.data)
     if frame.type == BATCH:
         named = {name: inner.values[name] for name in ("topic", "partition") if name in inner.values}
         named["message_count"] = inner.values.get("messages")
@@ -224,7 +224,7 @@ def _inner_frame(frame: Frame, data: bytes) -> Frame:
     )
 
 
-def _take_inner(frame: Frame, inner: Frame, data: bytes) -> None:
+def _adopt(frame: Frame, inner: Frame, data: bytes) -> None:
     """What was found inside becomes the frame's: type, findings, and a layer of its own."""
     assert inner.layer is not None
     frame.type, frame.dialect = inner.type, inner.dialect

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
 
 
 def member(frame: Frame) -> Mapping[str, Any]:
@@ -17,4 +17,4 @@ def member(frame: Frame) -> Mapping[str, Any]:
     return {"name": told["member"], "group": told["group"]} if "member" in told and "group" in told else {}
 
 
-TELLERS: Mapping[str | None, Teller] = dict.fromkeys(("JOIN_GROUP", "STREAM"), member)
+IDENTITIES: Mapping[str | None, IdentityReader] = dict.fromkeys(("JOIN_GROUP", "STREAM"), member)

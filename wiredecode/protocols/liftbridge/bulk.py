@@ -68,9 +68,9 @@ class LiftbridgeBulk(CarriedBulk):
             session.publications.add_run(payloads.subjects, payloads.codes, sizes, told, run.ids[payloads.rows])
         if links and (asking := payloads.kinds == ASKING).any():
             some = payloads.at(asking)
-            session.ask_for_acks(run, some.rows, ack_keys(some, acks=False))
-            run.asks = np.zeros(len(run), np.bool_)
-            run.asks[some.rows] = True
+            session.add_requests(run, some.rows, ack_keys(some, acks=False))
+            run.expects_response = np.zeros(len(run), np.bool_)
+            run.expects_response[some.rows] = True
         if links and (acks := payloads.kinds == ACK).any():
             some = payloads.at(acks)
             session.acks.add(run, run.numbers[some.rows], ack_keys(some, acks=True), repeat(None))

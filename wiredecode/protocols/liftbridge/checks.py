@@ -8,7 +8,7 @@ from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.inner import Reading, generate, tell_problem
+from wiredecode.protocols.liftbridge.inner import Reading, find_problem, generate
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.replication import CHECKED_FROM, ENTRY_HEADER, MESSAGE_MAGIC, Odd, verify
@@ -93,12 +93,12 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
     bad = [message for message in odd if message.stored != message.actual]
     if odd and not reading.unusual and shown is None:  # entries were stepped over by their sizes alone
         reading.problem = compiler.careful(reading.layer, data, 0, len(data)).problem
-        tell_problem(frame, reading, start, len(data))
+        find_problem(frame, reading, start, len(data))
     for message in bad:
         if shown is not None and message.number < len(shown):
             shown[message.number]["crc_status"] = "bad"
     for message in odd[:MAX_ODD_MESSAGES]:
-        _tell_odd(frame, message, start)
+        _find_odd(frame, message, start)
     if count:
         generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
     if len(odd) > MAX_ODD_MESSAGES:
@@ -109,7 +109,7 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
         frame.find("note", "protocol", "surplus-bytes", told, f"{NAME}.surplus")
 
 
-def _tell_odd(frame: Frame, message: Odd, start: int) -> None:
+def _find_odd(frame: Frame, message: Odd, start: int) -> None:
     field, at = f"{NAME}.entries[{message.number}]", start + message.position + ENTRY_HEADER
     if message.stored != message.actual:
         told = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
@@ -147,10 +147,10 @@ def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
     if reading.unusual and reading.problem is None and frame.status not in (MALFORMED, PARTIAL):
-        _tell_unusual(frame, fields)
+        _find_unusual(frame, fields)
 
 
-def _tell_unusual(frame: Frame, fields: object) -> None:
+def _find_unusual(frame: Frame, fields: object) -> None:
     if _holds_unknown(fields):
         message = "fields that are not known, repeated, or of another type"
         frame.find("note", "protocol", "unknown-fields", message, f"{NAME}.unknown_fields")

@@ -10,7 +10,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
-from wiredecode.protocols.liftbridge.inner import Reading, carry, generate, read, tell_copy, tell_problem
+from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, mark_copy, read
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
@@ -40,7 +40,7 @@ def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: St
     reading = read(layer, data, style, cut=frame.status == PARTIAL)
     carry(frame, reading, data, start, style)
     check_header(frame, data, start)
-    tell_problem(frame, reading, start, len(data))
+    find_problem(frame, reading, start, len(data))
     check_crc(frame, reading, data, start, style)
     if code == names.REPLICATION_RESPONSE and layer is not Unknown and frame.status != PARTIAL:
         check_entries(frame, reading, data, start, style)
@@ -50,7 +50,7 @@ def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: St
         _relate(frame, subject, code, reading, style, state, meaning)
         if code == names.PUBLISH and meaning.tail:
             _stored(frame, meaning, data, start, reading, style)
-    tell_copy(frame, state.copy_of(frame, subject, data))
+    mark_copy(frame, state.copy_of(frame, subject, data))
 
 
 def _relate(

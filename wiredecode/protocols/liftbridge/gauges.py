@@ -19,7 +19,7 @@ class ReplicaLag(Gauge):
     types = frozenset({"ReplicationRequest", "ReplicationResponse"})
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[int, int] = OrderedDict()
+        self._requests: OrderedDict[int, int] = OrderedDict()
 
     def read(self, frame: Frame) -> Iterator[Reading]:
         if "copy_of" in frame.generated or not frame.inner:
@@ -30,11 +30,11 @@ class ReplicaLag(Gauge):
         except compiler.FAILED:
             return
         if frame.type == "ReplicationRequest":
-            self._asked[frame.id] = values.get("offset", 0)
-            if len(self._asked) > MOST_WAITING:
-                self._asked.popitem(last=False)
+            self._requests[frame.id] = values.get("offset", 0)
+            if len(self._requests) > MOST_WAITING:
+                self._requests.popitem(last=False)
             return
-        offset, told = self._asked.pop(frame.request or 0, None), frame.generated
+        offset, told = self._requests.pop(frame.request or 0, None), frame.generated
         if offset is not None and "high_watermark" in values:
             name = f"{told.get('stream')}, partition {told.get('partition')} at {told.get('replica_id')}"
             yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))

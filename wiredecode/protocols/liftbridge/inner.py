@@ -70,7 +70,7 @@ def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style:
         frame.layers[name] = reading.fields
 
 
-def tell_problem(frame: Frame, reading: Reading, start: int | None, length: int) -> None:
+def find_problem(frame: Frame, reading: Reading, start: int | None, length: int) -> None:
     """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
     problem = reading.problem
     if problem is None or frame.status == PARTIAL:
@@ -83,7 +83,7 @@ def tell_problem(frame: Frame, reading: Reading, start: int | None, length: int)
     frame.find("error", "malformed", "field-cut", message, f"{reading.layer.filter_name}.{problem.field}", where)
 
 
-def tell_copy(frame: Frame, original: int | None) -> None:
+def mark_copy(frame: Frame, original: int | None) -> None:
     """Tell which frame this one is a copy of, as NATS tells it of requests and their answers."""
     if original is not None and "copy_of" not in frame.generated:
         frame.generate("copy_of", original)

@@ -200,7 +200,7 @@ class PropagatedRequest(Envelope):
         *("shrink_isr_op.replica_to_remove", "expand_isr_op.replica_to_add", "report_leader_op.replica"),
         *(f"{op}.{name}" for op in operations.OF_MEMBER for name in ("group_id", "consumer_id")),
     )
-    told_by_default = frozenset({"op"})
+    shown_defaults = frozenset({"op"})
 
 
 class Error(Message):
@@ -223,7 +223,7 @@ class PropagatedResponse(Envelope):
         Embedded(11, "join_consumer_group_resp", JoinConsumerGroupResponse),
     )
     facts = ("op", "error.code", "error.msg")
-    told_by_default = frozenset({"op"})
+    shown_defaults = frozenset({"op"})
 
 
 class ServerInfoRequest(Envelope):

@@ -12,7 +12,7 @@ from wiredecode.protocols.liftbridge import codes, names
 from wiredecode.protocols.shared.checking import Problem, Report, Rule, inner_values
 
 MOST_PARTITIONS = 10_000
-MOST_ASKED = 10_000
+MAX_REQUESTS = 10_000
 """Operations that may wait for their answer; the oldest are forgotten."""
 
 WHO = ("leader", "replica", "replica_to_add", "replica_to_remove", "group_id", "consumer_id")
@@ -117,14 +117,14 @@ class Refusals(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._asked: OrderedDict[int, str] = OrderedDict()
+        self._requests: OrderedDict[int, str] = OrderedDict()
         """What was asked for, by frame."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":
-            self._asked[frame.id] = asked_of(inner_values(frame))
-            if len(self._asked) > MOST_ASKED:
-                self._asked.popitem(last=False)
+            self._requests[frame.id] = subject_of(inner_values(frame))
+            if len(self._requests) > MAX_REQUESTS:
+                self._requests.popitem(last=False)
             return
         if not frame.findings or "copy_of" in frame.generated:
             return
@@ -139,14 +139,14 @@ class Refusals(Rule):
             stream = printable(values.get("stream", "")) or printable(values.get("partition_subject", ""))
             what = f"publishes to {stream or 'a stream'} were refused: {reason}"
         elif frame.type == "PropagatedResponse":
-            asked = self._asked.get(frame.request) if frame.request is not None else None
+            asked = self._requests.get(frame.request) if frame.request is not None else None
             what = f"{asked or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
         else:
             what = message
         self.report.add(codes.REFUSED, what, what, frame=frame)
 
 
-def asked_of(values: Mapping[str, Any]) -> str:
+def subject_of(values: Mapping[str, Any]) -> str:
     """``"REPORT_LEADER orders[1], leader lb-c, replica lb-b"``."""
     op = names.OPS.get(values.get("op", 0), f"operation {values.get('op', 0)}")
     for name, operation in values.items():

@@ -8,7 +8,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import PARTIAL, Frame
 from wiredecode.protocols.liftbridge import raft
-from wiredecode.protocols.liftbridge.inner import Reading, carry, read, tell_copy, tell_problem
+from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, mark_copy, read
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Piece
@@ -44,7 +44,7 @@ def decode(frame: Frame, subject: str, data: bytes, start: int, style: Style | N
     elif ".request._INBOX." in rest and frame.status != PARTIAL:
         _stream(frame, subject, data, start, style, state)
     if frame.protocol == NAME:
-        tell_copy(frame, state.copy_of(frame, subject, data))
+        mark_copy(frame, state.copy_of(frame, subject, data))
 
 
 def _claim(
@@ -83,7 +83,7 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
         if index == 0:
             frame.protocol, frame.type = NAME, _type_of(piece)
         carry(frame, reading, piece.data, at, style)
-        tell_problem(frame, reading, at, len(piece.data))
+        find_problem(frame, reading, at, len(piece.data))
         if piece.remark is not None:
             severity, group, code, message = REMARKS[piece.remark]
             where = None if at is None else (at, at + len(piece.data))

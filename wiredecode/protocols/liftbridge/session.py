@@ -145,7 +145,7 @@ class Session(CarriedSession):
         if not self.forgets:
             self.acks.fresh.update(key for key in keys if key not in self.exchanges)
 
-    def ask_for_acks(self, run: Run, rows: Int64s, keys: list[bytes]) -> None:
+    def add_requests(self, run: Run, rows: Int64s, keys: list[bytes]) -> None:
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
         shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
         columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)

@@ -70,19 +70,19 @@ class Carried:
                 frame.find("warning", "limit", "carried", message)
                 self._again()
                 break
-        return self._take(frame)
+        return self._feed(frame)
 
     def lose(self, frame: Frame) -> list[Frame]:
         """Plain bytes before or of this chunk are not known: what waits for them, and the search goes on behind."""
         self.fragments.clear()
         self.framer.end("chunks before were lost", frame.ready)
         self._again()
-        return self._take(frame)
+        return self._feed(frame)
 
     def _again(self, in_step: bool = False) -> None:
         self.framer = Framer(self.direction, self.protocol, self.found, in_step)
 
-    def _take(self, frame: Frame) -> list[Frame]:
+    def _feed(self, frame: Frame) -> list[Frame]:
         taken, skipped, why = [], 0, ""
         packets: dict[tuple[int, ...], list[int]] = {}
         """One list for all operations of the same chunks, which may be many."""
@@ -112,7 +112,7 @@ class CarriedStreams:
         self.protocol = protocol
         self.streams: list[Carried | None] = [None, None]
 
-    def take(self, frame: Frame, layer: type[Layer], sound: bool) -> list[Frame]:
+    def feed(self, frame: Frame, layer: type[Layer], sound: bool) -> list[Frame]:
         """The operations that a chunk completes. ``sound``: all bytes of its direction before it were captured."""
         if layer is transport.HttpHead:
             return []
@@ -137,14 +137,14 @@ def s2_plain(frame: Frame) -> bytes | None:
     values = frame.values
     if "crc" not in values:
         return b""
-    told = s2.plain(values["chunk_type"], values["data"], values["crc"])
-    frame.generate("crc_status", "good" if told.crc_good else "bad")
-    if told.problem:
-        frame.find("error", "malformed", "s2-block", told.problem, "data")
+    result = s2.plain(values["chunk_type"], values["data"], values["crc"])
+    frame.generate("crc_status", "good" if result.crc_good else "bad")
+    if result.problem:
+        frame.find("error", "malformed", "s2-block", result.problem, "data")
         return None
-    if not told.crc_good:
+    if not result.crc_good:
         frame.find("error", "checksum", "s2-crc", "the CRC-32C of the plain bytes is another", "crc")
-    return told.data
+    return result.data
 
 
 REASONS = {
@@ -162,8 +162,8 @@ def websocket_plain(frame: Frame, messages: websocket.Messages) -> bytes | None:
     data = bytes(values["data"])
     if "masking_key" in values:
         data = websocket.unmask(data, values["masking_key"])
-    told = messages.take(values["flags_opcode"], data)
-    if told.data is None:
-        severity, group, message = REASONS[told.why]
-        frame.find(severity, group, told.why, message, "data")
-    return told.data
+    result = messages.feed(values["flags_opcode"], data)
+    if result.data is None:
+        severity, group, message = REASONS[result.why]
+        frame.find(severity, group, result.why, message, "data")
+    return result.data

@@ -88,7 +88,7 @@ class Clients(Rule):
             reader = self._readers[frame.connection.number] = Reader()
         kind, values = frame.type, frame.values
         if kind in ("MSG", "HMSG"):
-            take_message(reader, frame)
+            count_delivery(reader, frame)
             if values.get("status") == names.NO_RESPONDERS and "description" not in values:
                 self._no_responders(frame, reader)
         elif kind == "SUB":
@@ -226,7 +226,7 @@ class Clients(Rule):
                 self.report.cite(problem, place)
 
 
-def take_message(reader: Reader, frame: Frame) -> None:
+def count_delivery(reader: Reader, frame: Frame) -> None:
     """Count a delivery."""
     values = frame.values
     sid = values.get("sid", "")
@@ -248,5 +248,5 @@ CHECKS = Checks(
     ),
     rules=(Clients,),
     answered=frozenset({"PING"}),
-    told=frozenset({"server-error", "max-payload", "no-responders"}),
+    covered=frozenset({"server-error", "max-payload", "no-responders"}),
 )

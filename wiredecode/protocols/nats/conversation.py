@@ -19,9 +19,9 @@ from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
-from wiredecode.protocols.nats.reading import OperationPlan, hide_headers, hides_data, secret_plan
+from wiredecode.protocols.nats.reading import OperationDecoder, hide_headers, hides_data, secret_decoder
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Request, link
 
@@ -51,7 +51,7 @@ class NatsConversation(Conversation):
         self.sides = Side(), Side()
         self.account: str | None = None
         """The one account of a dedicated route."""
-        self.plans: dict[bytes, Plan] = {}
+        self.decoders: dict[bytes, FrameDecoder] = {}
         """By the first four bytes; they depend on the kind of link and on what both sides said."""
         self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
         self.ended: OrderedDict[str, None] = OrderedDict()
@@ -59,35 +59,35 @@ class NatsConversation(Conversation):
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
         self.carried = CarriedStreams(protocol)
-        self.connected = self.tls_told = False
+        self.connected = self.tls_found = False
         self.counts_from = 0
         """Time from which on a PONG answers a PING that was seen: where bytes were lost, some seconds later."""
 
     # Reading.
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        plan = self.plans.get(frame.buffer[frame.start : frame.start + 4]) or self._plan(frame)
+        decoder = self.decoders.get(frame.buffer[frame.start : frame.start + 4]) or self._decoder(frame)
         frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
         if frame.generated is NOTHING:  # no operation inside a chunk
             said = self.sides[frame.side]
             if frame.offset != said.reached or frame.missing:
                 self._lost(frame, said)
             said.reached = frame.offset + frame.length
-        if plan is None:
+        if decoder is None:
             self._transport(frame, style)
             return
         if self.client is None:
-            self._learn_sides(frame, plan.type)
+            self._learn_sides(frame, decoder.type)
         frame.sender = self.sender(frame)
-        plan.read(frame, style)
+        decoder.read(frame, style)
         values = frame.values
         subject = values.get("subject")
         if hides(frame, subject, values, self.memory):
-            secret_plan(plan).read(frame, style)
+            secret_decoder(decoder).read(frame, style)
             if "error" in frame.values:
                 frame.values = {**frame.values, "error": redacted(values["error"].encode("utf-8", "surrogatepass"))}
-        if plan.handler is not None:
-            plan.handler(self, frame)
+        if decoder.handler is not None:
+            decoder.handler(self, frame)
         if style is not None and frame.layers is not None:
             if frame.generated is not NOTHING:
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
@@ -125,24 +125,24 @@ class NatsConversation(Conversation):
         self.hand_on += self.carried.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
 
-    def _plan(self, frame: Frame) -> Plan | None:
+    def _decoder(self, frame: Frame) -> FrameDecoder | None:
         """The plan of an operation in any spelling; None: it is no operation."""
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         if self._upgraded(frame):
             return None
         if start == stop:
-            return self._plan_of(None)
+            return self._decoder_of(None)
         if transport.layer_at(buffer, start) is not None or proxy.layer_of(frame) is not None:
             return None
         found = NAME.match(buffer, start, stop)
-        plan = self._plan_of(found[0].upper().decode() if found else None)
+        decoder = self._decoder_of(found[0].upper().decode() if found else None)
         if found:
             first, name = buffer[start : start + 4], found[0]
             if first.startswith(name[:4].upper()) and (len(name) >= 4 or first[3:] in (b" ", b"\r")):
-                self.plans[first] = plan  # four bytes tell all names apart
-        return plan
+                self.decoders[first] = decoder  # four bytes tell all names apart
+        return decoder
 
-    def _plan_of(self, name: str | None) -> Plan:
+    def _decoder_of(self, name: str | None) -> FrameDecoder:
         layer: type[Layer] = Unknown
         if name is not None:
             if name in names.LINK_OPERATIONS and not self.connected and self.link in (None, names.LEAF):
@@ -150,11 +150,11 @@ class NatsConversation(Conversation):
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
-            if name == "LS-" and self.link == names.ROUTE and self._both_say("lnocu"):
+            if name == "LS-" and self.link == names.ROUTE and self._both_support("lnocu"):
                 layer = WITH_ORIGIN[self.account is not None]
-        return plan_for(layer, name)
+        return decoder_for(layer, name)
 
-    def _both_say(self, member: str) -> bool:
+    def _both_support(self, member: str) -> bool:
         return all(side.said.get(member) for side in self.sides)
 
     # Transports.
@@ -177,13 +177,13 @@ class NatsConversation(Conversation):
         elif layer is transport.TlsRecord:
             frame.protocol = layer.filter_name
             title = names.TLS_RECORDS[frame.buffer[frame.start]]
-            if not self.tls_told:
-                self.tls_told = True
+            if not self.tls_found:
+                self.tls_found = True
                 frame.find("note", "protocol", "tls", "the connection goes on in TLS: what follows is encrypted")
-        plan_for(layer, title).read(frame, style)
+        decoder_for(layer, title).read(frame, style)
         if layer.filter_name not in (proxy.NAME, "tls"):
             sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
-            self.hand_on += self.carried.take(frame, layer, sound)
+            self.hand_on += self.carried.feed(frame, layer, sound)
             if style is not None and frame.layers is not None and frame.generated is not NOTHING:
                 frame.layers[layer.filter_name].update(frame.generated)
 
@@ -201,7 +201,7 @@ class NatsConversation(Conversation):
     def _is_link(self, link: str) -> None:
         if link != self.link and not self.forced:
             self.link = link
-            self.plans.clear()
+            self.decoders.clear()
 
     def _info(self, frame: Frame) -> None:
         options = frame.values.get("options") or {}
@@ -217,7 +217,7 @@ class NatsConversation(Conversation):
         if account:
             self.account = account
             self._is_link(names.ROUTE)
-        self.plans.clear()
+        self.decoders.clear()
         command = options.get("gateway_cmd")
         if command:
             frame.generate("gateway_command", names.GATEWAY_COMMANDS.get(command, str(command)))
@@ -231,7 +231,7 @@ class NatsConversation(Conversation):
         self.sides[frame.side].said |= options
         self.connected = True
         self._is_link(link_of_connect(options))
-        self.plans.clear()
+        self.decoders.clear()
         frame.dialect = self.link
         name = options.get("name")
         if isinstance(name, str):
@@ -321,7 +321,7 @@ class NatsConversation(Conversation):
         if "size" not in values:
             return
         if values["size"] > (self.max_payload or MAX_BODY_BYTES) and frame.all_seen(1 - frame.side):
-            self._tell_size(frame, values["size"])
+            self._find_size(frame, values["size"])
         if "reply" in values:
             self.memory.ask(frame, values, first=True)
         if values["subject"] in self.memory.requests:
@@ -383,7 +383,7 @@ class NatsConversation(Conversation):
         if self.account is not None and "account" not in frame.values:
             frame.generate("account", printable(self.account))
 
-    def _tell_size(self, frame: Frame, size: int) -> None:
+    def _find_size(self, frame: Frame, size: int) -> None:
         most = self.max_payload or MAX_BODY_BYTES
         message = f"a payload of {size} bytes, the server takes {most}"
         frame.find("warning", "protocol", "max-payload", message, "size")
@@ -423,9 +423,9 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 
 
 @cache
-def plan_for(layer: type[Layer], name: str | None) -> Plan:
+def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
     handler = NatsConversation.HANDLERS.get(name)
     if name == "HMSG":
         deliver = any(kind.name == "sid" for kind in layer.fields_desc)
         handler = NatsConversation._deliver if deliver else NatsConversation._forward
-    return OperationPlan(layer, name, handler)
+    return OperationDecoder(layer, name, handler)

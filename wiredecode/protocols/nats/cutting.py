@@ -22,7 +22,7 @@ CHAIN = 3
 """Good operations in a row that are believed after a hole."""
 
 CR, BLANK = 0x0D, 0x20
-COUNTED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))
+SIZED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))
 LINE_STARTS = frozenset((b"SUB ", b"PING", b"PONG", b"+OK\r", b"RS+ ", b"RS- ", b"LS+ ", b"LS- "))
 """What most operations begin with, as all known programs write it; others take the long way."""
 
@@ -37,7 +37,7 @@ CANDIDATE = re.compile(
     OPERATION_START + rb"|[\x14-\x17]\x03[\x00-\x04]|[\x00\x01][\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
 )
 """Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks."""
-TOLD_BYTES = 8
+START_BYTES = 8
 """So many bytes tell whether there is something to look at."""
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
 TOKEN = rb"[ \t]+[^ \t\r\n]+"
@@ -74,7 +74,7 @@ def split(data: bytes) -> Split:
     find, rfind = data.find, data.rfind
     while position < end:
         start = data[position : position + 4]
-        if start in COUNTED_STARTS and (start[3] == BLANK or data[position + 4 : position + 5] == b" "):
+        if start in SIZED_STARTS and (start[3] == BLANK or data[position + 4 : position + 5] == b" "):
             line = find(b"\n", position, end)
             size = data[rfind(b" ", position, line) + 1 : line - 1] if line > 0 else b""
             if size.isdigit() and len(size) <= MAX_DIGITS and data[line - 1] == CR:
@@ -91,18 +91,18 @@ def split(data: bytes) -> Split:
                 continue
         told = stop_of(data, position)
         if told is None:
-            return Split(ends, told=seen)
+            return Split(ends, known_at=seen)
         if isinstance(told, str):
-            return Split(ends, told=seen, bad=told)
+            return Split(ends, known_at=seen, bad=told)
         if told > end:
-            return Split(ends, told=seen, need=told - position)
+            return Split(ends, known_at=seen, need=told - position)
         if websocket.opens(data, position, told):
-            return Split([*ends, told], told=seen, then=websocket.STREAM)
-        if (place := counted_stop(data, position)) > told:
+            return Split([*ends, told], known_at=seen, then=websocket.STREAM)
+        if (place := sized_stop(data, position)) > told:
             seen.append((len(ends), place))
         ends.append(told)
         position = told
-    return Split(ends, told=seen)
+    return Split(ends, known_at=seen)
 
 
 def stop_of(data: bytes, position: int) -> int | str | None:
@@ -126,7 +126,7 @@ def stop_of(data: bytes, position: int) -> int | str | None:
     return line + 1
 
 
-def counted_stop(data: bytes, position: int) -> int:
+def sized_stop(data: bytes, position: int) -> int:
     """Where an operation with a counted body would end with it and its CRLF; 0: it has no size that can be."""
     found = NAME.match(data, position)
     if found is None or found[0].upper().decode() not in COUNTED:
@@ -143,7 +143,7 @@ def body_stop(data: bytes, position: int, body: int, name: str) -> int:
 
     A body that is not followed by CRLF ends the operation: decoding tells what is missing.
     """
-    stop = counted_stop(data, position)
+    stop = sized_stop(data, position)
     if len(data) < stop or data[stop - 2 : stop] == b"\r\n":
         return stop
     sound = stop and LINES[name].match(data, position) is not None
@@ -238,7 +238,7 @@ def search(data: bytes, *, final: bool) -> Found:
 def keep_from(data: bytes, candidate: re.Pattern[bytes] = CANDIDATE) -> int:
     """How much of bytes without a candidate can be dropped: what is kept must not look like the start of a line."""
     line = max(0, data.rfind(b"\n"))
-    last = len(data) - TOLD_BYTES
+    last = len(data) - START_BYTES
     return next((at for at in range(last, max(line, last - 64), -1) if candidate.match(data[at:]) is None), line)
 
 

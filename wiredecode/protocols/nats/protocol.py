@@ -19,8 +19,9 @@ from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.run import Bulk
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -69,10 +70,10 @@ class Nats(Protocol):
 
         return NatsBulk()
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.nats.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.nats.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.nats.checking import CHECKS
@@ -83,6 +84,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.nats.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0

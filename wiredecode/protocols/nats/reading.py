@@ -13,10 +13,10 @@ from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.kinds import Headers
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 
 
-class OperationPlan(Plan):
+class OperationDecoder(FrameDecoder):
     """A plan that makes the record of tokens, numbers and a payload from the values already read."""
 
     __slots__ = ("hidden", "secret", "simple")
@@ -30,9 +30,9 @@ class OperationPlan(Plan):
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from wiredecode.protocols.nats.conversation import plan_for
+        from wiredecode.protocols.nats.conversation import decoder_for
 
-        return plan_for, (self.layer, self.type)  # conversations have no others
+        return decoder_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
         if frame.missing or not (style is None or self.simple):
@@ -98,5 +98,5 @@ def secret_layer(layer: type[Layer]) -> type[Layer]:
 
 
 @cache
-def secret_plan(plan: Plan) -> Plan:
-    return OperationPlan(secret_layer(plan.layer), plan.type, plan.handler)
+def secret_decoder(decoder: FrameDecoder) -> FrameDecoder:
+    return OperationDecoder(secret_layer(decoder.layer), decoder.type, decoder.handler)

@@ -85,8 +85,8 @@ def first_problem(first: int) -> str:
 
 def stop_of(data: bytes, position: int) -> int | str | None:
     """Where a frame ends; None: more bytes tell; a text: why it cannot be one."""
-    told = header(data, position)
-    return told.stop if isinstance(told, Header) else told
+    head = header(data, position)
+    return head.stop if isinstance(head, Header) else head
 
 
 def head_stop(data: bytes, position: int) -> int | str | None:
@@ -154,7 +154,7 @@ class Messages:
         """What came before this is not known."""
         self.window, self.parts, self.size, self.kind = b"", [], 0, None
 
-    def take(self, first: int, data: bytes) -> Plain:
+    def feed(self, first: int, data: bytes) -> Plain:
         """What the payload of a frame, unmasked, adds."""
         opcode = first & 0x0F
         if opcode >= CLOSE:
@@ -176,9 +176,9 @@ class Messages:
         if not first & FINAL:
             return Plain(b"")
         whole, self.parts, self.size = b"".join(self.parts), [], 0
-        told = inflated(whole, self.window, self.most)
-        self.window = b"" if told.data is None else (self.window + told.data)[-WINDOW:]
-        return told
+        head = inflated(whole, self.window, self.most)
+        self.window = b"" if head.data is None else (self.window + head.data)[-WINDOW:]
+        return head
 
 
 def inflated(data: bytes, window: bytes, most: int) -> Plain:
@@ -241,12 +241,12 @@ class WebSocketStream:
         """How many frames follow each other here, and whether it is the end of the bytes that ends them."""
         masked = data[position + 1 : position + 2] >= b"\x80"
         for count in range(CHAIN):
-            told = header(data, position)
-            if not isinstance(told, Header) or bool(told.key) != masked:
-                return count, told is None
-            if told.stop > len(data):
+            head = header(data, position)
+            if not isinstance(head, Header) or bool(head.key) != masked:
+                return count, head is None
+            if head.stop > len(data):
                 return count, True
-            position = told.stop
+            position = head.stop
         return CHAIN, True
 
 
@@ -282,12 +282,12 @@ def front(data: bytes) -> Front:
     """What the frames at the front of ``data``, whose beginning was not captured, say: no context is known."""
     messages, plain, position, masked = Messages(FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
     while position < len(data):
-        told = header(data, position)
-        if isinstance(told, str) or (told and bool(told.key) != masked):
+        head = header(data, position)
+        if isinstance(head, str) or (head and bool(head.key) != masked):
             return Front(plain, masked, "bad")
-        if told is None or told.stop > len(data):
+        if head is None or head.stop > len(data):
             return Front(plain, masked, "cut")
-        payload = data[told.body : told.stop]
-        plain += messages.take(told.first, unmask(payload, told.key) if masked else payload).data or b""
-        position = told.stop
+        payload = data[head.body : head.stop]
+        plain += messages.feed(head.first, unmask(payload, head.key) if masked else payload).data or b""
+        position = head.stop
     return Front(plain, masked, "good")

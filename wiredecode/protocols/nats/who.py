@@ -12,7 +12,7 @@ from wiredecode.protocols.nats.names import TLS_RECORDS
 from wiredecode.protocols.shared import tls
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
 
 PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")
 
@@ -47,7 +47,7 @@ def hello(frame: Frame) -> Mapping[str, Any]:
     return {"server_name": tls.server_name(frame.data)}
 
 
-TELLERS: Mapping[str | None, Teller] = {
+IDENTITIES: Mapping[str | None, IdentityReader] = {
     "CONNECT": connect,
     "INFO": info,
     "-ERR": error,

@@ -11,10 +11,10 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.pravega.changes import CHANGES
-from wiredecode.protocols.pravega.names import AUTH_ERRORS, FAILURES
+from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
-from wiredecode.protocols.shared.checking import Checks, Place, Report, Rule, place_of
+from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, place_of
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
@@ -30,7 +30,7 @@ class Refusals(Rule):
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "refused":
-                tell = self.TOLD.get(frame.type or "")
+                tell = self.REPORTERS.get(frame.type or "")
                 if tell is None:
                     self.report.add(codes.REFUSED, finding.message, finding.message, frame=frame)
                 else:
@@ -70,7 +70,7 @@ class Refusals(Rule):
             several = "s" * (problem.count != 1)
             problem.what = f"{problem.count:,} conditional append{several} to {segment} came too late"
 
-    TOLD: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
+    REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
         "AuthTokenCheckFailed": _token,
         "WrongHost": _wrong_host,
         "SegmentIsSealed": _sealed,
@@ -121,6 +121,6 @@ CHECKS = Checks(
     rules=(Refusals, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),
     answered=frozenset({"SetupAppend"}),
-    confirms={"DataAppended": "segment"},
-    told=frozenset({"refused"}),
+    publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
+    covered=frozenset({"refused"}),
 )

@@ -20,7 +20,8 @@ from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.pravega.proposal import Assignment
 from wiredecode.protocols.pravega.proposed import Proposed
 from wiredecode.protocols.pravega.shipped import Shipped
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared import proxy
 
 MAX_EMPTY_EVENTS = 64
 """Empty events in a row at top level: more look like zero-filled bytes."""
@@ -59,7 +60,7 @@ class PravegaConversation(Conversation):
         self.reached: dict[int, int] = {}
         """Per side, the stream offset after its last frame."""
         self.empty_events = 0
-        self.undecided_told = False
+        self.undecided_found = False
 
     def started_by(self, side: int, client: bool | None) -> None:
         super().started_by(side, client)
@@ -68,6 +69,8 @@ class PravegaConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.talk = NAME, None
         lost = self._follow(frame)
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         if frame.stop - frame.start < HEADER.size:
             frame.sender = self.sender(frame)
             frame.layers = {NAME: {}} if style is not None else None
@@ -77,17 +80,17 @@ class PravegaConversation(Conversation):
         if not self.fixed and not frame.missing:
             self._learn_dialect(frame, code)
         proposed = self.dialect is not None and self.dialect != names.WIRE
-        plan = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
+        decoder = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
         frame.dialect = self.presets[0] if proposed else self.dialect
-        name = plan.layer.type_name if plan.layer is not Unknown else ""
+        name = decoder.layer.type_name if decoder.layer is not Unknown else ""
         if self.client is None:
             self._learn_sides(frame, name)
         frame.sender = self.sender(frame)
-        if self.dialect is None and not self.undecided_told and name not in ("", "KeepAlive"):
-            self.undecided_told = True
+        if self.dialect is None and not self.undecided_found and name not in ("", "KeepAlive"):
+            self.undecided_found = True
             message = "both dialects have messages like this; read as the shipped protocol until one tells"
             frame.find("note", "protocol", "dialect-undecided", message)
-        self._explain(frame, plan.layer)
+        self._explain(frame, decoder.layer)
         self._report_misplaced(frame, name, proposed)
         talk = self.talk = self.proposed if proposed else self.shipped
         talk.handle(frame, name, lost)
@@ -136,16 +139,16 @@ class PravegaConversation(Conversation):
             return code not in (-2, 0) and not (code == 4 and frame.length == 28 + HEADER.size)
         return any(self._fits(frame, self.assignments[name].layers.get(code)) for name in self.presets)
 
-    def _read_proposed(self, frame: Frame, code: int, style: Style | None) -> MessagePlan:
+    def _read_proposed(self, frame: Frame, code: int, style: Style | None) -> MessageDecoder:
         self._narrow(frame, code)
         layers = self.assignments[self.presets[0]].layers
         self.proposed.layers = layers
         layer: type[Message] = layers.get(code, Unknown)
         if layer.type_name == "SegmentRead" and self._adds_up(frame):
             layer = SegmentRead
-        plan = plan_of(layer)
-        plan.read(frame, style)
-        return plan
+        decoder = decoder_of(layer)
+        decoder.read(frame, style)
+        return decoder
 
     def _adds_up(self, frame: Frame) -> bool:
         """Whether a SegmentRead is in the form that was shipped: the length in front of its data is right."""
@@ -162,27 +165,27 @@ class PravegaConversation(Conversation):
     def _fits(self, frame: Frame, layer: type[Message] | None) -> bool:
         return layer is not None and fit(layer, frame.buffer, frame.start, frame.stop) is not None
 
-    def _read_shipped(self, frame: Frame, code: int, style: Style | None) -> MessagePlan:
+    def _read_shipped(self, frame: Frame, code: int, style: Style | None) -> MessageDecoder:
         """Read with today's layout; if that does not fit, with the older one that does."""
         layer: type[Message] = CURRENT.get(code, Unknown)
         others = alternatives(code)
         if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.missing:
             layer = choose(others, frame.buffer, frame.start, frame.stop) or layer
-        plan = plan_of(layer)
+        decoder = decoder_of(layer)
         before, status = frame.findings, frame.status
-        plan.read(frame, style)
+        decoder.read(frame, style)
         if not others or frame.missing:
-            return plan
+            return decoder
         doubtful = frame.status == MALFORMED or len(frame.findings) > len(before) or layer is Unknown
         if not doubtful and layer.sound(frame.values):
-            return plan
+            return decoder
         older = choose(others, frame.buffer, frame.start, frame.stop)
         if older is None:
-            return plan
+            return decoder
         frame.findings, frame.status = before, status
-        plan = plan_of(older)
-        plan.read(frame, style)
-        return plan
+        decoder = decoder_of(older)
+        decoder.read(frame, style)
+        return decoder
 
     # Findings that belong to no dialect's state.
 
@@ -237,19 +240,21 @@ def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaS
     return found
 
 
-PLANS: dict[type[Layer], MessagePlan] = {}
+DECODERS: dict[type[Layer], MessageDecoder] = {}
 """How to read each layout that was met."""
 
 
-class MessagePlan(Plan):
+class MessageDecoder(FrameDecoder):
     """A plan whose layer is a message of this protocol."""
 
     __slots__ = ()
     layer: type[Message]
 
 
-def plan_of(layer: type[Message]) -> MessagePlan:
-    plan = PLANS.get(layer)
-    if plan is None:
-        plan = PLANS[layer] = MessagePlan(layer, layer.type_name if layer is not Unknown else None, None, NEWER)
-    return plan
+def decoder_of(layer: type[Message]) -> MessageDecoder:
+    decoder = DECODERS.get(layer)
+    if decoder is None:
+        decoder = DECODERS[layer] = MessageDecoder(
+            layer, layer.type_name if layer is not Unknown else None, None, NEWER
+        )
+    return decoder

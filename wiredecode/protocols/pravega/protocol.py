@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
@@ -31,6 +31,8 @@ from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
@@ -59,7 +61,8 @@ def hello(data: bytes, final: bool) -> bool | None:
 
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.fields.lua import Script
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
@@ -97,7 +100,7 @@ class MessageChain(Chain):
         return self.best == SURE or several or (at_home and self.whole > 0)
 
 
-class Pravega(Protocol):
+class Pravega(BehindProxy):
     """Pravega's wire protocol, as released and as once proposed.
 
     ``assignments`` adds dialects of the proposal: name to codes and message names, each of the ten messages once.
@@ -114,7 +117,7 @@ class Pravega(Protocol):
         header=HEADER.size,
         held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
     )
-    requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
 
@@ -125,10 +128,10 @@ class Pravega(Protocol):
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.pravega.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.pravega.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.pravega.checking import CHECKS
@@ -140,7 +143,12 @@ class Pravega(Protocol):
 
         return DISGUISES
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.pravega.wireshark import SCRIPT
+
+        return SCRIPT
+
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False
         if first is None:
             return Undecided()
@@ -215,7 +223,7 @@ class Pravega(Protocol):
     def layers(self) -> Iterable[type[Layer]]:
         found: list[type[Layer]] = [*CURRENT.values(), Unknown]
         found += [layer for table in (EAGER, OLDER) for older in table.values() for layer in older]
-        return [*found, *self.assignments[names.PROPOSAL].layers.values()]
+        return [*found, *self.assignments[names.PROPOSAL].layers.values(), *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return [*super().type_names(), *(name for codes in names.PROPOSALS.values() for name in codes.values())]

@@ -62,7 +62,7 @@ class Reads(Rule):
         elif frame.type == "StreamSegmentInfo":
             self._grew(values.get("segment_name"), values.get("write_offset"), frame.time_ns)
         elif frame.type == "ReadSegment":
-            self._asked(frame)
+            self._requests(frame)
         else:
             self._answered(frame)
 
@@ -78,7 +78,7 @@ class Reads(Rule):
         if isinstance(name, str):
             self._segment(name).grew(end, time_ns)
 
-    def _asked(self, frame: Frame) -> None:
+    def _requests(self, frame: Frame) -> None:
         name, offset = frame.values.get("segment"), frame.values.get("offset")
         if not isinstance(name, str) or not isinstance(offset, int):
             return

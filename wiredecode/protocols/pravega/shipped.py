@@ -72,7 +72,7 @@ class Shipped:
         if handler is not None:
             handler(self, frame)
         elif name in names.SUCCESSES:
-            self._ask(frame, name)
+            self._add_request(frame, name)
         elif name in names.SERVER_TYPES and name not in names.FAILURES:
             self._answer(frame, name)
 
@@ -86,7 +86,7 @@ class Shipped:
             segment = values.get("segment", values.get("segment_name"))
         return SegmentRequest(frame.id, frame.time_ns, name, segment, offset, group(values, segment))
 
-    def _ask(self, frame: Frame, name: str) -> None:
+    def _add_request(self, frame: Frame, name: str) -> None:
         request = self._request(frame, name)
         key = ("id", request.group) if "request_id" in frame.values else ("named", names.SUCCESSES[name], request.group)
         self.outstanding.add(frame, key, request)
@@ -253,7 +253,7 @@ class Shipped:
         if block.data is None:
             message = f"the block of frame {block.frame} was not captured whole"
             frame.find("note", "reassembly", "block-missing", message)
-            self._tell_front(block.front[: max(0, whole)])
+            self._add_front(block.front[: max(0, whole)])
             return Rebuilt(None)
         rebuilt = rebuild(block.data, whole, rest)
         tail = tail_name(block.data, whole)
@@ -261,7 +261,7 @@ class Shipped:
             frame.generate("tail", tail)
         return rebuilt
 
-    def _tell_front(self, front: bytes) -> None:
+    def _add_front(self, front: bytes) -> None:
         """The events in front of a hole; what the others are, and so their numbers, is not known."""
         walked = walk(front)
         if walked.sound and walked.bounds:

@@ -83,11 +83,11 @@ class Transactions(Rule):
             if each.merged:
                 continue
             if each.deleted:
-                self._tell_aborted(each, number)
+                self._report_aborted(each, number)
             elif each.created and each.events:
-                self._tell_open(each, number)
+                self._report_open(each, number)
 
-    def _tell_aborted(self, each: Transaction, number: str) -> None:
+    def _report_aborted(self, each: Transaction, number: str) -> None:
         count, events = self._aborted.get(each.stream, (0, 0))
         count, events = self._aborted[each.stream] = count + 1, events + each.events
         problem = self.report.add(codes.ABORTED, "", each.stream, frame=each.place)
@@ -96,7 +96,7 @@ class Transactions(Rule):
             problem.what = f"{count:,} transaction{several} of {each.stream} with {events:,} events ended in an abort"
             problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
-    def _tell_open(self, each: Transaction, number: str) -> None:
+    def _report_open(self, each: Transaction, number: str) -> None:
         waited = self.report.last_ns - each.last_ns
         what = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
         severity = None if waited >= PATIENCE_NS else "note"

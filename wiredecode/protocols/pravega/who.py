@@ -9,7 +9,7 @@ from uuid import UUID
 from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
 
 MOST_WRITERS = 3
 """That are told of a connection."""
@@ -26,4 +26,4 @@ def writer(frame: Frame) -> Mapping[str, Any]:
     return {"name": f"writer {', '.join([*writers, name if len(writers) < MOST_WRITERS else '...'])}"}
 
 
-TELLERS: Mapping[str | None, Teller] = {"SetupAppend": writer, "ConditionalAppend": writer}
+IDENTITIES: Mapping[str | None, IdentityReader] = {"SetupAppend": writer, "ConditionalAppend": writer}

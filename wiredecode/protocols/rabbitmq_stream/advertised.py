@@ -29,7 +29,7 @@ UNREACHABLE = Code(
 )
 WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
 """Who goes on with these did not only look for a stream."""
-LEAST_TOLD = 3
+MIN_ANSWERS = 3
 """Who asks so often and connects to nobody goes round in circles."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
 """A container's id, which is its host name unless it is given one."""
@@ -121,11 +121,11 @@ class AdvertisedHost(Rule):
             address = f"{advertised.host}:{port}"
             if attempts.failed and not attempts.accepted:
                 what = f"the broker sends clients to {address}, where the connection {attempts.how}"
-                self._tell(advertised, what, attempts)
+                self._report(advertised, what, attempts)
             elif not attempts.accepted and self._gave_up(advertised, client):
                 then = "the client leaves" if advertised.left_ns is not None else "the client asks again and again"
                 what = f"the broker sends clients to {address}; no connection to it follows, {then}"
-                self._tell(advertised, what, attempts)
+                self._report(advertised, what, attempts)
 
     def _by_name(self, advertised: Advertised) -> Attempts:
         """Attempts of a client that was told a name: to its port, after it was told, at whatever address that is."""
@@ -144,10 +144,10 @@ class AdvertisedHost(Rule):
 
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
         """Whether its host left, or asked again and again, and did nothing with streams after it was told."""
-        ended = advertised.left_ns is not None or advertised.times >= LEAST_TOLD
+        ended = advertised.left_ns is not None or advertised.times >= MIN_ANSWERS
         return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
-    def _tell(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
+    def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
         problem = self.report.add(UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
         if problem is None:
@@ -160,7 +160,7 @@ class AdvertisedHost(Rule):
             problem.packets.append(last.first)
             to = last.endpoints[1 - (last.initiator or 0)]
             problem.detail(f"its connection #{last.number} to {to} {attempts.how}")
-        if hint := hint_of(advertised):
+        if hint := explanation_of(advertised):
             problem.detail(hint)
 
 
@@ -186,7 +186,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
 
 
-def hint_of(advertised: Advertised) -> str:
+def explanation_of(advertised: Advertised) -> str:
     """What the name itself tells."""
     host = advertised.host
     if is_loopback(host) and not is_loopback(advertised.client.strip("[]")):

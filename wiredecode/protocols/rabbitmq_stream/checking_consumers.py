@@ -251,13 +251,13 @@ class Fill(Rule):
             each = filled.records / filled.chunks
             if filled.chunks >= MANY_CHUNKS and each < SMALL:
                 what = f"{filled.chunks:,} chunks of {stream} hold {each:.1f} messages each"
-                self._tell(SMALL_CHUNKS, what, stream, filled)
+                self._report(SMALL_CHUNKS, what, stream, filled)
             each = filled.records / max(filled.entries, 1)
             if filled.entries >= MANY_CHUNKS and 1 < each < SMALL_BATCH:
                 what = f"{filled.entries:,} entries of {stream}, sub-batches among them, hold {each:.1f} messages each"
-                self._tell(SMALL_BATCHES, what, stream, filled)
+                self._report(SMALL_BATCHES, what, stream, filled)
 
-    def _tell(self, code: Code, what: str, stream: str, filled: Filled) -> None:
+    def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
         for place in filled.places:
             problem = self.report.add(code, what, stream, frame=place)
             if problem is not None:

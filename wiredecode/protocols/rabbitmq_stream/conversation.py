@@ -22,7 +22,7 @@ from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, Unknown
 from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
 from wiredecode.protocols.rabbitmq_stream.sasl import user_name
 from wiredecode.protocols.rabbitmq_stream.sizes import SMALL_FRAME, report_size
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 
@@ -78,19 +78,19 @@ class RabbitMQConversation(Conversation):
             frame.find(
                 "note", "protocol", "no-response-bit", "RabbitMQ 3.10 sends this response without its bit", "key"
             )
-        plan = PLANS.get(code << 16 | version)
-        if plan is None:
-            plan = PLANS[code << 16 | version] = make_plan(code, version)
+        decoder = DECODERS.get(code << 16 | version)
+        if decoder is None:
+            decoder = DECODERS[code << 16 | version] = make_decoder(code, version)
         if style is not None:
             sub_batches.new_budget()
-        plan.read(frame, style, rows=self.rows)
+        decoder.read(frame, style, rows=self.rows)
         if code == SASL_AUTHENTICATE and frame.values.get("mechanism", "") not in names.MECHANISMS:
             UNTOLD_SASL.read(frame, style)  # what is no mechanism may be anything
         if frame.length > SMALL_FRAME:
             report_size(self, frame)
-        if plan.handler is not None:
-            plan.handler(self, frame)
-        if plan.layer in (Unknown, UnknownSasl):
+        if decoder.handler is not None:
+            decoder.handler(self, frame)
+        if decoder.layer in (Unknown, UnknownSasl):
             report_unknown(frame, code, version)
         if style is not None:
             self._finish_record(frame, style)
@@ -101,11 +101,11 @@ class RabbitMQConversation(Conversation):
         if frame.layer is None:
             return
         findings, status = frame.findings, frame.status
-        plan = RECORD_PLANS.get((frame.layer, frame.type))
-        if plan is None:
-            plan = RECORD_PLANS[frame.layer, frame.type] = Plan(frame.layer, frame.type)
+        decoder = RECORD_DECODERS.get((frame.layer, frame.type))
+        if decoder is None:
+            decoder = RECORD_DECODERS[frame.layer, frame.type] = FrameDecoder(frame.layer, frame.type)
         sub_batches.new_budget()
-        plan.read(frame, style)
+        decoder.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame, style)
 
@@ -149,7 +149,7 @@ class RabbitMQConversation(Conversation):
 
     def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
         frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
-        Plan(layer, "PROXY").read(frame, style)
+        FrameDecoder(layer, "PROXY").read(frame, style)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
         if frame.layers_text is not None:
@@ -175,7 +175,7 @@ class RabbitMQConversation(Conversation):
 
     # Requests and responses.
 
-    def _ask(self, frame: Frame) -> None:
+    def _add_request(self, frame: Frame) -> None:
         """A request: remember it until the other side answers with its correlation id."""
         correlation = frame.values.get("correlation_id")
         if correlation is None:
@@ -218,7 +218,7 @@ class RabbitMQConversation(Conversation):
             frame.find("note", "protocol", "ended", message, f"{what}_id")
 
     def _declare_publisher(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         values = frame.values
         self.publishing.end(values.get("publisher_id", -1))  # what is declared anew was deleted before
         if "stream" in values:
@@ -263,7 +263,7 @@ class RabbitMQConversation(Conversation):
         self.publishing.refuse(frame)
 
     def _delete_publisher(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         self._name_only(frame, self.publishers, frame.values.get("publisher_id"))
 
     def _deleted_publisher(self, frame: Frame) -> None:
@@ -274,7 +274,7 @@ class RabbitMQConversation(Conversation):
             self.publishing.end(number)
 
     def _subscribe(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         values = frame.values
         if "stream" not in values:
             self._declared_unseen(self.subscriptions, values.get("subscription_id"))
@@ -291,7 +291,7 @@ class RabbitMQConversation(Conversation):
             self.subscriptions.answer(number, frame.values.get("response_code") == names.OK)
 
     def _unsubscribe(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         self._name_only(frame, self.subscriptions, frame.values.get("subscription_id"))
 
     def _unsubscribed(self, frame: Frame) -> None:
@@ -313,7 +313,7 @@ class RabbitMQConversation(Conversation):
             frame.generate("stream", binding.generated["stream"])
 
     def _consumer_update(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
 
     def _consumer_updated(self, frame: Frame) -> None:
@@ -341,7 +341,7 @@ class RabbitMQConversation(Conversation):
     # The handshake.
 
     def _authenticate(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         values = frame.values
         if values.get("data") and not self.challenged:
             user = user_name(values["mechanism"], values["data"])
@@ -374,13 +374,13 @@ class RabbitMQConversation(Conversation):
         self.opened = frame.values.get("response_code", names.OK) == names.OK
 
     def _close(self, frame: Frame) -> None:
-        self._ask(frame)
+        self._add_request(frame)
         if frame.sender == "server":
             reason = printable(frame.values.get("closing_reason", ""))
             frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
 
     HANDLERS: ClassVar[dict[int, Callable[[RabbitMQConversation, Frame], Any]]] = {
-        **dict.fromkeys(names.CORRELATED, _ask),
+        **dict.fromkeys(names.CORRELATED, _add_request),
         **dict.fromkeys(names.RESPONSES, _answer),
         0x0001: _declare_publisher,
         0x8001: _declared_publisher,
@@ -410,13 +410,13 @@ class RabbitMQConversation(Conversation):
 
 PASSING = frozenset({0x0008, 0x0009, 0x0017})
 """Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
-RECORD_PLANS: dict[tuple[type[Layer], str | None], Plan] = {}
+RECORD_DECODERS: dict[tuple[type[Layer], str | None], FrameDecoder] = {}
 """How the records of frames are made later."""
 CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}
 """Publish, PublishConfirm, PublishError, Deliver and StoreOffset: each is new; other frames repeat word for word."""
 SASL_AUTHENTICATE = 0x0013
-UNTOLD_SASL = Plan(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
-PLANS: dict[int, Plan] = {}
+UNTOLD_SASL = FrameDecoder(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
+DECODERS: dict[int, FrameDecoder] = {}
 """How to read each key and version (its low 16 bits) that was met."""
 
 
@@ -424,14 +424,14 @@ def _record(frame: Frame) -> dict[str, Any] | None:
     return frame.layers.get(NAME) if frame.layers else None
 
 
-def make_plan(code: int, version: int) -> Plan:
+def make_decoder(code: int, version: int) -> FrameDecoder:
     surplus = "some clients write an offset for every type" if code == 0x801A else None
     unknown = UnknownSasl if code & ~names.RESPONSE_BIT == 19 else Unknown
     layer = LAYERS.get((code, version), unknown)
     repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
     numbered = code in (PUBLISH, CONFIRM, DELIVER)
-    return Plan(layer, names.KEYS.get(code), handler, surplus, repeats=repeats, numbered=numbered)
+    return FrameDecoder(layer, names.KEYS.get(code), handler, surplus, repeats=repeats, numbered=numbered)
 
 
 def report_unknown(frame: Frame, code: int, version: int) -> None:

@@ -10,7 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.checking import values_of
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
 
 
 def client(frame: Frame) -> Mapping[str, Any]:
@@ -40,7 +40,7 @@ def close(frame: Frame) -> Mapping[str, Any]:
     return {"closed_by": frame.sender, "reason": printable(frame.values.get("closing_reason") or "")}
 
 
-TELLERS: Mapping[str | None, Teller] = {
+IDENTITIES: Mapping[str | None, IdentityReader] = {
     "PeerProperties": client,
     "PeerPropertiesResponse": broker,
     "SaslAuthenticate": user,

@@ -22,13 +22,13 @@ class Change(NamedTuple):
     """What holds from now on, printable: ``"lb-b leads orders[0]"``."""
 
 
-Teller = Callable[["Frame"], Iterator[Change]]
-"""What a frame changes; of a frame that is cut it may raise what :func:`told` catches."""
+ChangeReader = Callable[["Frame"], Iterator[Change]]
+"""What a frame changes; of a frame that is cut it may raise what :func:`read_changes` catches."""
 
 
-def told(teller: Teller, frame: Frame) -> list[Change]:
+def read_changes(reader: ChangeReader, frame: Frame) -> list[Change]:
     """What a frame changes; one that is cut, or has other values than it should have, changes nothing."""
     try:
-        return [*teller(frame)]
+        return [*reader(frame)]
     except (LookupError, TypeError, ValueError, AttributeError):
         return []

@@ -22,7 +22,7 @@ class Split:
     """Size of the frame after the last whole one, if its header tells; 0: not enough bytes to know."""
     bad: str | None = None
     """Why the bytes after the last whole frame cannot be a frame."""
-    told: Sequence[tuple[int, int]] = ()
+    known_at: Sequence[tuple[int, int]] = ()
     """Frames whose end bytes behind it told: index in ``ends``, and the place up to which bytes had to be there."""
     then: Cutter | None = None
     """What cuts the bytes behind the last whole frame, where it turned them into something else."""

@@ -101,19 +101,19 @@ class Outstanding(Generic[K, R]):
             self.pop_oldest()
 
 
-def outcome_told_by(response: Frame) -> str:
+def outcome_of(response: Frame) -> str:
     """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
     if any(finding.group == "response" for finding in response.findings):
         return REFUSED
     return ANSWERED if response.status != PARTIAL else ""
 
 
-def refusal_told_by(response: Frame) -> str:
+def refusal_of(response: Frame) -> str:
     """Why a response says no."""
     return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
 
 
-class Asked(Protocol):
+class Requester(Protocol):
     """A frame that asked for something; a :class:`Request` is one."""
 
     @property
@@ -123,7 +123,7 @@ class Asked(Protocol):
     def time_ns(self) -> int: ...
 
 
-def link(frame: Frame, request: Asked) -> None:
+def link(frame: Frame, request: Requester) -> None:
     """Tie a response to its request."""
     frame.request = request.frame
     frame.latency_ns = frame.time_ns - request.time_ns

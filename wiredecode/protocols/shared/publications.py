@@ -77,7 +77,7 @@ class Publisher:
         self.lows.insert(place, run.low)
         self.runs.insert(place, run)
 
-    def take(self, low: int, high: int) -> Iterator[Share]:
+    def pop(self, low: int, high: int) -> Iterator[Share]:
         """The messages with these numbers; they wait no longer."""
         while low < high:
             place = bisect_right(self.lows, low) - 1
@@ -147,12 +147,12 @@ class Publications:
             index += high - low
             if self._runs + len(known.runs) - before > MAX_RUNS or len(known.again) > MAX_RUNS:
                 known.forget_oldest()
-                self._tell_limit(frame)
+                self._report_limit(frame)
         publication.left += index
         self._runs += len(known.runs) - before
         frame.expects_response = whole
 
-    def _tell_limit(self, frame: Frame) -> None:
+    def _report_limit(self, frame: Frame) -> None:
         if not self.forgets and frame.connection.directions[1 - frame.side].captured:
             message = f"more than {MAX_RUNS} published frames wait for a confirm: the oldest are forgotten"
             frame.find("note", "limit", "outstanding", message)
@@ -166,7 +166,7 @@ class Publications:
         if known is None:
             return
         before = len(known.runs)
-        shares = [share for low, high in numbers for share in known.take(low, high)]
+        shares = [share for low, high in numbers for share in known.pop(low, high)]
         self._runs += len(known.runs) - before
         if shares:
             answer(frame, shares, refusal)
@@ -180,7 +180,7 @@ class Publications:
 
 def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
     """Tie a confirm to the publications that it names: ``request`` is the oldest of them."""
-    settled, oldest = [], shares[0][0]
+    confirmations, oldest = [], shares[0][0]
     for publication, first, count in shares:
         publication.left -= count
         final = None
@@ -190,22 +190,22 @@ def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
             final = REFUSED if publication.refused else ANSWERED
         if publication.serial < oldest.serial:
             oldest = publication
-        settled.append(Confirmation(publication.frame, first, count, refusal, final))
-    if frame.settles:
-        settled = [*frame.settles, *settled]
-    frame.settles = settled
+        confirmations.append(Confirmation(publication.frame, first, count, refusal, final))
+    if frame.confirmations:
+        confirmations = [*frame.confirmations, *confirmations]
+    frame.confirmations = confirmations
     latency_ns = frame.time_ns - oldest.time_ns
     if frame.latency_ns is None or latency_ns > frame.latency_ns:
         frame.request, frame.latency_ns = oldest.frame, latency_ns
-    if len(settled) > 1:
-        requests = list(dict.fromkeys([each[0] for each in settled]))
+    if len(confirmations) > 1:
+        requests = list(dict.fromkeys([each[0] for each in confirmations]))
         if len(requests) > 1:
             frame.generate("requests", requests)
 
 
 def confirm_all(frame: Frame, requests: Sequence[Request]) -> None:
     """Tie a frame to publishes that it confirms as a whole, the oldest first."""
-    frame.settles = [Confirmation(request.frame, 0, ALL, None, ANSWERED) for request in requests]
+    frame.confirmations = [Confirmation(request.frame, 0, ALL, None, ANSWERED) for request in requests]
     link(frame, requests[0])
     if len(requests) > 1:
         frame.generate("requests", [request.frame for request in requests])

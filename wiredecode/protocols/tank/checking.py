@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.protocols.shared.checking import Checks, Code, Report, Rule
+from wiredecode.protocols.shared.checking import Checks, Code, Publishing, Report, Rule
 from wiredecode.protocols.tank import codes, names
 from wiredecode.protocols.tank.changes import CHANGES
 from wiredecode.protocols.tank.topics import outcome, result_places
@@ -18,7 +18,7 @@ MOST_REQUESTS = 10_000
 MANY_REDIRECTS = 3
 """Redirects of one place to one node that are worth a warning."""
 
-Asked = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+Subject = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
 """Topics, and of each the partitions with the sequence number that is wanted."""
 
 
@@ -29,7 +29,7 @@ class Results(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._asked: OrderedDict[int, Asked] = OrderedDict()
+        self._requests: OrderedDict[int, Subject] = OrderedDict()
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceResponse":
@@ -37,12 +37,12 @@ class Results(Rule):
         elif frame.type == "ConsumeResponse":
             self._consumed(frame)
         elif frame.status == OK:
-            self._asked[frame.id] = asked_of(frame.values)
-            if len(self._asked) > MOST_REQUESTS:
-                self._asked.popitem(last=False)
+            self._requests[frame.id] = subject_of(frame.values)
+            if len(self._requests) > MOST_REQUESTS:
+                self._requests.popitem(last=False)
 
-    def _request(self, frame: Frame) -> Asked:
-        return self._asked.pop(frame.request, ()) if frame.request is not None else ()
+    def _request(self, frame: Frame) -> Subject:
+        return self._requests.pop(frame.request, ()) if frame.request is not None else ()
 
     # Produce.
 
@@ -59,7 +59,7 @@ class Results(Rule):
                 topic, partitions = places[index] if index < len(places) else ("", [])
                 where = place(topic, partitions[0] if len(partitions) == 1 else None)
                 text = outcome(code, each.get("endpoint"), names.PRODUCE_RESULTS)
-                self._tell(frame, code, where, text, codes.NOT_STORED, "messages for")
+                self._report(frame, code, where, text, codes.NOT_STORED, "messages for")
 
     # Consume.
 
@@ -76,7 +76,7 @@ class Results(Rule):
                 self._boundary(frame, where, wanted, entry)
             elif code not in (0, names.SPARSE_FIRST):
                 text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
-                self._tell(frame, code, where, text, codes.NOT_READ, "reading")
+                self._report(frame, code, where, text, codes.NOT_READ, "reading")
             elif code == 0 and wanted is not None:
                 self._gap(frame, where, wanted, entry)
 
@@ -93,7 +93,7 @@ class Results(Rule):
         what = f"{first - wanted:,} messages of {where} are missing: {wanted:,} was asked for, {first:,} came"
         self.report.add(codes.GAP, what, (where, wanted, first), frame=frame)
 
-    def _tell(self, frame: Frame, code: int, where: str, text: str, other: Code, doing: str) -> None:
+    def _report(self, frame: Frame, code: int, where: str, text: str, other: Code, doing: str) -> None:
         if code == names.REDIRECT:
             what = f"{where}: {text}"
             problem = self.report.add(codes.REDIRECT, what, (frame.connection.number, what), frame=frame)
@@ -105,7 +105,7 @@ class Results(Rule):
             self.report.add(other, f"{doing} {where}: {text}", (where, text), frame=frame)
 
 
-def asked_of(values: Mapping[str, Any]) -> Asked:
+def subject_of(values: Mapping[str, Any]) -> Subject:
     """What a request is about."""
     return tuple(
         (
@@ -147,6 +147,6 @@ CHECKS = Checks(
     codes=codes.ALL,
     rules=(Results,),
     waits=frozenset({"Consume"}),
-    told=frozenset({"not-stored", "not-read"}),
-    confirms={"ProduceResponse": "topic"},
+    covered=frozenset({"not-stored", "not-read"}),
+    publishes=dict.fromkeys(("Produce", "ProduceWithBaseSequenceNumber"), Publishing(("topic", "targets"), "messages")),
 )

@@ -14,7 +14,7 @@ from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count
 from wiredecode.protocols.tank.kinds import rfc3339, varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
-MAX_TOLD = 16
+MAX_REPORTED = 16
 """Findings about bundles told of one frame; of more only the number."""
 MASK64 = 2**64 - 1
 GROUPS = {Status.LIMIT: "limit", Status.MISSING: "limit"}
@@ -62,7 +62,7 @@ class Contents:
         self.numbered: list[Numbered] = []
         """Without a style: the bundles so far."""
         self._budget = Budget()
-        self._told = 0
+        self._reported = 0
 
     def bundle(self, bundle: Bundled, raw: Bundled | None, number: int | None, i: int, k: int) -> int | None:
         """Complete a whole bundle whose first message has that number, unless it is sparse; return the next number.
@@ -77,7 +77,7 @@ class Contents:
         found = messages if isinstance(messages, int) else count if messages is None else len(messages)
         if found != count and "partial_message" not in bundle:
             message = f"{found} messages, the header says {count}"
-            self.tell("warning", "malformed", "message-count", message, self.path.format(i, k))
+            self.report("warning", "malformed", "message-count", message, self.path.format(i, k))
         if self.style is not None:
             describe(bundle, flags)
             bundle["message_count"] = count
@@ -100,15 +100,15 @@ class Contents:
             self.messages += messages if isinstance(messages, int) else len(messages)
             self._number(bundle, messages, message_count(bundle), number)
 
-    def tell(self, severity: str, group: str, code: str, message: str, path: str) -> None:
-        self._told += 1
-        if self._told <= MAX_TOLD:
+    def report(self, severity: str, group: str, code: str, message: str, path: str) -> None:
+        self._reported += 1
+        if self._reported <= MAX_REPORTED:
             self.frame.find(severity, group, code, f"{path}: {message}", path)
 
     def close(self, *, one_partition: bool) -> dict[str, Any]:
         """After the last bundle: return what the frame holds; sequence numbers only of ``one_partition``."""
-        if self._told > MAX_TOLD:
-            message = f"{self._told - MAX_TOLD} more findings about the bundles of this frame"
+        if self._reported > MAX_REPORTED:
+            message = f"{self._reported - MAX_REPORTED} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
         told: dict[str, Any] = {}
         if self.frame.missing:
@@ -149,7 +149,7 @@ class Contents:
         if flags & EXTRA:
             reading = "read as" if "extra" in bundle else "ignored, it does not fit"
             message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
-            self.tell("note", "protocol", "extra-flags", message, path)
+            self.report("note", "protocol", "extra-flags", message, path)
         if flags & CODEC_MASK:
             return self._compressed(bundle, raw, path, place)
         if "partial_message" in bundle:
@@ -160,7 +160,7 @@ class Contents:
         codec = bundle["flags"] & CODEC_MASK
         if codec not in CODECS:
             message = f"codec {codec} is not assigned: the messages are not decoded"
-            self.tell("warning", "protocol", "unknown-codec", message, path)
+            self.report("warning", "protocol", "unknown-codec", message, path)
             return None
         if self.style is None:
             return self._step_over(bundle, path, place)
@@ -193,7 +193,7 @@ class Contents:
         inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:
             bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
-            self.tell("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
+            self.report("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
             return None
         bundle["uncompressed_length"] = len(inflated.data)
         return plain_header(raw) + inflated.data
@@ -201,10 +201,10 @@ class Contents:
     def _report_rest(self, messages: Any, path: str) -> None:
         found = messages if isinstance(messages, int) else len(messages)
         if found == MAX_MESSAGES:
-            self.tell("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
+            self.report("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
         else:
             self.frame.status = MALFORMED
-            self.tell("error", "malformed", "message-cut", f"message {found} does not fit into its bundle", path)
+            self.report("error", "malformed", "message-cut", f"message {found} does not fit into its bundle", path)
 
 
 def describe(bundle: dict[str, Any], flags: int) -> None:
@@ -294,7 +294,7 @@ def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: s
         return
     if missing is not None and missing <= 0:
         message = f"the header of a bundle of {length} bytes does not fit into it"
-        contents.tell("error", "malformed", "bundle-header", message, path)
+        contents.report("error", "malformed", "bundle-header", message, path)
         return
     of_what = "of unknown size" if length is None else f"of {length}, {missing} are missing"
-    contents.tell("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {of_what}", path)
+    contents.report("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {of_what}", path)

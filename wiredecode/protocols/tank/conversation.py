@@ -13,7 +13,8 @@ from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.reading import Plan
+from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, report_partial
@@ -24,12 +25,12 @@ from wiredecode.protocols.tank.topics import (
     MAX_NAMED,
     Topics,
     all_topics,
+    confirm_partitions,
     entries_of,
     named_partitions,
     outcome,
     record_of,
     result_places,
-    settle,
     whole,
 )
 
@@ -75,6 +76,8 @@ class TankConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.style, self.contents = NAME, style, None
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         if frame.stop - frame.start < HEADER.size:
             self._headless(frame, style)
             return
@@ -82,13 +85,13 @@ class TankConversation(Conversation):
         frame.code = code
         answer = self._learn_sides(frame) if self.client is None else frame.side != self.client
         frame.sender = None if self.client is None else "server" if answer else "client"
-        plan = PLANS.get((code, answer))
-        if plan is None or length > MAX_PAYLOAD_BYTES:
+        decoder = DECODERS.get((code, answer))
+        if decoder is None or length > MAX_PAYLOAD_BYTES:
             self._decode_unknown(frame, code, length, style)
             return
-        plan.read(frame, style, rows=self.rows)
-        if plan.handler is not None:
-            plan.handler(self, frame)
+        decoder.read(frame, style, rows=self.rows)
+        if decoder.handler is not None:
+            decoder.handler(self, frame)
         if style is not None and frame.layers:
             frame.layers[NAME].update(frame.generated)
 
@@ -108,7 +111,7 @@ class TankConversation(Conversation):
 
     def _decode_unknown(self, frame: Frame, code: int, length: int, style: Style | None) -> None:
         name = names.MESSAGES.get(code)
-        Plan(Unknown, name).read(frame, style)
+        FrameDecoder(Unknown, name).read(frame, style)
         if length > MAX_PAYLOAD_BYTES:
             frame.status = MALFORMED
             message = f"a payload of {length} bytes: brokers close the connection above {MAX_PAYLOAD_BYTES}"
@@ -128,7 +131,7 @@ class TankConversation(Conversation):
 
     # Requests and responses.
 
-    def _ask(self, frame: Frame) -> None:
+    def _add_request(self, frame: Frame) -> None:
         """A request with an id: remember it until the other side answers."""
         number = frame.values.get("request_id")
         if number is not None:
@@ -219,7 +222,7 @@ class TankConversation(Conversation):
             message = f"{len(refused)} of {len(results)} results: {', '.join(told[:MAX_NAMED])}"
             frame.find("warning", "response", "not-stored", message, "results")
             if request is not None and request.topics is not None and len(places) == len(results):
-                settle(frame, request.topics, places, results)
+                confirm_partitions(frame, request.topics, places, results)
 
     # Consume.
 
@@ -382,30 +385,30 @@ class TankConversation(Conversation):
         (names.PRODUCE_WITH_BASE, False): _produce,
         (names.DISCOVER_PARTITIONS, False): _discover,
         (names.DISCOVER_PARTITIONS, True): _discovered,
-        (names.CREATE_TOPIC, False): _ask,
+        (names.CREATE_TOPIC, False): _add_request,
         (names.CREATE_TOPIC, True): _administered,
-        (names.RELOAD_CONFIGURATION, False): _ask,
+        (names.RELOAD_CONFIGURATION, False): _add_request,
         (names.RELOAD_CONFIGURATION, True): _administered,
         (names.CONSUME_AS_PEER, False): _consume,
         (names.CONSUME_AS_PEER, True): _consumed,
-        (names.STATUS, False): _ask,
+        (names.STATUS, False): _add_request,
         (names.STATUS, True): _answer,
-        (names.DISCOVER_TOPICS, False): _ask,
+        (names.DISCOVER_TOPICS, False): _add_request,
         (names.DISCOVER_TOPICS, True): _answer,
-        (names.DISCOVER_TOPOLOGY, False): _ask,
+        (names.DISCOVER_TOPOLOGY, False): _add_request,
         (names.DISCOVER_TOPOLOGY, True): _answer,
     }
     """By message id and whether the broker sends it."""
 
 
-def _plans() -> dict[tuple[int, bool], Plan]:
-    plans = {}
+def _decoders() -> dict[tuple[int, bool], FrameDecoder]:
+    decoders = {}
     for answer, layers in ((False, REQUESTS), (True, RESPONSES)):
         for code, layer in layers.items():
             name = names.MESSAGES[code] + ("Response" if answer and code != names.PING else "")
-            plans[code, answer] = Plan(layer, name, TankConversation.HANDLERS.get((code, answer)))
-    return plans
+            decoders[code, answer] = FrameDecoder(layer, name, TankConversation.HANDLERS.get((code, answer)))
+    return decoders
 
 
-PLANS = _plans()
+DECODERS = _decoders()
 """How to read each message, by id and whether the broker sends it."""

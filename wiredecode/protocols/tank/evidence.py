@@ -76,7 +76,7 @@ def judge(data: bytes, position: int) -> Evidence:
     there = end <= len(data)
     exact = there and (length <= EXACT_BYTES or code == CREATE_TOPIC)
     fits = _whole if exact else _beginning
-    request = fits(REQUESTS[code], False, data, position, end) if _may_ask(code, length, data, position) else None
+    request = fits(REQUESTS[code], False, data, position, end) if _may_request(code, length, data, position) else None
     response = fits(RESPONSES[code], True, data, position, end) if _may_answer(code, length, data, position) else None
     if request is response is None:
         return Evidence(BAD)
@@ -108,7 +108,7 @@ class FrameChain(Chain):
 # A first look, since search tries every byte: what is not there yet is taken for zeros.
 
 
-def _may_ask(code: int, length: int, data: bytes, position: int) -> bool:
+def _may_request(code: int, length: int, data: bytes, position: int) -> bool:
     look = data[position + HEADER.size : position + HEADER.size + LOOK_BYTES].ljust(LOOK_BYTES, b"\0")
     if code in (PRODUCE, CONSUME, PRODUCE_WITH_BASE):
         return length >= 12 and look[0] <= NEWEST_VERSION and not look[1]

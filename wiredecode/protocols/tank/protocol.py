@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.evidence import FRAMES_TO_BELIEVE, MAX_PAYLOAD_BYTES, WEAK_FRAMES_TO_BELIEVE, FrameChain
 from wiredecode.protocols.tank.generated import COLUMN_TYPES, GENERATED
@@ -26,12 +28,13 @@ SEARCH_BYTES = 256 * 1024
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.fields.lua import Script
+    from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
 
 
-class Tank(Protocol):
+class Tank(BehindProxy):
     """TANK, the broker of phaistos-networks; clients and replicas speak the same protocol."""
 
     name = "tank"
@@ -46,10 +49,10 @@ class Tank(Protocol):
     apart = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
 
-    def tellers(self) -> Mapping[str | None, Teller]:
-        from wiredecode.protocols.tank.who import TELLERS
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        from wiredecode.protocols.tank.who import IDENTITIES
 
-        return TELLERS
+        return IDENTITIES
 
     def checks(self) -> Checks:
         from wiredecode.protocols.tank.checking import CHECKS
@@ -61,7 +64,12 @@ class Tank(Protocol):
 
         return DISGUISES
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.tank.wireshark import SCRIPT
+
+        return SCRIPT
+
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:
             seen = FrameChain(data, 0)
             if seen.best == GOOD or seen.whole >= (1 if port else FRAMES_TO_BELIEVE):
@@ -72,7 +80,7 @@ class Tank(Protocol):
             return Verdict(found.position, client=FrameChain(data, found.position).client)
         return Rejected() if final else Undecided(found.position)
 
-    def split(self, data: bytes) -> Split:
+    def split_inner(self, data: bytes) -> Split:
         """A header whose length is out of bounds is a frame: brokers close the connection then."""
         split = self.framing.split(data)
         if split.bad is not None:
@@ -106,4 +114,4 @@ class Tank(Protocol):
         return TankConversation(connection, self.ports)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown]
+        return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown, *PROXY_LAYERS]

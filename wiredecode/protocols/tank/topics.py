@@ -93,17 +93,17 @@ def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> li
     return places
 
 
-def settle(
+def confirm_partitions(
     frame: Frame, addressed: Topics, places: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]]
 ) -> None:
     """Tell each partition of a Produce what became of its messages; all results were captured."""
     if frame.request is None or len(dict(addressed)) < len(addressed):
         return  # a topic that comes again: which entry a result is about depends on those before
-    settled, first = [], 0
+    confirmations, first = [], 0
     for (_, partitions), result in zip(places, results, strict=True):
         code, count = result.get("result", 0), len(partitions)
         refusal = outcome(code, result.get("endpoint"), PRODUCE_RESULTS) if code else None
-        settled.append(Confirmation(frame.request, first, count, refusal, None))
+        confirmations.append(Confirmation(frame.request, first, count, refusal, None))
         first += count
-    settled[-1] = settled[-1]._replace(final=REFUSED)
-    frame.settles = settled
+    confirmations[-1] = confirmations[-1]._replace(final=REFUSED)
+    frame.confirmations = confirmations

@@ -9,11 +9,11 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
-    from wiredecode.frames.who import Teller
+    from wiredecode.frames.who import IdentityReader
 
 
 def client(frame: Frame) -> Mapping[str, Any]:
     return {"name": printable(frame.values.get("client_id") or "")}
 
 
-TELLERS: Mapping[str | None, Teller] = dict.fromkeys(("Consume", "Produce", "DiscoverPartitions"), client)
+IDENTITIES: Mapping[str | None, IdentityReader] = dict.fromkeys(("Consume", "Produce", "DiscoverPartitions"), client)

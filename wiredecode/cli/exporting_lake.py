@@ -1,0 +1,122 @@
+"""One export into tables of Iceberg or Delta: what is there already is not decoded again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from wiredecode.capture.remote import is_local
+from wiredecode.cli.exporting import STANDARD_OUTPUT, Job, Tables, check_stable
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import Output, complain, say
+from wiredecode.export import target
+from wiredecode.export.lake.run import AlreadyThere, run_of
+from wiredecode.frames.escape import escape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.cli.session import Session
+
+NEEDED = {"frames": ("time", "protocol")}
+"""Columns that tables are divided by; of other levels it is ``time``."""
+
+
+def run(job: Job) -> int:
+    """Do the job; return the exit code."""
+    _combine(job)
+    job.stable_ids = True  # rows of many exports stand in one table
+    try:
+        form = target.form("tables.parquet", job.format, job.compression)
+        if form.name != "parquet":
+            raise target.Unclear(f"{job.out} is a place of tables, whose files are parquet")
+    except target.Unclear as error:
+        raise UsageError(str(error)) from None
+    export = LakeExport(job, form)
+    try:
+        return export.run()
+    except AlreadyThere:
+        if not job.quiet:
+            say(f"{'nothing':<10}to do: {escape(job.out)} has these captures already; --overwrite writes them again")
+        return 0
+
+
+def _combine(job: Job) -> None:
+    """Refuse what cannot be done, before anything is read."""
+    if STANDARD_OUTPUT in job.files:
+        raise UsageError(f"{job.out} knows captures by their content, and standard input is read once: save it first")
+    for option, given in (("--partition-by", job.partition_by), ("--ranges", job.ranges), ("--bytes", job.bytes)):
+        if given:
+            raise UsageError(f"{option} does not go with {job.out}")
+    if job.display is not None:
+        check_stable(job.display)
+
+
+def selection(job: Job) -> str:
+    """What of the captures is written."""
+    parts = [job.level]
+    if job.display is not None:
+        parts.append(f"-Y {job.display.text}")
+    for option, given in (("-c", job.count), ("--from", job.start), ("--to", job.end)):
+        if given is not None:
+            parts.append(f"{option} {given}")
+    return " ".join(parts)
+
+
+class LakeExport(Tables):
+    """Rows of any level, as files that one commit for each table makes part of it."""
+
+    texts_encoded = False
+
+    def _prepared(self) -> Session:
+        from wiredecode.export.background import Background
+        from wiredecode.export.lake import open_lake
+        from wiredecode.export.lake.writer import TABLES, LakeWriter
+        from wiredecode.export.writers import size
+        from wiredecode.tables.portable import spark_schema
+        from wiredecode.tables.reader import prefer_bulk
+
+        job = self.job
+        if job.columns is not None:
+            job.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *job.columns]))
+        session = job.session(None, Output())
+        self.bulk = prefer_bulk(session.capture)
+        self.reader = session.counted_reader = self._reader(session.batches())
+        self.portable = spark_schema(self.reader.schema)
+        self.lake = open_lake(job.out)
+        self.captures = run_of(job.files, selection(job))
+        self.captures.replaces(self.lake.known(TABLES, self.captures), overwrite=job.overwrite)
+        self.into = self.writer = LakeWriter(self.lake, job.level, self.captures, compression=self.form.compression)
+        self.committing = False
+        if is_local(job.out) and (os.cpu_count() or 1) > 1:
+            self.background = Background(self.writer.write, size)
+        return session
+
+    def projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        from wiredecode.tables.portable import converted
+
+        return converted(rows, "", self.portable)
+
+    def finish(self) -> None:
+        self.end()
+        self.committing = True
+        self.tables = self.into.commit(selection(self.job), overwrite=self.job.overwrite)
+
+    def discard(self) -> None:
+        if self.background is not None:
+            self.background.give_up()
+        if self.writer is not None:
+            self.into.discard()
+
+    def undone(self, why: str) -> str:
+        so_far, out = f"{why}, after {self.done:,} {self.unit}", escape(self.job.out)
+        if self.writer is not None and self.committing:
+            return f"{so_far}; some tables of {out} may have them, and the same command completes it"
+        return f"{so_far}; {out} has nothing of them"
+
+    def tell(self, code: int) -> None:
+        if code:
+            complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
+        elif not self.job.quiet:
+            tables = ", ".join(self.tables) or "no table"
+            say(f"{'written':<10}{self.done:,} {self.unit} to {self.name} ({tables})")

@@ -1,0 +1,220 @@
+"""Delta tables: folders of their own below one path; the library is delta-rs (``deltalake``), which needs no Java.
+
+A run is remembered as Delta's own transaction ids: of each capture the number of the run, of each run how many captures
+and files it has. They stay when the history of the log is cleaned up; two writers that bring the same capture conflict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wiredecode.capture.remote import ALIASES, is_local, place_of
+from wiredecode.export.lake.run import Known, Run
+from wiredecode.export.lake.table import PREFIX, Lake, Written, files_of, plainly
+
+DAY = "day"
+MS_US = 1000
+BIGGEST_TEXT = 64
+"""Longest text that is told as least or greatest of a column."""
+
+
+class DeltaLake(Lake):
+    """Tables in folders below ``uri``, local or not; credentials are those of the environment."""
+
+    day = DAY
+
+    def __init__(self, uri: str) -> None:
+        import deltalake  # so that it is missed here
+
+        del deltalake
+        scheme, sign, rest = uri.partition("://")
+        self.uri = f"{ALIASES.get(scheme, scheme)}{sign}{rest}" if sign else os.path.abspath(uri)  # noqa: PTH100
+        self.uri = self.uri.rstrip("/")
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """What the library does not take from the environment by itself."""
+        plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        return {"AWS_ALLOW_HTTP": "true"} if plain and not is_local(self.uri) else {}
+
+    def tables(self) -> list[str]:
+        import pyarrow.fs as pafs
+
+        with plainly(self.uri):
+            place = place_of(self.uri)
+            found = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
+            return sorted(each.base_name for each in found if self._is_table(each.base_name))
+
+    def _is_table(self, name: str) -> bool:
+        from deltalake import DeltaTable
+
+        return bool(DeltaTable.is_deltatable(f"{self.uri}/{name}", self.options))
+
+    def _table(self, name: str) -> Any:
+        from deltalake import DeltaTable
+
+        return DeltaTable(f"{self.uri}/{name}", storage_options=self.options)
+
+    def known(self, name: str, run: Run) -> dict[int, Known]:
+        with plainly(name):
+            return _known(self._table(name), run) if self._is_table(name) else {}
+
+    def make(self, name: str, schema: pa.Schema) -> None:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.schema import Schema
+
+        by = [DAY] if DAY in schema.names else []
+        with plainly(name, CommitFailedError):
+            if not self._is_table(name):
+                uri = f"{self.uri}/{name}"
+                DeltaTable.create(
+                    uri, Schema.from_arrow(schema), mode="ignore", partition_by=by, storage_options=self.options
+                )
+            table = self._table(name)
+            there = pa.schema(table.schema().to_arrow())
+            if _lacks(there, schema):
+                table.alter.add_columns(list(Schema.from_arrow(schema).fields))
+
+    def create(self, name: str, path: str) -> BinaryIO:
+        with plainly(name):
+            place = place_of(f"{self.uri}/{name}/{path}")
+            if is_local(self.uri):
+                place.system.create_dir(place.path.rpartition("/")[0], recursive=True)
+            return cast(BinaryIO, place.system.open_output_stream(place.path))
+
+    def remove(self, name: str, path: str) -> None:
+        with plainly(name):
+            place = place_of(f"{self.uri}/{name}/{path}")
+            place.system.delete_file(place.path)
+
+    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+        from deltalake import CommitProperties
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import RemoveAction
+
+        now = int(time.time() * 1000)
+        with plainly(name, CommitFailedError):
+            table = self._table(name)
+            known = _known(table, run)
+            replaced = run.replaces(known, overwrite=overwrite)
+            actions: list[Any] = [self._added(file, now) for file in files]
+            if replaced:
+                there = table.get_add_actions(flatten=True)
+                rows = pa.table(there).select(["path", "size_bytes"]).to_pylist()
+                partitioned = DAY in table.schema().to_arrow().names
+                old = files_of({row["path"]: row for row in rows}, known, replaced)
+                actions += [
+                    RemoveAction(row["path"], True, now, row["size_bytes"], _day_of(row["path"]) if partitioned else {})
+                    for row in old
+                ]
+            by = [DAY] if any(file.day is not None for file in files) else []
+            remembered = CommitProperties(
+                custom_metadata={"wiredecodeRun": run.name}, app_transactions=_remembered(run, len(files))
+            )
+            table.create_write_transaction(actions, "append", table.schema(), by, commit_properties=remembered)
+
+    def _added(self, file: Written, now: int) -> Any:
+        from deltalake.transaction import AddAction
+
+        days = {DAY: file.day} if file.day is not None else {}
+        place = place_of(f"{self.uri}/{file.table}/{file.path}")
+        with place.system.open_input_file(place.path) as opened:
+            stats = statistics(pq.read_metadata(opened))
+        return AddAction(file.path, file.size, days, now, True, json.dumps(stats))
+
+
+def _lacks(there: pa.Schema | pa.StructType, wanted: pa.Schema | pa.StructType) -> bool:
+    """Whether a column is missing, or a member of one."""
+    known = {field.name: field.type for field in there}
+    for field in wanted:
+        if field.name not in known:
+            return True
+        if pa.types.is_struct(field.type) and _lacks(known[field.name], field.type):
+            return True
+    return False
+
+
+def _day_of(path: str) -> dict[str, str | None]:
+    return {DAY: path.partition("/")[0].partition("=")[2]}
+
+
+def _known(table: Any, run: Run) -> dict[int, Known]:
+    def remembered(*words: str) -> int | None:
+        found: int | None = table.transaction_version(":".join((PREFIX, *words)))
+        return found
+
+    shared = Counter(number for token in run.tokens if (number := remembered("capture", token)) is not None)
+    return {
+        number: Known(remembered("captures", str(number)) or 0, remembered("files", str(number)) or 0, count)
+        for number, count in shared.items()
+    }
+
+
+def _remembered(run: Run, files: int) -> list[Any]:
+    from deltalake import Transaction
+
+    sizes = {"captures": len(run.tokens), "files": files}
+    return [
+        *(Transaction(f"{PREFIX}:capture:{token}", run.id) for token in sorted(run.tokens)),
+        *(Transaction(f"{PREFIX}:{what}:{run.id}", size) for what, size in sizes.items()),
+    ]
+
+
+# What engines skip files by.
+
+
+def statistics(metadata: Any) -> dict[str, Any]:
+    """Rows, and the least and greatest values of the columns at the top, of a Parquet file, as Delta's log has them."""
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: Counter[str] = Counter()
+    unknown: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(group).column(index)
+            name = column.path_in_schema
+            if "." in name:
+                continue
+            found = column.statistics if column.is_stats_set else None
+            if found is None or not found.has_null_count or (not found.has_min_max and found.num_values):
+                unknown.add(name)
+                continue
+            nulls[name] += found.null_count
+            if found.has_min_max:
+                least[name] = min(least.get(name, found.min), found.min)
+                greatest[name] = max(greatest.get(name, found.max), found.max)
+    told = [name for name in least if name not in unknown and _tells(least[name], greatest[name])]
+    return {
+        "numRecords": metadata.num_rows,
+        "minValues": {name: _told(least[name], up=False) for name in told},
+        "maxValues": {name: _told(greatest[name], up=True) for name in told},
+        "nullCount": {name: count for name, count in nulls.items() if name not in unknown},
+    }
+
+
+def _tells(*values: Any) -> bool:
+    """Whether values are of a kind that is told; long texts are not."""
+    return all(
+        isinstance(value, int | float | date) or (isinstance(value, str) and len(value) <= BIGGEST_TEXT)
+        for value in values
+    )
+
+
+def _told(value: Any, *, up: bool) -> Any:
+    """A value for the log: times have milliseconds there, and must not leave out what they stand for."""
+    if isinstance(value, datetime):
+        over = timedelta(microseconds=value.microsecond % MS_US)
+        shown = value - over + (timedelta(milliseconds=1) if up and over else timedelta(0))
+        return shown.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return value.isoformat() if isinstance(value, date) else value

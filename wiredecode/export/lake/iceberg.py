@@ -1,0 +1,157 @@
+"""Iceberg tables of a catalog: one that pyiceberg is configured for, or a SQLite file in a local folder.
+
+A run is remembered as a property of the table, set by the commit that adds its files; its snapshot names it, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from wiredecode.export.lake.run import Known, LakeError, Run
+from wiredecode.export.lake.table import PREFIX, Lake, Written, files_of, plainly
+
+NAMESPACE = "wiredecode"
+CATALOG = "catalog.db"
+TIME = "time"
+RETRIES = "commit.retry.num-retries"
+LOCK_SECONDS = 30
+"""How long a writer waits for another one that has the file of the catalog."""
+
+
+def catalog_of(text: str) -> tuple[Any, str]:
+    """Catalog and namespace of ``CATALOG[:NAMESPACE]``, or of a folder, which has a ``/``. Raises LakeError."""
+    if "://" in text:
+        raise LakeError(f"{text}: Iceberg needs a catalog there: configure one for pyiceberg, and say iceberg:NAME")
+    if "/" in text or text.startswith("."):
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        folder = Path(os.path.abspath(text))  # noqa: PTH100 - links stay
+        with plainly(text):
+            folder.mkdir(parents=True, exist_ok=True)
+            uri = f"sqlite:///{folder / CATALOG}?timeout={LOCK_SECONDS}"
+            return SqlCatalog("wiredecode", uri=uri, warehouse=folder.as_uri()), NAMESPACE
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
+
+    name, _, namespace = text.partition(":")
+    properties: Any = Config().get_catalog_config(name)
+    if properties is None:
+        raise LakeError(
+            f"pyiceberg has no catalog {name!r}: write it into .pyiceberg.yaml, or set PYICEBERG_CATALOG__"
+            f"{name.upper()}__URI; for a folder say iceberg:./{name}"
+        )
+    with plainly(name):
+        return load_catalog(name, **properties), namespace or NAMESPACE
+
+
+class IcebergLake(Lake):
+    """Tables of a namespace; credentials are those of the catalog."""
+
+    def __init__(self, text: str) -> None:
+        import pyiceberg.io.pyarrow  # so that it is missed here
+
+        del pyiceberg
+        logging.getLogger("pyiceberg").setLevel(logging.ERROR)  # it warns of every column without statistics
+        self.catalog, self.namespace = catalog_of(text)
+
+    def tables(self) -> list[str]:
+        with plainly(self.namespace):
+            if not self.catalog.namespace_exists(self.namespace):
+                return []
+            return sorted(found[-1] for found in self.catalog.list_tables(self.namespace))
+
+    def _table(self, name: str) -> Any:
+        return self.catalog.load_table((*self.namespace.split("."), name))
+
+    def known(self, name: str, run: Run) -> dict[int, Known]:
+        with plainly(name):
+            identifier = (*self.namespace.split("."), name)
+            if not self.catalog.namespace_exists(self.namespace) or not self.catalog.table_exists(identifier):
+                return {}
+            return _known(self._table(name), run)
+
+    def make(self, name: str, schema: pa.Schema) -> None:
+        from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError
+
+        identifier = (*self.namespace.split("."), name)
+        with plainly(name, CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError):
+            self.catalog.create_namespace_if_not_exists(self.namespace)
+            if not self.catalog.table_exists(identifier):
+                self._create(identifier, schema)
+            table = self._table(name)
+            with table.transaction() as transaction, transaction.update_schema() as update:
+                update.union_by_name(schema)
+
+    def _create(self, identifier: tuple[str, ...], schema: pa.Schema) -> None:
+        from pyiceberg.transforms import DayTransform
+
+        with self.catalog.create_table_transaction(identifier, schema=schema) as transaction:
+            if TIME in schema.names:
+                with transaction.update_spec() as spec:
+                    spec.add_field(TIME, DayTransform(), "day")
+
+    def create(self, name: str, path: str) -> BinaryIO:
+        with plainly(name):
+            return cast(BinaryIO, self._output(name, path).create())
+
+    def _output(self, name: str, path: str) -> Any:
+        table = self._table(name)
+        return table.io.new_output(_place(table, path))
+
+    def remove(self, name: str, path: str) -> None:
+        with plainly(name):
+            table = self._table(name)
+            table.io.delete(_place(table, path))
+
+    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        with plainly(name, CommitFailedException):
+            table = self._table(name)
+            known = _known(table, run)
+            replaced = run.replaces(known, overwrite=overwrite)
+            # Its own retries would add the files without looking again whether they are there.
+            metadata = table.metadata
+            table.metadata = metadata.model_copy(update={"properties": {**metadata.properties, RETRIES: "0"}})
+            old: list[Any] = []
+            if replaced:
+                tasks = table.scan().plan_files()
+                old = files_of({task.file.file_path: task.file for task in tasks}, known, replaced)
+            told = {PREFIX + ".run": run.name}
+            with table.transaction() as transaction:
+                if old:
+                    with transaction.update_snapshot(snapshot_properties=told).overwrite() as snapshot:
+                        for file in old:
+                            snapshot.delete_data_file(file)
+                for number in replaced:
+                    if number != run.id:
+                        transaction.remove_properties(_property(number))
+                tokens = " ".join(sorted(run.tokens))
+                transaction.set_properties({_property(run.id): f"{len(files)} {tokens}"})
+                if files:
+                    places = [_place(table, file.path) for file in files]
+                    transaction.add_files(places, snapshot_properties=told, check_duplicate_files=False)
+
+
+def _place(table: Any, path: str) -> str:
+    return f"{table.location().rstrip('/')}/data/{path}"
+
+
+def _property(run: int) -> str:
+    return f"{PREFIX}.run.{run}"
+
+
+def _known(table: Any, run: Run) -> dict[int, Known]:
+    found, tokens = {}, run.tokens
+    for name, value in table.properties.items():
+        if name.startswith(_property(0)[:-1]):
+            files, *theirs = value.split(" ")
+            if shared := tokens.intersection(theirs):
+                found[int(name.rpartition(".")[2])] = Known(len(theirs), int(files), len(shared))
+    return found

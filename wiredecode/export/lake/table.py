@@ -1,0 +1,124 @@
+"""What Iceberg and Delta have in common: files are added to a table by one commit, which also remembers the run."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, Run, run_name
+from wiredecode.frames.escape import escape
+
+TRIES, WAIT_SECONDS = 60, 0.2
+"""How often a commit is tried while others commit to the same table, and how long is waited at first."""
+MOST_WAIT_SECONDS = 3.0
+PREFIX = "wiredecode"
+"""Of everything that is remembered in a table."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A complete file that is not part of its table yet. ``path`` is below the table; ``day`` None: not by day."""
+
+    table: str
+    path: str
+    rows: int
+    size: int
+    day: str | None
+
+
+class Conflict(Exception):
+    """Somebody else has committed to the table in between."""
+
+
+class Lake(ABC):
+    """Tables at one place. Raises :class:`LakeError` for what cannot be reached or written."""
+
+    day: str | None = None
+    """The column that a table is divided by; None: the table divides by the day of ``time`` without a column."""
+
+    @abstractmethod
+    def tables(self) -> list[str]:
+        """The names of the tables that are there."""
+
+    @abstractmethod
+    def known(self, name: str, run: Run) -> dict[int, Known]:
+        """The runs of a table that share captures with this one; none where there is no such table."""
+
+    @abstractmethod
+    def make(self, name: str, schema: pa.Schema) -> None:
+        """Make a table, or give it the columns of ``schema`` that it does not have. Raises :class:`Conflict`."""
+
+    @abstractmethod
+    def create(self, name: str, path: str) -> BinaryIO:
+        """A new file below a table that is prepared."""
+
+    @abstractmethod
+    def remove(self, name: str, path: str) -> None:
+        """Remove a file that is part of no table."""
+
+    @abstractmethod
+    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+        """Add files, in place of those of the runs that ``run`` replaces, as one commit.
+
+        What is there is asked of the same version of the table that is committed upon. Raises :class:`Conflict` where
+        that is not the newest any more, and AlreadyThere.
+        """
+
+    def prepare(self, name: str, schema: pa.Schema) -> None:
+        """Make a table, or give it the columns of ``schema`` that it does not have. Others may do so meanwhile."""
+        self._again(name, lambda: self.make(name, schema))
+
+    def commit(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> bool:
+        """Make files part of a table, unless it has this run already: false then. Others may commit meanwhile."""
+        try:
+            self._again(name, lambda: self.add(name, run, files, overwrite=overwrite))
+        except AlreadyThere:
+            return False
+        return True
+
+    def _again(self, name: str, work: Callable[[], None]) -> None:
+        why = ""
+        for attempt in range(TRIES):
+            try:
+                work()
+            except Conflict as error:
+                why = str(error)
+                time.sleep(random.uniform(0.1, 1) * min(WAIT_SECONDS * 2**attempt, MOST_WAIT_SECONDS))
+            else:
+                return
+        raise LakeError(f"table {name} is changed by others again and again; {TRIES} times: {why}")
+
+
+@contextmanager
+def plainly(what: str, *conflicts: type[BaseException]) -> Iterator[None]:
+    """Errors of a library in one line; ``conflicts`` are those that say that others were faster."""
+    try:
+        yield
+    except (LakeError, AlreadyThere, Conflict, ImportError):
+        raise
+    except conflicts as error:
+        raise Conflict(str(error)) from error
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LakeError(f"{what}: {escape(lines[0])}") from error
+
+
+def files_of(paths: Mapping[str, Any], known: Mapping[int, Known], replaced: Sequence[int]) -> list[Any]:
+    """What stands behind the paths of the files that runs have written, which are named after them."""
+    found = []
+    for run in replaced:
+        some = [item for path, item in paths.items() if path.rpartition("/")[2].startswith(f"{run_name(run)}-")]
+        if len(some) != known[run].files:
+            raise LakeError(
+                "some of the captures are in the table already, whose files have been rewritten since (compacted), so "
+                "their rows cannot be told apart; delete them there, or export only captures that are new"
+            )
+        found += some
+    return found
