@@ -247,10 +247,9 @@ class NatsConversation(Conversation):
     # Answers in turn.
 
     def _ping(self, frame: Frame) -> None:
-        if frame.time_ns < self.counts_from:
-            return
-        self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
         frame.expects_response = True
+        if frame.time_ns >= self.counts_from:
+            self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
 
     def _pong(self, frame: Frame) -> None:
         pings = self.sides[1 - frame.side].pings
