@@ -58,6 +58,16 @@ def test_every_option_reaches_the_job(run: Run, jobs: list[SparkOptions], words:
     assert [name for name in said if attrgetter(name)(plain) == said[name]] == []
 
 
+@pytest.mark.parametrize("option", ["--keylog", "--keylog-dir"])
+def test_key_logs_reach_the_plan(run: Run, jobs: list[SparkOptions], option: str, tmp_path: Path) -> None:
+    log = tmp_path / "keys.log"
+    log.write_text("# none yet\n")
+    assert run(*COMMAND, option, str(log if option == "--keylog" else tmp_path)).code == 0
+    (job,) = jobs
+    assert job.plan().keylog == [str(log)]
+    assert run(*COMMAND, option, str(tmp_path / "missing")).code == 2
+
+
 STATS: list[tuple[str, dict[str, Any]]] = [
     ("--table latency", {"tables": ["latency"]}),
     ("--interval 10s", {"interval": "10s"}),

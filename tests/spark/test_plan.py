@@ -16,11 +16,12 @@ from tests.spark.test_pipeline import BASIC, CAPTURES, NATS, cut, run
 from tests.support import capture_files, packets
 from wiredecode.capture import write_pcap
 from wiredecode.spark import output, planner
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import Plan, decode
 from wiredecode.spark.files import find
 from wiredecode.spark.index import INDEX, Indexer, settings_of
 from wiredecode.spark.output import combined
-from wiredecode.spark.packets import unpacked
+from wiredecode.spark.packets import PacketRows, unpacked
+from wiredecode.spark.parcels import opened, parcels
 from wiredecode.spark.planner import Division, direct, divided
 from wiredecode.spark.splits import merged
 from wiredecode.tables.reader import TableReader
@@ -99,6 +100,17 @@ def test_what_is_in_few_files_is_decoded_there_and_the_rest_is_shuffled(
         same_rows(found, wanted)
         read = [told for told in reports if "totals" in told and "bucket" not in told]
         assert {told["file"] for told in read} == {str(path) for path in files}
+
+
+def test_tasks_decrypt_with_key_logs_and_without_a_shuffle_as_with_one() -> None:
+    tls = CAPTURES / "rabbitmq-stream" / "c43_tls.pcap"
+    plan = Plan("frames", columns=["type", "frame", "connection"], keylog=[str(tls.with_suffix(".keylog"))])
+    rows, _ = decoded(division([tls], plan), plan)
+    assert {"Publish", "Open", "Tune"} <= set(rows["type"].to_pylist())
+    (file,) = find([str(tls)]).files
+    sent = parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(merged([file])))
+    table = pa.Table.from_batches(decode(opened(sent), plan), plan.row_schema())
+    same_rows(table.filter(table["report"].is_null()).drop_columns(["report"]), rows)
 
 
 def test_the_plan_names_the_largest_connection_and_what_knows_of_each_other(tmp_path: Path) -> None:
