@@ -50,7 +50,18 @@ class Cursus(Protocol):
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
-    apart = ("error_code", "in_reply_to", "topic", "partition", "group", "group_name", "generation", "offset", "member")
+    apart = (
+        "error_code",
+        "in_reply_to",
+        "topic",
+        "partition",
+        "group",
+        "group_name",
+        "generation",
+        "offset",
+        "commits",
+        "member",
+    )
     column_types = COLUMN_TYPES
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
