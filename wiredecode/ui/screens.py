@@ -10,7 +10,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Static
 
 from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
@@ -48,11 +47,10 @@ class BackScreen(Screen[int]):
     def __init__(self) -> None:
         super().__init__()
         self.lines = Listing()
-        self.bottom = Static(markup=False)
+        self.bottom = TextLine("bottom")
 
     def compose(self) -> ComposeResult:
         yield self.lines
-        self.bottom.styles.height = 1
         self.bottom.styles.text_style = "reverse"
         yield self.bottom
 
@@ -91,7 +89,7 @@ class ReportScreen(BackScreen):
         at = self.lines.cursor
         frames = self.lines.told[at].frames if at < len(self.lines.told) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
-        self.bottom.update(Text(f" {self.heading} │ {text or f'{leads}Esc: back'}"))
+        self.bottom.show(f" {self.heading} │ {text or f'{leads}Esc: back'}")
 
     def made(self, job: Job) -> None:
         """The lines are ready, or could not be made; the user may have left."""
@@ -195,4 +193,4 @@ class HelpScreen(BackScreen):
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
         self.lines.fill([Told(row) for row in rows])
-        self.bottom.update(Text(" Help │ Esc: back"))
+        self.bottom.show(" Help │ Esc: back")
