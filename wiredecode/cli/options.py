@@ -64,6 +64,17 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
+class FormulasChoice(StrEnum):
+    keep = "keep"
+    guard = "guard"
+
+
+CsvFormulas = Annotated[
+    FormulasChoice,
+    typer.Option(
+        "--csv-formulas", help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."
+    ),
+]
 Files = Annotated[
     list[str],
     typer.Argument(
@@ -223,6 +234,13 @@ class Decoding:
         """The limits of reassembly, with the TLS secrets where some were given."""
         limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
         return _with_keys(limits, self.keylog or [], self.keylog_dir)
+
+    @cached_property
+    def key_files(self) -> list[Path]:
+        """The key logs that were named."""
+        folder = self.keylog_dir
+        inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
+        return [*(self.keylog or []), *inside]
 
     def without_keys(self, command: str) -> None:
         """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
