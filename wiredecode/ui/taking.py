@@ -87,7 +87,7 @@ def save_screen(app: App[Any], name: str) -> str:
 
 
 def save(reading: Reading, name: str, numbers: Iterable[int] | None, job: Job) -> str:
-    """Save records (``.json``), a table (``.parquet``) or packets of some frames, of all by default; what is said of it."""
+    """Save records (``.json``), a table (``.parquet``) or packets of some frames, by default of all; what is said."""
     path = Path(name).expanduser()
     if path.exists():
         raise FileExistsError(f"{name} is there already; choose another name")
@@ -137,7 +137,7 @@ def _table(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job)
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from wiredecode.tables import TableReader
+    from wiredecode.tables.reader import TableReader
 
     packets = reading.source.again(lambda: job.stopped, job.progress)
     table = TableReader(packets, "frames", decode_as=reading.decode_as, limits=reading.limits, bulk=False)
