@@ -171,6 +171,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         ),
         "--compression": Case("{basic} -q -o a.parquet", "--compression none"),
         "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),
+        "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "-c": Case("{basic} -q -o a.csv", "-c 3"),
         "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
         "--utc": Case("{basic} -q -o a.csv --to 2026-11-20T20:00:00", "--utc"),
@@ -251,8 +252,8 @@ CASES: dict[str, dict[str, Case | See]] = {
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
-        "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
-        "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--keylog": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
+        "--keylog-dir": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
         "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),
     },
     "spark stats": {
@@ -260,6 +261,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         for words, _ in STATS
     },
     "sql": {
+        "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_for_those_who_ask"),
         **READING,
         "--format": Case("{basic} {quick}", "--format csv"),

@@ -21,6 +21,7 @@ Examples:
   wiredecode spark captures/ -o lake                        this machine, all cores
   wiredecode spark 'ring/*.pcap.gz' -o lake --level messages
   wiredecode spark client/ broker/ -o lake --source folder  two capture points
+  wiredecode spark captures/ -o lake --plan                 who would decode what, and the largest connection
   wiredecode spark ring/ -o lake --stream lake.checkpoint   a ring of files that grows
   wiredecode spark s3a://bucket/ring -o s3a://bucket/lake --hadoop --master spark://host:7077
   wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
@@ -67,6 +68,9 @@ class SparkCommand(Command):
         if name in others:
             return others[name].make_context(name, args[1:], parent=parent, **extra)
         return super().make_context(info_name, args, parent=parent, **extra)
+
+
+COMMAND = SparkCommand
 
 
 @group
@@ -118,6 +122,13 @@ class SparkOptions:
     hadoop: Annotated[
         bool, typer.Option("--hadoop", help="Read through Spark's file systems: each file whole, at most 2 GB.")
     ] = False
+    shuffle: Annotated[
+        bool,
+        typer.Option("--shuffle", help="Send all packets by connection, without looking into the files first."),
+    ] = False
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Say which tasks would decode what, and how large the largest part is; end.")
+    ] = False
     stream: Annotated[
         str | None,
         typer.Option(
@@ -141,15 +152,15 @@ class SparkOptions:
         """Refuse what cannot be read, before Spark is looked for."""
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         names(self.columns, "--columns")
-        self.decoding.without_keys("spark")
         if self.decoding.sandbox:
             raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments
 
     def plan(self) -> Plan:
         """What the tasks are told. Raises ``ValueError``."""
-        from dataclasses import asdict
+        from dataclasses import fields
 
+        from wiredecode.net import Limits
         from wiredecode.spark.decode import Plan
         from wiredecode.spark.output import KEPT
 
@@ -165,7 +176,8 @@ class SparkOptions:
             columns=columns,
             filter=self.display_filter,
             decode_as=spoken,
-            limits=asdict(self.decoding.limits),
+            limits={each.name: getattr(self.decoding.limits, each.name) for each in fields(Limits)},
+            keylog=[str(path.absolute()) for path in self.decoding.key_files],
             show_secrets=self.show_secrets,
             fail_fast=self.fail_fast,
         )

@@ -36,6 +36,14 @@ class Settings:
     compression: str | None = None
     """Of Parquet (None: zstd) and Arrow (None: none); text is compressed by the stream it is written to."""
     row_group: int = ROW_GROUP
+    guard_formulas: bool = False
+    """CSV: an apostrophe stands before text that a spreadsheet would take for a formula."""
+    order: str | None = None
+    """Of Parquet: the column of integers by which the rows of a row group are sorted."""
+
+
+FORMULA = r"\A([=+\-@\t\r])"
+"""What spreadsheets take for one begins so."""
 
 
 class Writer(Protocol):
@@ -83,17 +91,28 @@ class CsvWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
         import pyarrow.csv as pcsv
 
-        self._show = settings.show
+        self._show, self._guarded = settings.show, settings.guard_formulas
         empty = [text_column(pa.array([], field.type), self._show).type for field in schema]
         self._schema = pa.schema(list(zip(schema.names, empty, strict=True)))
         self._writer = pcsv.CSVWriter(Unclosed(stream), self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [text_column(column, self._show) for column in batch.columns]
+        if self._guarded:
+            columns = [_guarded(column) for column in columns]
         self._writer.write_batch(pa.record_batch(columns, names=batch.schema.names).cast(self._schema))
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _guarded(column: pa.Array) -> pa.Array:
+    """Text that is no formula for a spreadsheet; other columns as they are."""
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    return pc.replace_substring_regex(column, pattern=FORMULA, replacement=r"'\1")
 
 
 class ArrowWriter:
@@ -122,7 +141,10 @@ class ParquetWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
         import pyarrow.parquet as pq
 
-        self._schema, self._rows = schema, settings.row_group
+        self._schema, self._rows, self._order = schema, settings.row_group, settings.order
+        self._latest: int | None = None
+        self.in_order = True
+        """Whether the row groups so far follow each other by the column that they are sorted by."""
         compression = settings.compression or "zstd"
         encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
         # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
@@ -165,15 +187,32 @@ class ParquetWriter:
         if self._count:
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
+            if self._order is not None:
+                table = self._sorted(table, self._order)
             self._writer.write_table(table, row_group_size=len(table))
             self._groups += 1
             if self._wide and self._groups % GROWTH == 0:
                 self._most_bytes = min(self._most_bytes + ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
 
+    def _sorted(self, table: pa.Table, order: str) -> pa.Table:
+        made = in_order(table, order)
+        first, last = made[order][0].as_py(), made[order][-1].as_py()
+        self.in_order = self.in_order and (self._latest is None or first >= self._latest)
+        self._latest = last
+        return made
+
     def close(self) -> None:
         self.flush()
         self._writer.close()
         self._sink.close()
+
+
+def in_order(table: pa.Table, name: str) -> pa.Table:
+    """The rows sorted by a column of integers without nulls; those of one value stay as they are."""
+    values = table[name].to_numpy()
+    if (values[1:] >= values[:-1]).all():
+        return table
+    return table.take(values.argsort(kind="stable"))
 
 
 def size(batch: pa.RecordBatch) -> int:

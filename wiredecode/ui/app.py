@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.theme import Theme
 
-from wiredecode.ui.main import MainScreen
+from wiredecode.settings import Settings
+from wiredecode.ui.main import NOTHING_SET, MainScreen
 from wiredecode.ui.reading import Reading
 
 if TYPE_CHECKING:
@@ -28,16 +30,30 @@ class Inspector(App[int]):
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "wiredecode"
+    CSS = """
+    .ascii #detail, .ascii #bytes { border-top: ascii $primary; }
+    .ascii .wide #bytes { border-top: none; border-left: ascii $primary; }
+    """
 
-    def __init__(self, reading: Reading, select: Filter | None = None, live: Live | None = None) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        select: Filter | None = None,
+        live: Live | None = None,
+        settings: Settings = NOTHING_SET,
+    ) -> None:
         super().__init__()
-        self.reading, self.live = reading, live
-        self.main = MainScreen(reading, select, live)
+        self.reading, self.live, self.settings = reading, live, settings
+        utf8 = (getattr(sys.__stdout__, "encoding", None) or "").lower().replace("-", "") == "utf8"
+        self.ascii = not utf8 if settings.ascii is None else settings.ascii
+        """Whether nothing but ASCII is shown."""
+        self.main = MainScreen(reading, select, live, settings)
         self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
-        self.theme = THEMES[0]
+        self.set_class(self.ascii, "ascii")
+        self.theme = self.settings.theme if self.settings.theme in THEMES else THEMES[0]
         self._reader.start()
 
     def get_default_screen(self) -> Screen[Any]:
@@ -66,9 +82,16 @@ class Inspector(App[int]):
         self.reading.close()
 
 
-def run(files: Sequence[str] | Growing, select: Filter | None, *, live: Live | None = None, **reading: Any) -> int:
+def run(
+    files: Sequence[str] | Growing,
+    select: Filter | None,
+    *,
+    live: Live | None = None,
+    settings: Settings = NOTHING_SET,
+    **reading: Any,
+) -> int:
     """Show captures until the user leaves; the exit code. ``live``: what makes the files grow, which ends then."""
-    app = Inspector(Reading(files, **reading), select, live)
+    app = Inspector(Reading(files, **reading), select, live, settings)
     try:
         app.run()
     finally:

@@ -10,11 +10,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Static
 
+from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
+from wiredecode.ui.columns import COLUMNS, column
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.lines import Lines
+from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.reports import Told
 from wiredecode.view import theme
 
@@ -46,11 +47,10 @@ class BackScreen(Screen[int]):
     def __init__(self) -> None:
         super().__init__()
         self.lines = Listing()
-        self.bottom = Static(markup=False)
+        self.bottom = TextLine("bottom")
 
     def compose(self) -> ComposeResult:
         yield self.lines
-        self.bottom.styles.height = 1
         self.bottom.styles.text_style = "reverse"
         yield self.bottom
 
@@ -89,7 +89,7 @@ class ReportScreen(BackScreen):
         at = self.lines.cursor
         frames = self.lines.told[at].frames if at < len(self.lines.told) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
-        self.bottom.update(Text(f" {self.heading} │ {text or f'{leads}Esc: back'}"))
+        self.bottom.show(f" {self.heading} │ {text or f'{leads}Esc: back'}")
 
     def made(self, job: Job) -> None:
         """The lines are ready, or could not be made; the user may have left."""
@@ -121,6 +121,68 @@ class ReportScreen(BackScreen):
         self.dismiss(0)
 
 
+class ColumnsScreen(Screen[list[str]]):
+    """The columns of the list: which, and in what order. Gives the names, none for what fits the width."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "choose", "choose", show=False),
+        Binding("less_than_sign,left", "order(-1)", "earlier", show=False),
+        Binding("greater_than_sign,right", "order(1)", "later", show=False),
+        Binding("d", "usual", "as usual", show=False),
+        Binding("enter,q", "take", "take", show=False),
+        Binding("escape", "dismiss", "back", show=False),
+    ]
+    HELP = " Columns │ Space: take or leave  < >: order  d: as usual  Enter: done  Esc: back"
+
+    def __init__(self, chosen: Sequence[str]) -> None:
+        super().__init__()
+        self.chosen = list(chosen)
+        self.lines = Listing()
+
+    def compose(self) -> ComposeResult:
+        yield self.lines
+        yield TextLine("keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#keys", TextLine).show(self.HELP)
+        self.lines.focus()
+        self._fill()
+
+    @property
+    def names(self) -> list[str]:
+        """Those that are chosen, then the others."""
+        return self.chosen + [name for name in COLUMNS if name not in self.chosen]
+
+    def _fill(self, name: str = "") -> None:
+        rows = [f"[{'x' if each in self.chosen else ' '}] {each:<32} {column(each).what}" for each in self.names]
+        self.lines.fill([Told(Text(escape(row))) for row in rows])
+        if name:
+            self.lines.move_to(self.names.index(name))
+
+    def action_choose(self) -> None:
+        name = self.names[self.lines.cursor]
+        self.chosen.remove(name) if name in self.chosen else self.chosen.append(name)
+        self._fill(name)
+
+    def action_order(self, step: int) -> None:
+        name = self.names[self.lines.cursor]
+        if name in self.chosen:
+            at = self.chosen.index(name)
+            self.chosen.insert(max(0, at + step), self.chosen.pop(at))
+            self._fill(name)
+
+    def action_usual(self) -> None:
+        self.chosen = []
+        self._fill()
+
+    def action_take(self) -> None:
+        self.dismiss(list(self.chosen))
+
+    @on(Lines.Chosen)
+    def _entered(self) -> None:
+        self.action_take()
+
+
 class HelpScreen(BackScreen):
     """All keys."""
 
@@ -131,4 +193,4 @@ class HelpScreen(BackScreen):
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
         self.lines.fill([Told(row) for row in rows])
-        self.bottom.update(Text(" Help │ Esc: back"))
+        self.bottom.show(" Help │ Esc: back")
