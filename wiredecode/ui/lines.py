@@ -107,8 +107,9 @@ class Lines(ScrollView, can_focus=True):
 
     def _strip(self, y: int) -> Strip:
         left, top = self.scroll_offset
-        at, width, plain = top + y, self.scrollable_content_region.width - 1, self.rich_style
-        bar = Segment(self._clean(self._scrollbar(y, top)), plain)
+        at, width, plain = top + y, self.scrollable_content_region.width, self.rich_style
+        scrollbar = self._clean(self._scrollbar(y, top)) if self.has_scrollbar else ""
+        bar, width = Segment(scrollbar, plain), width - len(scrollbar)
         if not 0 <= at < self.count:
             return Strip([Segment(" " * width, plain), bar])
         try:
@@ -122,6 +123,11 @@ class Lines(ScrollView, can_focus=True):
         ]
         strip = Strip(segments).crop(left, left + width).extend_cell_length(width)
         return Strip([*Segment.apply_style(strip, plain, cursor), bar]).simplify()
+
+    @property
+    def has_scrollbar(self) -> bool:
+        """Whether the last column tells where the lines are."""
+        return True
 
     def _clean(self, text: str) -> str:
         return in_ascii(escape(text)) if getattr(self.app, "ascii", False) else escape(text)

@@ -35,6 +35,11 @@ class Listing(Lines):
         self.widest = max((each.text.cell_len for each in told), default=0)
         self.recount(len(told))
 
+    @property
+    def has_scrollbar(self) -> bool:
+        """Not where it would cover the end of lines that just fit."""
+        return self.widest != self.size.width
+
     def line(self, at: int) -> Text:
         return self.told[at].text.copy()
 
