@@ -16,9 +16,11 @@ import pytest
 
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.spark import parcels as module
 from wiredecode.spark.decode import Plan, decode
 from wiredecode.spark.output import combined
 from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
+from wiredecode.spark.parcels import opened, parcels
 from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import TableReader
 
@@ -31,19 +33,19 @@ Packets = list[tuple[int, bytes]]
 
 
 def file_rows(name: str, batches: Iterable[PacketBatch], first_ns: int, plan: Plan) -> Iterator[pa.RecordBatch]:
-    return PacketRows(File(name, "s", first_ns), plan.dealt, plan.reassembly).rows(batches)
+    return parcels(PacketRows(File(name, "s", first_ns), plan.dealt, plan.reassembly).rows(batches))
 
 
 def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     table = pa.Table.from_batches(parts)
     order = pc.sort_indices(table, [(name, "ascending") for name in ORDER])
-    batches: list[pa.RecordBatch] = table.take(order).to_batches(max_chunksize=211)
+    batches: list[pa.RecordBatch] = table.take(order).to_batches(max_chunksize=3)
     return batches
 
 
 def decoded(parts: Iterable[pa.RecordBatch], plan: Plan) -> tuple[pa.Table, list[dict[str, Any]]]:
     """The rows in an order of their own, and the reports."""
-    table = pa.Table.from_batches(list(decode(shuffled(parts), plan)), plan.row_schema())
+    table = pa.Table.from_batches(list(decode(opened(shuffled(parts)), plan)), plan.row_schema())
     reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
     return ordered(table.filter(table["report"].is_null()).drop_columns(["report"])), reports
 
@@ -102,6 +104,25 @@ def test_packets_that_stand_in_two_files_count_once() -> None:
     twice = [every[: half + 5], every[half:]]
     rows, _ = decoded(rows_of_files(twice, plan), plan)
     assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+
+
+@pytest.mark.parametrize("most", [1, 2_000, 50_000, 1 << 20])
+def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PARCEL_BYTES", most)
+    monkeypatch.setattr(module, "WAITING_BYTES", 3 * most)
+    every, plan = packets(BASIC), Plan("frames", buckets=3)
+    files = [every[::3], every[1::3], every[2::3], every[50:60], every[:1]]
+    rows, sent = [], []
+    for number, file in enumerate(files):
+        same = [(time_ns // 1_000_000 * 1_000_000, data) for time_ns, data in file]  # many at the same time
+        batches = [PacketBatch.from_packets(same[low : low + 7]) for low in range(0, len(same), 7)]
+        made = list(PacketRows(File(f"{number}.pcap", "s", same[0][0]), plan.dealt, plan.reassembly).rows(batches))
+        rows += made
+        sent += list(parcels(made))
+    table = pa.Table.from_batches(rows)
+    wanted = table.take(pc.sort_indices(table, [(name, "ascending") for name in ORDER]))
+    assert pa.Table.from_batches(opened(shuffled(sent))).equals(wanted)
+    assert len(sent) < len(table) or most == 1
 
 
 def fragmented(every: Packets, most: int) -> Packets:

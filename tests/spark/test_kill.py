@@ -60,7 +60,7 @@ def wait_for(seen: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 def is_writing(out: Path) -> bool:
     """Whether rows are being written somewhere."""
-    return any(out.glob(".run-*/frames/_temporary/**/*.parquet"))
+    return any(out.glob(".run-*/frames/_temporary/*.parquet"))
 
 
 def descendants(process: int) -> Iterator[tuple[int, str]]:

@@ -115,15 +115,15 @@ class Run:
         self.folder = output.Folder(spark, options.out)
         self.folder.begin()
         level, columns = options.level.value, tuple(self.plan.schema.names)
-        place = self.folder.attempts(level) if level in output.BY_TASKS else None
+        place = self.folder.attempts(level)
         sink = None if place is None else writing.TaskWriter(place, columns, output.LEVELS[level])
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
         rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, **how)
         with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
-            if sink is None:
+            if place is None:
                 accounts = output.write(rows, self.folder, level, columns)
             else:
-                accounts = output.publish(rows, self.folder, level, self.plan.schema)
+                accounts = output.publish(rows, self.folder, level, place)
         if accounts.totals.packets or not accounts.problems:
             self.folder.commit(self.summary(accounts))
             self.written = True

@@ -101,7 +101,7 @@ class PartitionWriter:
 
     ``by``: names of columns, or ``hour`` and ``date``, which are made of ``time``. ``make`` makes the writer of a
     file for a stream and the schema without the columns of ``by``. A file of ``most_bytes`` is finished, and the next
-    row begins another.
+    row begins another. ``shape``: what is written of the rows of a folder; it follows from the folder alone.
     """
 
     def __init__(
@@ -111,10 +111,11 @@ class PartitionWriter:
         by: Sequence[str],
         make: Callable[[BinaryIO, pa.Schema], Writer],
         most_bytes: int | None = None,
+        shape: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     ) -> None:
         self._place, self._by, self._make, self._most_bytes = files, list(by), make, most_bytes
         self._kept = [name for name in schema.names if name not in by]
-        self._schema = pa.schema([schema.field(name) for name in self._kept], schema.metadata)
+        self._shape = shape
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._files: dict[str, int] = {}
         """Files begun, by folder."""
@@ -126,8 +127,9 @@ class PartitionWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for place, part in self._parts(batch):
-            opened = self._opened(place)
-            opened.writer.write(part.select(self._kept))
+            rows = (part if self._shape is None else self._shape(part)).select(self._kept)
+            opened = self._opened(place, rows.schema)
+            opened.writer.write(rows)
             opened.rows += len(part)
             if self._most_bytes is not None and opened.stream.tell() >= self._most_bytes:
                 self._finish(place)
@@ -145,7 +147,7 @@ class PartitionWriter:
         for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
             yield "/".join(found), batch.take(rows.values)
 
-    def _opened(self, place: str) -> _Open:
+    def _opened(self, place: str, schema: pa.Schema) -> _Open:
         opened = self._open.get(place)
         if opened is None:
             if len(self._open) >= MAX_OPEN:
@@ -155,7 +157,7 @@ class PartitionWriter:
                 by = ",".join(self._by)
                 raise TooManyPartitions(f"--partition-by {by} makes more than {MAX_PARTITIONS:,} folders")
             stream = self._place.begin(place, number)
-            opened = self._open[place] = _Open(stream, self._make(stream, self._schema))
+            opened = self._open[place] = _Open(stream, self._make(stream, schema))
             self._files[place] = number + 1
         self._open.move_to_end(place)
         return opened

@@ -36,6 +36,8 @@ class Settings:
     compression: str | None = None
     """Of Parquet (None: zstd) and Arrow (None: none); text is compressed by the stream it is written to."""
     row_group: int = ROW_GROUP
+    order: str | None = None
+    """Of Parquet: the column of integers by which the rows of a row group are sorted."""
 
 
 class Writer(Protocol):
@@ -122,7 +124,10 @@ class ParquetWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
         import pyarrow.parquet as pq
 
-        self._schema, self._rows = schema, settings.row_group
+        self._schema, self._rows, self._order = schema, settings.row_group, settings.order
+        self._latest: int | None = None
+        self.in_order = True
+        """Whether the row groups so far follow each other by the column that they are sorted by."""
         compression = settings.compression or "zstd"
         encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
         # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
@@ -165,15 +170,32 @@ class ParquetWriter:
         if self._count:
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
+            if self._order is not None:
+                table = self._sorted(table, self._order)
             self._writer.write_table(table, row_group_size=len(table))
             self._groups += 1
             if self._wide and self._groups % GROWTH == 0:
                 self._most_bytes = min(self._most_bytes + ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
 
+    def _sorted(self, table: pa.Table, order: str) -> pa.Table:
+        made = in_order(table, order)
+        first, last = made[order][0].as_py(), made[order][-1].as_py()
+        self.in_order = self.in_order and (self._latest is None or first >= self._latest)
+        self._latest = last
+        return made
+
     def close(self) -> None:
         self.flush()
         self._writer.close()
         self._sink.close()
+
+
+def in_order(table: pa.Table, name: str) -> pa.Table:
+    """The rows sorted by a column of integers without nulls; those of one value stay as they are."""
+    values = table[name].to_numpy()
+    if (values[1:] >= values[:-1]).all():
+        return table
+    return table.take(values.argsort(kind="stable"))
 
 
 def size(batch: pa.RecordBatch) -> int:

@@ -2,9 +2,9 @@
 
 ::
 
-    OUT/frames/day=2026-01-31/protocol=nats/type=MSG/part-....parquet    or messages, packets: what was asked for
-    OUT/findings/  OUT/totals/  OUT/problems/                            what is beside it
-    OUT/_SUCCESS                                                         JSON; there when the tables are complete
+    OUT/frames/protocol=nats/day=2026-01-31/part-....parquet    or messages, packets: what was asked for
+    OUT/findings/  OUT/totals/  OUT/problems/                   what is beside it
+    OUT/_SUCCESS                                                JSON; there when the tables are complete
 
 A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When everything is there, it takes these steps,
 each of which a file system with directories (local, HDFS) does at once:
@@ -37,23 +37,25 @@ from wiredecode.capture import CaptureError
 from wiredecode.capture.remote import place_of
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import session
+from wiredecode.spark.merging import Merger, Written, groups
 from wiredecode.spark.packets import unpacked
-from wiredecode.spark.writing import DAY
+from wiredecode.spark.writing import DAY, FILES
+from wiredecode.tables.portable import chosen, spark_schema
+from wiredecode.tables.reader import table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 DONE, RUN, OLD = "_SUCCESS", ".run-", ".old-"
 FINDINGS, TOTALS, PROBLEMS = "findings", "totals", "problems"
 LEVELS = {
-    "frames": ("protocol", "type"),
-    "messages": ("protocol", "operation"),
-    "packets": ("transport",),
+    "frames": ("protocol", DAY),
+    "messages": (DAY, "protocol", "operation"),
+    "packets": (DAY, "transport"),
 }
-"""The tables, and what their folders are named after, below the day (UTC)."""
-BY_TASKS = ("messages", "packets")
-"""Tables that the tasks write which decode. Frames have many types: each task would begin a small file of each."""
+"""The tables, and what their folders are named after. Frames of each protocol are a table with columns of its own."""
+MERGERS = 2
+"""Tasks per core that merge files."""
 TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
 KEPT = {
     "frames": ("source", "frame", "time", "time_ns", "connection", "src", "dst", "protocol", "type", "findings"),
@@ -61,7 +63,9 @@ KEPT = {
     "packets": ("source", "packet", "time", "time_ns", "transport"),
 }
 """Columns that are always written: folders, order and findings are made of them."""
-DISCARDS, DISCARD_SECONDS = 20, 0.2
+FOUND = ("source", "connection", "frame", "time", "time_ns", "src", "dst", "protocol", "type")
+"""Columns of the frame that a finding stands with."""
+DISCARDS, DISCARD_SECONDS = 30, 0.2
 FILE_ROWS = 4_000_000
 """Most rows of a file; Spark's advisory size of partitions, 64 MB before compression, comes first for most."""
 WRITING: dict[str, Any] = {
@@ -166,14 +170,16 @@ class Folder:
     def discard(self) -> None:
         """The run has failed: remove what it wrote, as far as that can still be done.
 
-        Tasks that end only now may still make folders, so it is looked at again until it stays away.
+        Tasks that end only now may still make files, in the midst of it too, so it is tried until it stays away.
         """
-        with suppress(Exception):
-            for _ in range(DISCARDS):
+        gone = 0
+        for _ in range(DISCARDS):
+            with suppress(Exception):
                 self._delete(self.run)
                 time.sleep(DISCARD_SECONDS)
-                if not self._fs.exists(self._path(self.run)):
-                    return
+                gone = 0 if self._fs.exists(self._path(self.run)) else gone + 1
+            if gone == 2:
+                return
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(name)
@@ -284,28 +290,42 @@ def write(rows: DataFrame, folder: Folder, level: str, columns: Sequence[str]) -
     observation = Observation()
     observed = rows.observe(observation, F.collect_list("report").alias("reports"))
     table = observed.where(F.col("report").isNull()).select(*columns, day(F.col("time_ns")).alias(DAY))
-    by, place = [DAY, *LEVELS[level]], folder.table(level)
+    by, place = LEVELS[level], folder.table(level)
     order = list(dict.fromkeys([*by, "source", "time_ns", KEPT[level][1]]))
     # Rows of one folder together, as files of about one size: AQE joins small partitions and cuts large ones.
     arranged = table.hint("rebalance", *by).sortWithinPartitions(*order)
     with session.having(spark, session.TIMES):
         arranged.write.mode("errorifexists").partitionBy(*by).options(**WRITING).parquet(place)
-    return _beside(spark, folder, level, Accounts.of(observation.get["reports"]), table.schema)
+    return _beside(spark, folder, level, Accounts.of(observation.get["reports"]))
 
 
-def publish(told: DataFrame, folder: Folder, level: str, schema: pa.Schema) -> Accounts:
-    """The same, where tasks have written the table: ``told`` are their files and reports; ``schema``: the table's."""
+def publish(told: DataFrame, folder: Folder, level: str, place: str) -> Accounts:
+    """The same, where tasks write the table to ``place``: ``told`` are their files and reports."""
+    found = told.collect()
+    files = [Written(row.folder, row.file, row.bytes, row.in_order) for row in found if row.file is not None]
+    folder.publish(level, merged(told.sparkSession, place, files))
+    accounts = Accounts.of(row.report for row in found if row.report is not None)
+    return _beside(told.sparkSession, folder, level, accounts)
+
+
+def merged(spark: SparkSession, place: str, files: Sequence[Written]) -> list[tuple[str, str]]:
+    """Folder and name of the files that there are when small ones are joined, and all are in order."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    found = told.collect()
-    folder.publish(level, ((row.folder, row.file) for row in found if row.file is not None))
-    accounts = Accounts.of(row.report for row in found if row.report is not None)
-    written = from_arrow_schema(schema).add(DAY, "date")
-    return _beside(told.sparkSession, folder, level, accounts, written)
+    wanted = groups(files)
+    gone = {name for group in wanted for name in group.files}
+    kept = [(each.folder, each.file) for each in files if each.file not in gone]
+    if not wanted:
+        return kept
+    tasks = min(len(wanted), MERGERS * spark.sparkContext.defaultParallelism)
+    numbers = spark.range(0, len(wanted), 1, tasks)
+    made = numbers.mapInArrow(Merger(place, tuple(wanted)), from_arrow_schema(FILES)).collect()
+    return kept + [(row.folder, row.file) for row in made]
 
 
-def _beside(spark: SparkSession, folder: Folder, level: str, accounts: Accounts, written: StructType) -> Accounts:
-    """Write what stands beside a table that is there; ``written``: its schema."""
+def _beside(spark: SparkSession, folder: Folder, level: str, accounts: Accounts) -> Accounts:
+    """Write what stands beside a table that is there."""
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     def small(data: Iterable[tuple[Any, ...]], schema: str, name: str) -> None:
         made = spark.createDataFrame(list(data), schema).coalesce(1)
@@ -315,7 +335,8 @@ def _beside(spark: SparkSession, folder: Folder, level: str, accounts: Accounts,
         small(totals_rows(accounts), TOTALS_SCHEMA, TOTALS)
         small(accounts.problems, PROBLEMS_SCHEMA, PROBLEMS)
         if level == "frames":
-            found = spark.read.schema(written).parquet(literal(folder.table(level)))
+            needed = chosen(spark_schema(table_schema(level)), [*FOUND, "findings"])  # what all files have
+            found = spark.read.schema(from_arrow_schema(needed)).parquet(literal(folder.table(level)))
             findings(found).coalesce(1).write.options(**WRITING).parquet(folder.table(FINDINGS))
     return accounts
 
@@ -331,10 +352,9 @@ def findings(frames: DataFrame) -> DataFrame:
     """A row per finding, and which frame has it."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    frame = ("source", "connection", "frame", "time", "time_ns", "src", "dst", "protocol", "type")
     finding = [f"finding.{name}" for name in ("severity", "group", "code", "message", "field", "range")]
-    some = frames.where(F.size("findings") > 0).select(*frame, F.explode("findings").alias("finding"))
-    return some.select(*frame, *finding)
+    some = frames.where(F.size("findings") > 0).select(*FOUND, F.explode("findings").alias("finding"))
+    return some.select(*FOUND, *finding)
 
 
 def plain(path: str) -> str:

@@ -72,7 +72,10 @@ class File:
 
 
 class PacketRows:
-    """Makes rows of the packets of ``file``; packets without TCP are counted in ``totals``, and are in no row."""
+    """Makes rows of the packets of ``file``, of each batch those of a bucket together.
+
+    Packets without TCP are counted in ``totals``, and are in no row.
+    """
 
     def __init__(self, file: File, buckets: Buckets, limits: Limits) -> None:
         self.file, self._buckets = file, buckets
@@ -105,6 +108,8 @@ class PacketRows:
             everywhere = np.tile(np.arange(count, dtype=np.int32), len(fragments))
             rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
             buckets = np.concatenate([buckets[plain], everywhere])
+        together = np.lexsort((rows, buckets))
+        rows, buckets = rows[together], buckets[together]
         totals = self.totals
         totals.packets += len(batch)
         first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
@@ -143,14 +148,19 @@ def packet_rows(
         "time_ns": batch.time_ns[rows],
         "linktype": batch.linktype[rows],
         "original": batch.original[rows],
-        "data": sliced(batch.buffer, batch.start[rows], batch.captured[rows]),
+        "data": sliced(batch.buffer, batch.start, batch.captured, rows),
     }
     return pa.record_batch([pa.array(columns[field.name], field.type) for field in PACKETS], schema=PACKETS)
 
 
-def sliced(buffer: bytes, start: Int64s, length: Int64s) -> pa.Array:
-    """Pieces of a buffer as a column."""
-    places = zip(start.tolist(), (start + length).tolist(), strict=True)
+def sliced(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Array:
+    """Some of the pieces of a buffer as a column; pieces follow each other, mostly."""
+    stop = start + length
+    if len(start) and len(buffer) < 1 << 31 and (start[1:] >= stop[:-1]).all():
+        edges = np.stack([start, stop], axis=1).astype(np.int32).ravel()  # a piece, what lies between, a piece ...
+        every = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
+        return every.take(pa.array(rows * 2))
+    places = zip(start[rows].tolist(), stop[rows].tolist(), strict=True)
     return pa.array([buffer[first:last] for first, last in places], pa.binary())
 
 

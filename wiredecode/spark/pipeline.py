@@ -22,7 +22,8 @@ from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row
 from wiredecode.spark.files import HEAD_BYTES, Problem, find, source_rule
-from wiredecode.spark.packets import ORDER, PACKETS, File, PacketRows, packed, report, report_text
+from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
+from wiredecode.spark.parcels import PARCELS, opened, parcels
 from wiredecode.tables import bound_memory
 from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
@@ -196,7 +197,7 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink
     target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
     if plan.level == PACKET_LEVEL:
         return ids.mapInArrow(read if sink is None else lambda batches: sink(read(batches)), target)
-    shuffled = ids.mapInArrow(read, from_arrow_schema(PACKETS))
+    shuffled = ids.mapInArrow(read, from_arrow_schema(PARCELS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
         shuffled = shuffled.repartitionById(partitions, place)
@@ -205,7 +206,7 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_memory()
-        found = decode(batches, plan)
+        found = decode(opened(batches), plan)
         return found if sink is None else sink(found)
 
     return shuffled.sortWithinPartitions(*ORDER).mapInArrow(decoded, target)
@@ -285,7 +286,7 @@ def problem_row(problem: Problem, plan: Plan) -> pa.RecordBatch:
     told = {"problem": problem.text, "file": problem.file}
     if plan.level == PACKET_LEVEL:
         return report_row(report_text(problem.source, **told), plan.row_schema())
-    return report(problem.source, **told)
+    return report(problem.source, **told).select(PARCELS.names)
 
 
 def read_whole(path: str, source: str, size: int, content: bytes | None, plan: Plan) -> Iterator[pa.RecordBatch]:
@@ -318,7 +319,7 @@ def read_rows(file: File, batches: Iterable[PacketBatch], plan: Plan) -> Iterato
     checked = stopping(batches) if plan.fail_fast else batches
     if plan.level == PACKET_LEVEL:
         return packet_table(file, checked, plan)
-    return PacketRows(file, plan.dealt, plan.reassembly).rows(checked)
+    return parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(checked))
 
 
 def stopping(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch]:

@@ -90,7 +90,7 @@ def read(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
 def _table(spark: SparkSession, path: str) -> DataFrame:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    found = spark.read.parquet(literal(path)).schema
+    found = spark.read.option("mergeSchema", "true").parquet(literal(path)).schema  # each protocol has its own columns
     fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
     return spark.read.schema(StructType(fields)).parquet(literal(path))
 

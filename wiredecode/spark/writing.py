@@ -1,8 +1,8 @@
 """Tables written by the tasks that decode: Parquet, without another shuffle (docs/spark.md, "Output").
 
 A task writes files under names of its attempt, flat in a folder of their own, and its rows are only what it wrote: one
-per file, and the reports. Spark hands the driver the rows of one attempt of each task; these files get their places,
-and what other attempts have left is removed with the folder.
+per file, and the reports. Spark hands the driver the rows of one attempt of each task; ``spark/merging.py`` joins those
+that are small, these files get their places, and what other attempts have left is removed with the folder.
 """
 
 from __future__ import annotations
@@ -17,22 +17,32 @@ from wiredecode.capture.remote import place_of
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.spark.decode import REPORTED
-from wiredecode.tables.portable import TIME
+from wiredecode.tables.narrow import PROTOCOL, of_protocol
+from wiredecode.tables.portable import TIME, TIME_NS
 
 DAY = "day"
 FILE_BYTES = 128 << 20
 """A file of so many bytes is finished, and the next row begins another."""
 FILES = pa.schema(
-    [("folder", pa.string()), ("file", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), REPORTED]
+    [
+        ("folder", pa.string()),
+        ("file", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("in_order", pa.bool_()),
+        REPORTED,
+    ]
 )
-"""What a task tells: a file and the folder of the table that it belongs to, or a report."""
+"""What a task tells: a file and the folder of the table that it belongs to, or a report. ``in_order``: its rows are
+sorted by time from one end to the other, not only those of each row group."""
 
 
 @dataclass(frozen=True)
 class TaskWriter:
     """Writes the rows of ``pipeline.rows`` to files in the folder ``place``, and tells rows of :data:`FILES`.
 
-    ``columns``: those that are written. ``by``: what folders are named after, below the day (UTC).
+    ``columns``: those that are written. ``by``: what folders are named after, ``day`` (UTC) among them. Files of frames
+    in folders of a protocol have the layers of this protocol only.
     """
 
     place: str
@@ -42,6 +52,7 @@ class TaskWriter:
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         attempt = Attempt(self.place, attempt_name())
+        shape = of_protocol if PROTOCOL in self.by else None
         writer: PartitionWriter | None = None
         try:
             for batch in rows:
@@ -51,7 +62,7 @@ class TaskWriter:
                     continue
                 made = with_day(batch.select(list(self.columns)))
                 if writer is None:
-                    writer = PartitionWriter(attempt, made.schema, (DAY, *self.by), parquet, FILE_BYTES)
+                    writer = PartitionWriter(attempt, made.schema, self.by, attempt.writer, FILE_BYTES, shape)
                 writer.write(made)
             if writer is not None:
                 writer.close()
@@ -60,10 +71,6 @@ class TaskWriter:
                 writer.discard()
             raise
         yield from attempt.complete
-
-
-def parquet(stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-    return ParquetWriter(stream, schema, Settings())
 
 
 def with_day(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -90,6 +97,8 @@ class Attempt:
     """Rows of :data:`FILES`."""
     _names: dict[str, str] = field(default_factory=dict)
     """The file that is being written, by folder."""
+    _writers: dict[int, ParquetWriter] = field(default_factory=dict)
+    """By the identity of the stream."""
     _begun: int = 0
 
     def begin(self, place: str, number: int) -> BinaryIO:
@@ -98,8 +107,13 @@ class Attempt:
         found = place_of(f"{self.place}/{name}")
         return cast(BinaryIO, found.system.open_output_stream(found.path))
 
+    def writer(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
+        made = self._writers[id(stream)] = ParquetWriter(stream, schema, Settings(order=TIME_NS.name))
+        return made
+
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
-        self.complete.append(_told(folder=place, file=self._names.pop(place), rows=rows, bytes=stream.tell()))
+        in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(place)
+        self.complete.append(_told(folder=place, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
 
 
 def _told(**values: Any) -> pa.RecordBatch:

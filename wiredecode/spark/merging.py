@@ -1,0 +1,160 @@
+"""Small files of a folder become one of sensible size, and files whose row groups overlap in time are put in order.
+
+Files that tasks have written are sorted by time within each row group, and mostly from one end to the other. They are
+read a batch at a time and merged, so memory depends on how many files are merged, not on how large they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from wiredecode.capture.remote import place_of
+from wiredecode.export.writers import in_order
+from wiredecode.spark.writing import Attempt, attempt_name
+from wiredecode.tables import bound_memory
+from wiredecode.tables.portable import TIME_NS
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+SMALL_BYTES, JOINED_BYTES = 8 << 20, 128 << 20
+"""Files below the first size are joined, until they have the second one."""
+MOST_FILES = 100
+"""Of a group: so many are open at the same time."""
+BATCH_ROWS = 8192
+
+
+class Written(NamedTuple):
+    """A file of an attempt that counts."""
+
+    folder: str
+    file: str
+    bytes: int
+    in_order: bool
+
+
+class Group(NamedTuple):
+    """Files that are to be one."""
+
+    folder: str
+    files: tuple[str, ...]
+
+
+def groups(files: Iterable[Written]) -> list[Group]:
+    """Small files of a folder together, and each one that is not in order."""
+    found = []
+    for folder, some in groupby(sorted(files), lambda each: each.folder):
+        own = list(some)
+        found += [Group(folder, (each.file,)) for each in own if each.bytes >= SMALL_BYTES and not each.in_order]
+        small = [each for each in own if each.bytes < SMALL_BYTES]
+        if len(small) > 1 or any(not each.in_order for each in small):
+            found += [Group(folder, tuple(each.file for each in some)) for some in _shared(small)]
+    return found
+
+
+def _shared(files: list[Written]) -> Iterator[list[Written]]:
+    """Consecutive files of about the same number of bytes together, each below :data:`JOINED_BYTES`."""
+    group: list[Written] = []
+    size = 0
+    for each in files:
+        if group and (size + each.bytes > JOINED_BYTES or len(group) == MOST_FILES):
+            yield group
+            group, size = [], 0
+        group.append(each)
+        size += each.bytes
+    if group:
+        yield group
+
+
+@dataclass(frozen=True)
+class Merger:
+    """Makes one file of each group in the folder ``place``; what it is handed are numbers of ``groups``."""
+
+    place: str
+    groups: tuple[Group, ...]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bound_memory()
+        attempt = Attempt(self.place, f"joined-{attempt_name()}")
+        for number in chain.from_iterable(batch.column(0).to_pylist() for batch in numbers):
+            group = self.groups[number]
+            with ExitStack() as stack:
+                stream = stack.enter_context(attempt.begin(group.folder, 0))
+                runs = [run for name in group.files for run in self._runs(name, stack)]
+                attempt.end(group.folder, stream, _write(merged(runs), stream, attempt))
+        yield from attempt.complete
+
+    def _runs(self, name: str, stack: ExitStack) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The rows of a file, as parts that are sorted."""
+        import pyarrow.parquet as pq
+
+        found = place_of(f"{self.place}/{name}")
+        file = stack.enter_context(pq.ParquetFile(stack.enter_context(found.system.open_input_file(found.path))))
+        yield from (file.iter_batches(BATCH_ROWS, row_groups=run) for run in sorted_runs(file.metadata))
+
+
+def _write(batches: Iterable[pa.RecordBatch], stream: Any, attempt: Attempt) -> int:
+    """Write batches as a file; return how many rows there are."""
+    writer, rows = None, 0
+    for batch in batches:
+        writer = writer or attempt.writer(stream, batch.schema)
+        writer.write(batch)
+        rows += len(batch)
+    if writer is not None:
+        writer.close()
+    return rows
+
+
+def sorted_runs(metadata: pq.FileMetaData) -> Iterator[list[int]]:
+    """Row groups that follow each other in time."""
+    run: list[int] = []
+    latest = 0
+    place = next(at for at in range(metadata.num_columns) if metadata.schema.column(at).path == TIME_NS.name)
+    for number in range(metadata.num_row_groups):
+        times = metadata.row_group(number).column(place).statistics
+        if run and times.min < latest:
+            yield run
+            run = []
+        run.append(number)
+        latest = times.max
+    if run:
+        yield run
+
+
+def merged(runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Batches that are each a sorted run, as one; rows of a run keep their order."""
+    heads: dict[int, pa.RecordBatch] = {}
+    for number, run in enumerate(runs):
+        _advance(heads, number, run)
+    while heads:
+        limit = min(int(_times(head)[-1]) for head in heads.values())
+        parts = []
+        for number, head in sorted(heads.items()):
+            count = int(np.searchsorted(_times(head), limit, "right"))
+            if count:
+                parts.append(head.slice(0, count))
+            if count == len(head):
+                _advance(heads, number, runs[number])
+            elif count:
+                heads[number] = head.slice(count)
+        table = in_order(pa.Table.from_batches(parts), TIME_NS.name)
+        yield from table.combine_chunks().to_batches()
+
+
+def _advance(heads: dict[int, pa.RecordBatch], number: int, run: Iterator[pa.RecordBatch]) -> None:
+    batch = next((each for each in run if len(each)), None)
+    if batch is None:
+        heads.pop(number, None)
+    else:
+        heads[number] = batch
+
+
+def _times(batch: pa.RecordBatch) -> Any:
+    return batch.column(TIME_NS.name).to_numpy()
