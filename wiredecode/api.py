@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
+    from wiredecode.frames.message import Messages
     from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
-    from wiredecode.tables.batches import AlsoMessages
     from wiredecode.tables.connections import ConnectionTable
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -131,10 +131,6 @@ class Dissection:
     strict: bool
     ids: str
     utc: bool = False
-    over: ConnectionTable | None = None
-    """Is told every connection when it is over, if tables are read."""
-    also: AlsoMessages | None = None
-    """Takes the messages too, where a table of frames is read without a filter."""
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _reader_in_use: Any = None
@@ -182,7 +178,7 @@ class Dissection:
 
     def _fresh(self) -> dict[str, Any]:
         """What another dissection of the same captures must not share."""
-        return {"errors": [], "_counted": None, "_length": None, "_running": weakref.WeakSet()}
+        return {"errors": [], "_reader_in_use": None, "_length": None, "_running": weakref.WeakSet()}
 
     # Frames and rows.
 
@@ -205,6 +201,30 @@ class Dissection:
             if display.matches(frame):
                 frame.layers = keep_raw(frame.layers)
                 yield frame
+
+    def watched(self, messages: Messages | None, connections: ConnectionTable | None) -> Generator[tuple[Frame, bool]]:
+        """All frames, without records, and whether the filter chooses them.
+
+        ``messages`` gets theirs before they come; ``connections`` is told every connection when it is over.
+        """
+        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
+
+        display, packets = self._display(), open_capture(self.paths)
+        demand = Demand(
+            link_responses=display is not None and display.needs_responses,
+            messages=messages,
+            stable_ids=self.ids == STABLE,
+            decode_as=self.decode_as,
+        )
+        network = Network(self.limits, analyse=connections is not None)
+        dissector = self._reader_in_use = Dissector(
+            demand, network, on_over=None if connections is None else connections.end
+        )
+        frames = dissector.frames(packets if display is None else display.watch(packets))
+        for frame in self._whole(frames):
+            yield frame, display is None or display.matches(frame)
 
     def _display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -303,8 +323,6 @@ class Dissection:
             bytes_choice=self.bytes,
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
-            connections=self.over,
-            also=self.also,
         )
 
     # Accounts.

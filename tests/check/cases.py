@@ -93,7 +93,7 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it goes on
     "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
     "rabbitmq_stream.credit-one": "stories/consumer-lags.pcap",
-    "rabbitmq_stream.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
+    "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
     "rabbitmq_stream.publish-error": "rabbitmq-stream/c43_dedup.pcap",
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",

@@ -47,7 +47,7 @@ def problems(messages: Iterable[tuple[int, Layer | bytes]], *, later_ns: int = 5
 def test_messages_without_confirm_are_counted() -> None:
     found = problems([(CLIENT, THREE), (SERVER, confirm(1))])
     (problem,) = [each for each in found if each.severity == "error"]
-    assert (problem.name, problem.count) == ("rabbitmq_stream.unconfirmed", 2)
+    assert (problem.name, problem.count) == ("publish.unconfirmed", 2)
     assert "2 of 3 messages" in problem.what
     assert "orders" in problem.what
 
@@ -66,7 +66,7 @@ def test_messages_without_confirm_are_counted() -> None:
     ],
 )
 def test_messages_that_were_confirmed_or_refused_are_not(answers: list[tuple[int, Layer]]) -> None:
-    assert "rabbitmq_stream.unconfirmed" not in worse(problems([(CLIENT, THREE), *answers]))
+    assert "publish.unconfirmed" not in worse(problems([(CLIENT, THREE), *answers]))
 
 
 def test_a_capture_that_ends_at_once_tells_nothing_of_confirms() -> None:

@@ -57,6 +57,7 @@ READING: dict[str, Case | See] = {
     "--limit": Case("{shuffled} {quick}", "--limit buffered_segments=0"),
     "--keylog": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
     "--keylog-dir": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
+    "--sandbox": See("tests/cli/test_sandbox.py::test_commands_do_the_same_in_the_sandbox"),
 }
 """``{quick}``: the shortest output of the command."""
 SHOWING = {
@@ -90,6 +91,7 @@ def nothing_fits(case: Case | See) -> Case | See:
     return replace(case, code=1) if isinstance(case, Case) and case.option.split()[0] in LEAVES_NOTHING else case
 
 
+EXTCAP_CAPTURE = "tests/wireshark/test_extcap.py::test_a_capture_goes_through_the_fifo_until_it_is_ended"
 LEAVES_NOTHING = ("-d", "--hole-timeout", "--max-buffer", "--from", "--to")
 CASES: dict[str, dict[str, Case | See]] = {
     "": {
@@ -250,6 +252,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
         "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
         "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),
     },
     "spark stats": {
         words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
@@ -270,6 +273,27 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
     },
     "ui": dict.fromkeys([*READING, "-Y"], See("tests/ui/test_command.py::test_options_reach_the_screen")),
+    "wireshark": {
+        "--install": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--uninstall": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--plugins": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--extcap": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+        "--print": See("tests/wireshark/test_places.py::test_print_and_output_write_the_same"),
+        "-o": See("tests/wireshark/test_places.py::test_print_and_output_write_the_same"),
+    },
+    "extcap": {
+        "--extcap-interfaces": See("tests/wireshark/test_extcap.py::test_interfaces_are_listed_behind_a_version"),
+        "--extcap-version": See("tests/wireshark/test_extcap.py::test_interfaces_are_listed_behind_a_version"),
+        "--extcap-interface": See("tests/wireshark/test_extcap.py::test_an_interface_has_one_link_type"),
+        "--extcap-dlts": See("tests/wireshark/test_extcap.py::test_an_interface_has_one_link_type"),
+        "--extcap-config": See("tests/wireshark/test_extcap.py::test_every_option_that_is_asked_for_is_taken"),
+        "--extcap-capture-filter": See(EXTCAP_CAPTURE),
+        "--capture": See(EXTCAP_CAPTURE),
+        "--fifo": See(EXTCAP_CAPTURE),
+        "--no-promiscuous": See("tests/wireshark/test_extcap.py::test_options_reach_the_capture"),
+        "--snaplen": See("tests/wireshark/test_extcap.py::test_options_reach_the_capture"),
+        "--via": See("tests/wireshark/test_extcap.py::test_options_reach_the_capture"),
+    },
     "protocols": {},
     "fields": {"--json": Case("nats.subject", "--json")},
 }
@@ -344,7 +368,7 @@ def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytes
     found = [word.replace("~", " ") for word in words.format(**places).split()]
     if command == "sniff":
         monkeypatch.setattr(Replayed, "path", found[0])
-        monkeypatch.setattr(sniff, "open_live", lambda *_: Replayed())
+        monkeypatch.setattr(sniff, "open_live", lambda *_, **__: Replayed())
         found[:1] = ["-i", "lo"]
     result = run(*[command] * bool(command), *found)
     files = {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
@@ -378,7 +402,7 @@ def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pyte
     said = ["-i", "lo", "--hole-timeout", "7", "--max-buffer", "9", "--limit", "closed_seconds=3"]
     limits: list[Any] = []
     monkeypatch.setattr(sniff, "dissector", lambda *given, **_: limits.append(given[2].limits))
-    monkeypatch.setattr(sniff, "open_live", lambda *_: None)
+    monkeypatch.setattr(sniff, "open_live", lambda *_, **__: None)
     assert run("sniff", *said).code == 2
     (found,) = limits
     assert (found.hole_seconds, found.buffered_bytes, found.closed_seconds) == (7, 9 << 20, 3)

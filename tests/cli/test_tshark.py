@@ -63,7 +63,7 @@ WAYS = {
     "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
     "-r {f} -N mnt": "leave -N out",
     "-r {f} -O tcp": "-T fields",
-    "-r {f} -T pdml": "-T ek",
+    "-r {f} -T psml": "-T pdml",
     "-r {f} -T fields": "-e NAME",
     "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",

@@ -21,7 +21,7 @@ PUBLIC = {
     "wiredecode.fields.columns.kinds": "Column READERS",
     "wiredecode.frames.message": "DELIVER PUBLISH",
     "wiredecode.layer": "Added Layer Range Style",
-    "wiredecode.protocols.base": "Confirms Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
+    "wiredecode.protocols.base": "Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
     "Undecided Verdict",
     "wiredecode.protocols.reading": "FrameDecoder Plan",
     "wiredecode.protocols.shared.checking": "CAUSE DEED EFFECT Checks Code Rule",

@@ -44,10 +44,10 @@ def test_a_wrong_command_line_is_one_clear_line(run: Run, words: tuple[object, .
 def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
 
-    def opened(*words: object) -> None:
+    def opened(*words: object, saves: bool) -> None:
         asked.append(words)
 
-    monkeypatch.setattr(cli, "_open", opened)
+    monkeypatch.setattr(cli, "open_live", opened)
     words = ("--snaplen", 96, "--buffer", 7, "-f", "tcp", "-p", "--duration", 2.5)
     assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
     assert run("sniff", "-i", "any").code == 2
@@ -118,7 +118,7 @@ def test_root_by_sudo_becomes_the_caller_once_the_capture_is_open(
 
     def work() -> None:
         source = RingSource(LiveOptions("lo"))
-        assert privileges.give_up_root() == ""
+        assert privileges.give_up() == ""
         assert os.getresuid() == os.getresgid() == (NOBODY,) * 3
         assert 0 not in os.getgroups()
         assert privileges.missing_right() == "CAP_NET_RAW is missing"
@@ -136,6 +136,78 @@ def test_root_by_sudo_becomes_the_caller_once_the_capture_is_open(
 
     in_a_child(work)
     os.close(folder)
+
+
+def status(name: str) -> str:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
+
+
+def test_root_without_sudo_becomes_nobody_and_nothing_that_is_started_gets_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setattr(privileges, "_can_read", lambda *_: True)
+    monkeypatch.setattr(privileges, "_readable", lambda: True)
+
+    def work() -> None:
+        assert privileges.give_up() == ""
+        assert os.getresuid() == os.getresgid() == (NOBODY,) * 3
+        assert [status(name) for name in ("CapPrm", "CapEff", "NoNewPrivs")] == ["0" * 16, "0" * 16, "1"]
+        with pytest.raises(PermissionError):
+            os.setuid(0)
+
+    in_a_child(work)
+
+
+def test_root_that_saves_stays_owner_of_its_files_without_any_capability(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setattr(privileges, "_readable", lambda: True)
+
+    def work() -> None:
+        assert privileges.give_up(saves=True) == ""
+        (tmp_path / "saved").touch()
+        assert [status(name) for name in ("CapPrm", "CapEff", "NoNewPrivs")] == ["0" * 16, "0" * 16, "1"]
+        assert privileges.missing_right() == "CAP_NET_RAW is missing"
+
+    in_a_child(work)
+
+
+def test_what_captures_as_root_can_still_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for name in ("_can_read", "_readable"):
+        monkeypatch.setattr(privileges, name, lambda *_: True)
+
+    def work() -> None:
+        import subprocess
+
+        with subprocess.Popen(["sleep", "60"]) as program:
+            assert privileges.give_up(helper=True) == ""
+            assert os.geteuid() == NOBODY
+            assert int(status("CapPrm"), 16) == 1 << 5
+            program.terminate()
+            assert program.wait(30) == -15
+
+    in_a_child(work)
+
+
+def test_file_capabilities_are_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a Python with cap_net_raw+ep: a user who has the one capability."""
+    monkeypatch.setattr(privileges, "_readable", lambda: True)
+
+    def work() -> None:
+        privileges._prctl(privileges._PR_SET_KEEPCAPS, 1)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        net_raw = 1 << privileges._CAP_NET_RAW
+        privileges._set_capabilities(net_raw, net_raw)
+        assert privileges.has_net_raw()
+        assert privileges.give_up() == ""
+        assert not privileges.has_net_raw()
+        assert [status(name) for name in ("CapPrm", "NoNewPrivs")] == ["0" * 16, "1"]
+
+    in_a_child(work)
 
 
 @pytest.mark.usefixtures("rights")
@@ -158,7 +230,7 @@ def test_it_stays_root_where_the_caller_could_not_import_on(monkeypatch: pytest.
     monkeypatch.setattr(privileges.os, "__file__", str(locked / "os.py"))
 
     def work() -> None:
-        assert privileges.give_up_root().startswith("stays root: ann cannot read the Python installation")
+        assert privileges.give_up().startswith("stays root: ann cannot read the Python installation")
         assert os.geteuid() == 0
 
     in_a_child(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import floor
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import wiredecode
+from wiredecode.check.codes import offers
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.registry import protocols
@@ -25,7 +26,7 @@ def recounted(path: Path) -> dict[str, list[Row]]:
     return {
         "frames": frames(whole),
         "latency": latency(whole),
-        "confirms": confirms(whole),
+        "confirms": confirms(whole, capture.messages()),
         "throughput": throughput(capture.messages()),
         "findings": findings(whole),
         "connections": connections(whole),
@@ -109,54 +110,41 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
     ]
 
 
-def confirms(whole: Sequence[Frame]) -> list[Row]:
-    """Publishes of one id wait in line; each confirm goes to the first."""
-    waiting: dict[tuple[Any, ...], deque[Frame]] = defaultdict(deque)
+def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
+    """Out of the table of messages; those of a sub-batch have one number, and count once."""
+    confirming = {name for name, checks in offers() if checks.publishes}
+    sub_batches = {name: checks.sub_batches for name, checks in offers()}
+    by_id = {frame.id: frame for frame in whole}
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    told: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in ("failed", "unconfirmed", "extra")}
-    keys: dict[tuple[Any, ...], None] = {}
-
-    def row(frame: Frame) -> tuple[Any, ...]:
-        found = frame.record()["layers"]["rabbitmq_stream"].get("stream"), broker(frame)
-        keys[found] = None
-        return found
-
-    for frame in sorted(whole, key=lambda frame: frame.time_ns):
-        for kind, publisher, number in numbers(frame):
-            line = waiting[frame.connection.number, publisher, number]
-            if kind == "Publish":
-                line.append(frame)
-                row(frame)
-            elif not line:
-                told["extra"][row(frame)] += 1
-            elif kind == "PublishError":
-                told["failed"][row(line.popleft())] += 1
-            else:
-                asked = line.popleft()
-                values[row(asked)].append(frame.time_ns - asked.time_ns)
-    for line in waiting.values():
-        told["unconfirmed"].update(map(row, line))
+    told: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in ("failed", "unconfirmed", "unknown")}
+    counted = set()
+    for each in messages:
+        frame = by_id[each["frame"]]
+        shared = frame.type in sub_batches.get(frame.protocol, ())
+        number = frame.id, each.get("sequence") if shared else each["index"]
+        if each["operation"] != "publish" or frame.protocol not in confirming or number in counted:
+            continue
+        counted.add(number)
+        key, outcome = (frame.protocol, each.get("topic"), broker(frame)), each.get("outcome")
+        if "copy_of" in frame.generated:
+            continue
+        if outcome == "ok":
+            values[key].append(each["latency_ns"])
+        elif outcome == "refused":
+            told["failed"][key] += 1
+        elif outcome in ("unanswered", "late"):
+            told["unconfirmed"][key] += 1
+        elif outcome is None and frame.expects_response:
+            told["unknown"][key] += 1
     return [
         {
-            "stream": key[0],
-            "broker": key[1],
+            **dict(zip(("protocol", "stream", "broker"), key, strict=True)),
             "confirmed": len(values[key]),
             **spread(values[key]),
-            **{name: counted[key] for name, counted in told.items()},
+            **{name: some[key] for name, some in told.items()},
         }
-        for key in keys
+        for key in {**values, **told["failed"], **told["unconfirmed"], **told["unknown"]}
     ]
-
-
-def numbers(frame: Frame) -> Iterable[tuple[str, Any, int]]:
-    """Publishing ids: the type of the frame, the publisher, and the id."""
-    if frame.protocol != "rabbitmq_stream" or frame.type not in ("Publish", "PublishConfirm", "PublishError"):
-        return
-    fields = frame.record()["layers"].get("rabbitmq_stream", {})
-    for entry in fields.get({"Publish": "messages", "PublishError": "errors"}.get(frame.type, "publishing_ids")) or ():
-        number = entry if isinstance(entry, int) else entry.get("publishing_id")
-        if number is not None:
-            yield frame.type, fields.get("publisher_id"), number
 
 
 def throughput(messages: Iterable[Row]) -> list[Row]:

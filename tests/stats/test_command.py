@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 
 from tests.cli.conftest import Run, run
@@ -95,7 +94,7 @@ def test_a_long_table_is_cut_on_terminals_only(run: Run, monkeypatch: pytest.Mon
 def test_csv_is_one_table(run: Run) -> None:
     result = run("stats", BASIC, "--table", "confirms", "--csv", "-q")
     (row,) = csv.DictReader(io.StringIO(result.out))
-    assert (row["stream"], row["confirmed"], row["extra"]) == ("c43_basic-stream", "32", "0")
+    assert (row["stream"], row["confirmed"], row["unknown"]) == ("c43_basic-stream", "32", "0")
 
 
 @pytest.mark.parametrize("name", ["missing.pcap", "notes.txt"])
@@ -125,7 +124,7 @@ def test_a_missing_file_does_not_stop_the_others(run: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("path", [BASIC, CUT])
-def test_standard_input_is_read_once_and_counted_twice(run: Run, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+def test_standard_input_is_counted_like_a_file(run: Run, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     wanted = run("stats", path, "--json", "-q")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
     result = run("stats", "-", "--json", "-q")
@@ -179,21 +178,6 @@ def test_a_wrong_option_is_told_before_anything_is_read(run: Run, words: list[st
     assert "missing.pcap" not in result.err
 
 
-@pytest.mark.parametrize("step", ["insert", "select"])
-def test_what_duckdb_cannot_do_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """A disk that is full, for example."""
-    if step == "insert":
-        monkeypatch.setattr("wiredecode.stats.store.flat", lambda *_, **__: "select error('no\nroom') from incoming")
-    else:
-        monkeypatch.setattr("wiredecode.stats.store.query", lambda *_: "select error('no\nroom')")
-    result = run("stats", BASIC, "-q")
-    assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
-    assert "cannot count: " in result.err
-    assert "no room" in result.err
-
-
-def test_without_duckdb_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_needs_no_duckdb(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    result = run("stats", BASIC)
-    assert (result.code, result.raw, result.err.count("\n")) == (2, b"", 1)
-    assert "pip install 'wiredecode[sql]'" in result.err
+    assert run("stats", BASIC, "--json", "-q").code == 0

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pytest
 from tests.support import RABBITMQ, capture
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.tables import reader, schema
-from wiredecode.tables.batches import AlsoMessages
 from wiredecode.tables.reader import TableReader
 
 NATS = RABBITMQ.parent / "nats" / "03-pubsub.pcap"
@@ -142,14 +140,3 @@ def test_records_are_made_only_of_protocols_whose_layers_are_shown() -> None:
     assert sum(batch.column("layers").null_count for batch in other) == 0
     assert all(frame.layers is None for frame in other.dissector.frames(open_capture([NATS])))
     assert TableReader(open_capture([NATS]), "frames").dissector.demand.recorded is None
-
-
-@pytest.mark.parametrize("bulk", [False, True])
-@pytest.mark.parametrize("path", [BASIC, NATS])
-def test_messages_beside_frames_are_those_of_a_pass_of_their_own(path: Path, bulk: bool) -> None:
-    columns = ["frame", "operation", "topic", "size", "body"]
-    found: list[pa.RecordBatch] = []
-    both = TableReader(open_capture([path]), "frames", bulk=bulk, also=AlsoMessages(columns, found.append))
-    frames = pa.Table.from_batches(list(both))
-    assert frames.equals(table(open_capture([path]), "frames"))
-    assert pa.Table.from_batches(found).equals(table(open_capture([path]), "messages", columns=columns))

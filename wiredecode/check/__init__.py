@@ -10,13 +10,13 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.clock import Clock
 from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.contents import ClearText, OtherProtocols
-from wiredecode.check.publishes import SlowConfirms
+from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import Findings, Requests
 from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import carried_by, protocols
-from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Report, Rule
+from wiredecode.protocols.registry import protocols, requests
+from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Publishing, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
@@ -27,15 +27,11 @@ class Checker:
     def __init__(self) -> None:
         self.report = Report()
         offered = dict(offers())
-        always: dict[str, frozenset[str]] = {}
-        for protocol in protocols():
-            always |= protocol.requests
-            always |= {one.name: one.requests for one in carried_by(protocol.name)}
         covered = {name: checks.covered for name, checks in offered.items()}
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, always, offered),
+            Requests(self.report, requests(), offered),
             Findings(self.report, covered),
         )
         self._clock, self._others, self._clear = (
@@ -50,11 +46,14 @@ class Checker:
                 self._rules.append(rule)
                 for each in rule.types:
                     self._of_type.setdefault((name, each), []).append(rule)
-        confirms: dict[tuple[str, str | None], str] = {}
-        confirms |= {(name, kind): path for name, checks in offered.items() for kind, path in checks.confirms.items()}
-        self._rules.append(slow := SlowConfirms(self.report, confirms))
-        for place in confirms:
-            self._of_type.setdefault(place, []).append(slow)
+        publishing: dict[tuple[str, str | None], Publishing] = {}
+        for name, checks in offered.items():
+            publishing |= {(name, kind): how for kind, how in checks.publishes.items()}
+        elsewhere = frozenset((name, kind) for name, checks in offered.items() for kind in checks.answered)
+        self._publishes = Publishes(self.report, publishing, elsewhere)
+        self._rules.append(self._publishes)
+        for place in publishing:
+            self._of_type.setdefault(place, []).append(self._publishes)
         self._ended: deque[Connection] = deque()
 
     def look(self, batch: PacketBatch) -> None:
@@ -77,6 +76,8 @@ class Checker:
         key = frame.protocol, frame.type
         if frame.request is not None or frame.expects_response:
             self._guarded(requests.frame, frame)
+            if frame.request is not None:
+                self._guarded(self._publishes.answer, frame)
         if frame.findings:
             self._guarded(findings.frame, frame)
         if not frame.offset:

@@ -145,12 +145,35 @@ CLEAR_TEXT = Code(
     "rabbitmq-stream/c43_basic.pcap",
     REMARK,
 )
+UNCONFIRMED = Code(
+    "publish.unconfirmed",
+    "error",
+    "published messages were neither confirmed nor refused",
+    "The broker did not answer for these messages before the connection or the capture ended, at least one second "
+    "later. They may be stored or lost.",
+    (
+        "the client closed the connection without waiting for confirms",
+        "the leader of the stream went away, or the broker did",
+        "the stream has no quorum of replicas",
+    ),
+    "Wait for confirms before closing; publish again what has none, with the same ids where the broker drops those it "
+    "knows (a publisher with a name asks RabbitMQ Stream by QueryPublisherSequence, idempotent producers of Cursus and "
+    "writers of Pravega are told their last number).",
+    "stories/broker-killed.pcap",
+    DEED,
+)
 SLOW_CONFIRM = Code(
     "publish.slow-confirm",
     "warning",
     "publishes were confirmed late",
-    "Messages were stored and confirmed, but slowly: publishers that wait for confirms stand still meanwhile.",
-    ("the broker was paused or overloaded", "its disk or its replicas are slow", "the network: see tcp.slow-response"),
+    "Messages were stored and confirmed, but slowly: publishers that wait for confirms stand still meanwhile. Those "
+    "that give up (Liftbridge clients after 5 s) publish again, and messages are stored twice.",
+    (
+        "the broker was paused or overloaded",
+        "its disk or its replicas are slow",
+        "a replica in sync was stopped, or the leader was gone",
+        "the network: see tcp.slow-response",
+    ),
     "Look at the broker's load, disk and replicas at the times named; compare with other brokers and streams.",
     "stories/broker-paused.pcap",
     EFFECT,
@@ -264,7 +287,7 @@ OTHER = Code(
 )
 GENERIC = (
     *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
-    *(CLOCK, MISMATCH, CLEAR_TEXT, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
+    *(CLOCK, MISMATCH, CLEAR_TEXT, UNCONFIRMED, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
     *(*GROUPS.values(), OTHER),
 )
 

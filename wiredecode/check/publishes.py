@@ -1,25 +1,42 @@
-"""Publishes that were confirmed late, by broker and stream."""
+"""Publishes and what answers them, in all protocols: confirmed late, or neither confirmed nor refused."""
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
+from typing import Any, NamedTuple
 
-from wiredecode.check.codes import SLOW_CONFIRM
+from wiredecode.check.codes import SLOW_CONFIRM, UNCONFIRMED
+from wiredecode.dissect.lookahead import confirmations, reply_captured
 from wiredecode.fields import printable
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.net.health import Times
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import Report, Rule
+from wiredecode.protocols.shared.checking import Publishing, Report, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
 REMARKABLE_NS = 200_000_000
 """A confirm that is worth a note."""
+PATIENCE_NS = 1_000_000_000
+"""A publish is unconfirmed when so much of the capture, or the end of its connection, followed."""
 MOST_WORST = 10
 MOST_STREAMS = 1000
 """Brokers and streams that are told apart."""
+MOST_WAITING = 65_536
+"""Publishes that may wait at once; the oldest are then not judged."""
+
+
+class Slow(NamedTuple):
+    """A publish and its confirm."""
+
+    latency_ns: int
+    confirm: int
+    published: int
+    time_ns: int
+    connection: Connection
 
 
 @dataclass(slots=True)
@@ -27,48 +44,108 @@ class Confirmed:
     """Confirms of one broker for one stream."""
 
     times: Times = field(default_factory=Times)
-    worst: list[tuple[int, int, int, int, Connection]] = field(default_factory=list)
-    """A heap: latency, confirming frame, published frame, when it was confirmed."""
+    slow: int = 0
+    """Those worth a note; of the worst a heap."""
+    worst: list[Slow] = field(default_factory=list)
 
-    def add(self, frame: Frame, latency_ns: int) -> None:
+    def add(self, frame: Frame, waiting: Waiting) -> None:
+        latency_ns = frame.time_ns - waiting.time_ns
         self.times.add(latency_ns)
-        if len(self.worst) == MOST_WORST and latency_ns <= self.worst[0][0]:
+        self.slow += latency_ns >= REMARKABLE_NS
+        if len(self.worst) == MOST_WORST and latency_ns <= self.worst[0].latency_ns:
             return
-        entry = latency_ns, frame.number, frame.request or 0, frame.time_ns, frame.connection
+        entry = Slow(latency_ns, frame.number, waiting.number, frame.time_ns, frame.connection)
         (heappush if len(self.worst) < MOST_WORST else heappushpop)(self.worst, entry)
 
 
-class SlowConfirms(Rule):
-    """``confirms``: by protocol and type of the confirming frames, the field that names the stream."""
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A frame of published messages."""
 
-    def __init__(self, report: Report, confirms: Mapping[tuple[str, str | None], str]) -> None:
+    number: int
+    packet: int | None
+    time_ns: int
+    connection: Connection
+    side: int
+    stream: str
+    count: int
+    left: int
+    judged: bool
+    """Whether it is told here when nobody confirms it."""
+
+
+class Publishes(Rule):
+    """``publishing``: by protocol and type of the frames that publish; ``elsewhere``: rules of it judge these."""
+
+    def __init__(
+        self,
+        report: Report,
+        publishing: Mapping[tuple[str, str | None], Publishing],
+        elsewhere: frozenset[tuple[str, str | None]],
+    ) -> None:
         super().__init__(report)
-        self.confirms = confirms
+        self._publishing, self._elsewhere = publishing, elsewhere
+        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
+        self._published: Counter[tuple[int, str]] = Counter()
 
     def frame(self, frame: Frame) -> None:
-        if frame.latency_ns is None:
+        """A frame that publishes."""
+        if not frame.expects_response or "copy_of" in frame.generated:
             return
-        name = self.confirms[frame.protocol, frame.type]
-        stream = frame.generated.get(name) or frame.values.get(name) or ""
-        key = frame.source, printable(str(stream))
+        how = self._publishing[frame.protocol, frame.type]
+        stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
+        counted = _value(frame, how.messages) if how.messages else 1
+        count = (counted if isinstance(counted, int) else len(counted or ())) or 1
+        judged = (frame.protocol, frame.type) not in self._elsewhere
+        packet = frame.packets[0] if frame.packets else None
+        place = frame.number, packet, frame.time_ns, frame.connection, frame.side
+        self._waiting[frame.id] = Waiting(*place, printable(stream), count, count, judged)
+        self._published[frame.connection.number, stream] += count
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+
+    def answer(self, frame: Frame) -> None:
+        """A frame that answers something."""
+        for told in confirmations(frame, self._waiting):
+            self._settle(frame, told)
+
+    def _settle(self, frame: Frame, told: Confirmation) -> None:
+        waiting = self._waiting[told.request]
+        if frame.connection is not waiting.connection:
+            waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
+            return
+        waiting.left -= waiting.left if told.final is not None else min(told.length, waiting.left)
+        if waiting.left:
+            return
+        del self._waiting[told.request]
+        if told.refusal is not None:
+            return
+        key = frame.source, waiting.stream
         if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:
-            self._confirmed.setdefault(key, Confirmed()).add(frame, frame.latency_ns)
+            self._confirmed.setdefault(key, Confirmed()).add(frame, waiting)
 
     def finish(self) -> None:
         for (broker, stream), confirmed in self._confirmed.items():
             p99, worst = confirmed.times.percentile(99) or 0, confirmed.times.largest or 0
             if worst >= REMARKABLE_NS:
                 slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
-                self._report(broker, stream, confirmed, None if slow else "note")
+                self._report_slow(broker, stream, confirmed, None if slow else "note")
+        left: dict[tuple[int, str], list[Waiting]] = {}
+        for waiting in self._waiting.values():
+            over = waiting.connection.closed is not None or self.report.last_ns - waiting.time_ns >= PATIENCE_NS
+            if waiting.judged and over and reply_captured(waiting):
+                left.setdefault((waiting.connection.number, waiting.stream), []).append(waiting)
+        for key, publishes in left.items():
+            self._report_unconfirmed(key, publishes)
 
-    def _report(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
+    def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times
-        slow = [entry for entry in confirmed.worst if entry[0] >= REMARKABLE_NS]
-        worst = sorted(slow, key=lambda entry: (-entry[0], entry[1]))
+        slow = [entry for entry in confirmed.worst if entry.latency_ns >= REMARKABLE_NS]
+        worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
         what = (
             f"{broker} confirmed publishes to {stream or 'it'} late: p99 {p99 / 1e9:.3f} s, "
-            f"worst {worst[0][0] / 1e9:.3f} s of {times.count:,} confirms"
+            f"worst {worst[0].latency_ns / 1e9:.3f} s of {times.count:,} confirms"
         )
         key = (broker, stream)
         for latency_ns, number, published, time_ns, connection in worst:
@@ -77,8 +154,29 @@ class SlowConfirms(Rule):
             )
             if problem is not None:
                 self.report.cite_numbers(problem, published, None)
-                problem.weight = worst[0][0]
+                problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
                 after = self.report.seconds(time_ns - latency_ns)
                 problem.detail(
                     f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}"
                 )
+
+    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Waiting]) -> None:
+        first, left = publishes[0], sum(each.left for each in publishes)
+        who, stream = self.report.names.short(first.connection), first.stream
+        of, to = self._published[key], f" to {stream}" if stream else ""
+        what = f"{left:,} of {of:,} messages that {who} published{to} have no answer"
+        problem = self.report.add(
+            *(UNCONFIRMED, what, key), connection=first.connection, time_ns=first.time_ns, count=left
+        )
+        if problem is not None:
+            problem.weight = left
+            for each in publishes:
+                self.report.cite_numbers(problem, each.number, each.packet)
+
+
+def _value(frame: Frame, name: str) -> Any:
+    """A field of a frame, of what it carries, or what other frames tell."""
+    for values in (frame.generated, frame.values, inner_values(frame)):
+        if name in values:
+            return values[name]
+    return None

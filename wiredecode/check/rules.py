@@ -46,7 +46,8 @@ class Requests(Rule):
 
     def __init__(self, report: Report, always: dict[str, frozenset[str]], offered: dict[str, Checks]) -> None:
         super().__init__(report)
-        self._elsewhere = frozenset({"Close", *(kind for checks in offered.values() for kind in checks.answered)})
+        told = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
+        self._elsewhere = frozenset({"Close", *told})
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in always.items()}
         self._waits = {(name, kind) for name, types in waits.items() for kind in types}

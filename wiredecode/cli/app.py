@@ -85,6 +85,7 @@ def _register() -> None:
         anonymize,
         check,
         export,
+        extcap,
         fields,
         follow,
         interfaces,
@@ -98,6 +99,7 @@ def _register() -> None:
         stats,
         trace,
         ui,
+        wireshark,
     )
 
     command = partial(app.command, cls=Command)
@@ -155,6 +157,15 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=spark_stats.EXAMPLES,
     )(spark_stats.stats)
+    command(
+        "wireshark",
+        short_help="A dissector for Wireshark, with the same fields.",
+        no_args_is_help=True,
+        epilog=wireshark.EXAMPLES,
+    )(wireshark.wireshark)
+    command("extcap", short_help="Live capture for Wireshark.", no_args_is_help=True, epilog=extcap.EXAMPLES)(
+        extcap.extcap
+    )
     command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
     command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
 

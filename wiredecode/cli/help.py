@@ -6,6 +6,8 @@ from typing import Any
 
 import typer.core
 
+from wiredecode.cli.options import UsageError
+
 GROUPS = {
     "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via --snaplen --buffer",
     "Selection": "-n --address --port -Y -c --from --to --follow-file --side --table --interval",
@@ -13,14 +15,27 @@ GROUPS = {
     "--row-group --summary --json -T -e -E "
     "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
     "Decoding": "-d --hole-timeout --max-buffer --limit --keylog --keylog-dir",
-    "General": "-q -v -h --help --version",
+    "General": "--sandbox -q -v -h --help --version",
 }
 """Heading to the options below it, each by its first name, in this order; others stand above all."""
 OTHERS = "Options"
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose options stand in groups."""
+    """A command whose options stand in groups; with ``--sandbox`` it is confined before it runs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; ``ctx`` is click's."""
+        if ctx.params.get("sandbox"):
+            from wiredecode.cli.sandbox import NoSandbox, confine_command
+
+            if ctx.params.get("via"):
+                raise UsageError("--sandbox starts no programs: leave out --via")
+            try:
+                confine_command(ctx.params)
+            except NoSandbox as error:
+                raise UsageError(str(error)) from None
+        return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options; ``ctx`` and ``formatter`` are click's."""

@@ -17,10 +17,18 @@ AGAIN_SECONDS = 1.0
 
 _came = 0
 """The signal that came."""
+_own = False
+
+
+def is_own_process() -> bool:
+    """Whether the process is the command's own, not that of a program that calls it: its rights may be given up."""
+    return _own
 
 
 def begin() -> None:
     """From now on SIGINT raises KeyboardInterrupt, again after a while until :func:`arrived` is called."""
+    global _own
+    _own = True
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return  # ignored, as under nohup: it stays so
     signal.signal(signal.SIGINT, _raise)

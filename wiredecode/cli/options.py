@@ -191,6 +191,15 @@ KeyLogDir = Annotated[
 ]
 
 
+Sandbox = Annotated[
+    bool,
+    typer.Option(
+        "--sandbox", help="Give up all rights but to read FILE and to write where output goes (landlock, Linux)."
+    ),
+]
+"""Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
+
+
 @group
 class Decoding:
     """How captures are decoded."""
@@ -201,6 +210,7 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
+    sandbox: Sandbox = False
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:

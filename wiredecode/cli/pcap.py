@@ -47,6 +47,7 @@ class FormChoice(StrEnum):
     fields = "fields"
     json = "json"
     ek = "ek"
+    pdml = "pdml"
 
 
 class Shape(Enum):
@@ -57,6 +58,7 @@ class Shape(Enum):
     FIELDS = 3
     RECORDS = 4
     ARRAY = 5
+    PDML = 6
 
 
 @group
@@ -69,7 +71,7 @@ class FrameOptions:
         FormChoice | None,
         typer.Option(
             "-T",
-            help="As tshark: lines, lines with tabs, the fields of -e, a JSON array of records, a record per line.",
+            help="As tshark: lines, lines with tabs, the fields of -e, a JSON array of records, one per line, XML.",
         ),
     ] = None
     field: Annotated[
@@ -123,7 +125,8 @@ class FrameOptions:
         if self.form is None or self.form is FormChoice.text:
             lines = self.summary or (self.form is not None and not self.full and not self.hexdump)
             return Shape.RECORDS if self.json else Shape.LINES if lines else Shape.TREES
-        return {"ek": Shape.RECORDS, "json": Shape.ARRAY}.get(self.form.value, Shape.FIELDS)
+        shapes = {"ek": Shape.RECORDS, "json": Shape.ARRAY, "pdml": Shape.PDML}
+        return shapes.get(self.form.value, Shape.FIELDS)
 
     @property
     def is_records(self) -> bool:
@@ -139,7 +142,8 @@ class FrameOptions:
             return self.lines.style
         if self.shape is Shape.LINES:
             return None
-        return Style(show_bytes(self.is_records, self.bytes_.value), self.show_secrets, text=self.is_records)
+        json = self.is_records or self.shape is Shape.PDML
+        return Style(show_bytes(json, self.bytes_.value), self.show_secrets, text=self.is_records)
 
     @cached_property
     def lines(self) -> FieldLines | None:
@@ -283,6 +287,8 @@ def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]]
     if frames.is_records:
         lines = record_lines(session, frames.ranges, frames.bytes_.value)
         return lines if frames.shape is Shape.RECORDS else _array(session, frames.ranges, frames.bytes_.value)
+    if frames.shape is Shape.PDML:
+        return _pdml(session, frames)
     lined = frames.shape is Shape.LINES
     return _lines(session, color, times) if lined else _trees(session, frames.tree_options, color)
 
@@ -351,6 +357,26 @@ def _array(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Fr
                 before = b",\n"
         finally:
             write(b"[]\n" if before == b"[" else b"]\n")
+
+    return show
+
+
+def _pdml(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
+    """Write one XML document, whole whatever ends it."""
+    from wiredecode.cli.app import version_number
+    from wiredecode.frames.record import BYTES
+    from wiredecode.view.pdml import FOOT, HEAD, Pdml
+
+    packet = Pdml(BYTES[options.bytes_.value], secrets=options.show_secrets).packet
+    write, line = session.output.text, session.guarded(packet)
+
+    def show(frames: Iterable[Frame]) -> None:
+        write(HEAD.format(version=version_number()))
+        try:
+            for frame in frames:
+                write(line(frame))
+        finally:
+            write(FOOT)
 
     return show
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiredecode.cli import options
+from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, complain, say
 from wiredecode.cli.pcap import FrameOptions, dissector, shower
@@ -153,7 +153,8 @@ def sniff(
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     decoder = dissector(frames, display, decoding, lookahead_ns=PATIENCE_NS)
     quiet = verbosity.quiet
-    sniffer = open_live(live.wanted, live.via, live.duration)
+    saves = saving.save is not None or summary_json is not None
+    sniffer = open_live(live.wanted, live.via, live.duration, saves=saves)
     if sniffer is None:
         return 2
     try:
@@ -170,11 +171,11 @@ def sniff(
         sniffer.close()
 
 
-def open_live(wanted: LiveOptions, via: Via | None, duration: float | None) -> Sniffer | None:
+def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, saves: bool) -> Sniffer | None:
     """The capture, with no more rights than it needs from now on; None where it cannot be, which has been told."""
     from wiredecode.capture.live.errors import LiveError
     from wiredecode.capture.live.helper import HelperSource
-    from wiredecode.capture.live.privileges import give_up_root
+    from wiredecode.capture.live.privileges import give_up
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.capture.live.source import RingSource
 
@@ -185,7 +186,6 @@ def open_live(wanted: LiveOptions, via: Via | None, duration: float | None) -> S
         for line in error.advice:
             say(f"  {line}")
         return None
-    remark = give_up_root()
-    if remark:
+    if interrupt.is_own_process() and (remark := give_up(saves=saves, helper=via is not None)):
         complain(remark)
     return Sniffer(source, duration=duration)

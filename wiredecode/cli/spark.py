@@ -21,6 +21,7 @@ Examples:
   wiredecode spark captures/ -o lake                        this machine, all cores
   wiredecode spark 'ring/*.pcap.gz' -o lake --level messages
   wiredecode spark client/ broker/ -o lake --source folder  two capture points
+  wiredecode spark captures/ -o lake --plan                 who would decode what, and the largest connection
   wiredecode spark ring/ -o lake --stream lake.checkpoint   a ring of files that grows
   wiredecode spark s3a://bucket/ring -o s3a://bucket/lake --hadoop --master spark://host:7077
   wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
@@ -122,6 +123,13 @@ class SparkOptions:
     hadoop: Annotated[
         bool, typer.Option("--hadoop", help="Read through Spark's file systems: each file whole, at most 2 GB.")
     ] = False
+    shuffle: Annotated[
+        bool,
+        typer.Option("--shuffle", help="Send all packets by connection, without looking into the files first."),
+    ] = False
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Say which tasks would decode what, and how large the largest part is; end.")
+    ] = False
     stream: Annotated[
         str | None,
         typer.Option(
@@ -175,6 +183,8 @@ class SparkOptions:
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         names(self.columns, "--columns")
         self.decoding.without_keys("spark")
+        if self.decoding.sandbox:
+            raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments
 
     def plan(self) -> Plan:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from wiredecode.cli.spark import SparkOptions
     from wiredecode.spark.decode import Plan
     from wiredecode.spark.output import Accounts, Folder
+    from wiredecode.spark.planner import Divide
+    from wiredecode.spark.prepare import Planned
 
 FAILED = 2
 STREAM_BUCKETS = 8
@@ -45,6 +47,8 @@ def run(options: SparkOptions) -> int:
     whole = options.hadoop or options.split_bytes is not None or options.summary_json is not None
     if options.stream is not None and whole:
         raise UsageError("--stream does not go with --hadoop, --split-bytes and --summary-json")
+    if options.plan_only and (options.stream is not None or options.hadoop or options.level.value == "packets"):
+        raise UsageError("--plan tells of frames and messages, and does not go with --stream and --hadoop")
     try:
         session.check(cluster.master)
         plan = options.plan()
@@ -61,6 +65,8 @@ def run(options: SparkOptions) -> int:
             try:
                 if options.stream is not None:
                     return run.follow(spark, options.stream)
+                if options.plan_only:
+                    return run.show_plan(spark)
                 accounts = run.work(spark)
             finally:
                 interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
@@ -81,7 +87,7 @@ def reason(error: BaseException, options: SparkOptions) -> str:
     from pyspark.errors import PySparkException
 
     from wiredecode.spark.output import Occupied
-    from wiredecode.spark.pipeline import Stopped
+    from wiredecode.spark.prepare import Stopped
     from wiredecode.spark.session import CannotStart, one_line
 
     if isinstance(error, CannotStart | Occupied | Stopped | OSError | ValueError):
@@ -103,6 +109,8 @@ def check_combined(options: SparkOptions) -> None:
             raise UsageError(f"{alone[0]} goes with --stream")
     elif options.finish and options.every is not None:
         raise UsageError("--finish takes what there is and ends; --every is for streams that go on")
+    if options.plan_only and kind_of(options.out):
+        raise UsageError("--plan goes with a folder of tables, where its index is kept")
     if options.overwrite and (options.stream is not None or not kind_of(options.out)):
         raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
 
@@ -129,6 +137,8 @@ class Run:
         self.options, self.plan = options, plan
         self.folder: Folder | None = None
         self.written = False
+        self.lines: tuple[str, ...] = ()
+        """The plan, for people."""
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables and give them their names."""
@@ -142,15 +152,18 @@ class Run:
         level, columns = options.level.value, tuple(self.plan.schema.names)
         place = self.folder.attempts(level)
         sink = None if place is None else writing.TaskWriter(place, columns, output.LEVELS[level])
-        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
-        rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, **how)
         with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
+            planned = None if options.hadoop else self.planned(spark, self.folder)
+            how = {name: getattr(options, name) for name in ("source", "partitions", "hadoop")}
+            rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, planned=planned, **how)
             if place is None:
                 accounts = output.write(rows, self.folder, level, columns)
             else:
                 accounts = output.publish(rows, self.folder, level, place)
         if accounts.totals.packets or not accounts.problems:
             self.folder.commit(self.summary(accounts))
+            if planned is not None:
+                self.folder.keep_index(planned.index)
             self.written = True
         else:
             self.folder.discard()
@@ -169,11 +182,34 @@ class Run:
         columns = tuple(self.plan.schema.names)
         run = lake.LakeRun(options.out, level, columns, captures, selected, overwrite=options.overwrite)
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
-        rows = pipeline.rows(spark, options.inputs, self.plan, sink=run.sink, **how)
+        divide: Divide = "shuffle" if options.shuffle else "auto"
+        rows = pipeline.rows(spark, options.inputs, self.plan, sink=run.sink, divide=divide, **how)
         with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
             accounts = run.commit(rows)
         self.written = bool(accounts.totals.packets) or not accounts.problems
         return accounts
+
+    def planned(self, spark: SparkSession, folder: Folder) -> Planned:
+        """Who is to decode what."""
+        from wiredecode.spark.prepare import prepared
+
+        options = self.options
+        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
+        divide: Divide = "shuffle" if options.shuffle else "auto"
+        found = prepared(spark, options.inputs, self.plan, **how, divide=divide, known=folder.index())
+        self.lines = found.division.lines
+        return found
+
+    def show_plan(self, spark: SparkSession) -> int:
+        """Say who would decode what, keep the index, and write nothing else."""
+        from wiredecode.spark import output
+
+        folder = output.Folder(spark, self.options.out)
+        folder.check()
+        folder.keep_index(self.planned(spark, folder).index)
+        for line in self.lines:
+            print(line)
+        return 0
 
     def follow(self, spark: SparkSession, checkpoint: str) -> int:
         """Write files as they come, until it is interrupted; with ``--finish`` all that there are, to their end."""
@@ -247,6 +283,8 @@ class Run:
                     totals, () if totals.frames else protocols(), verbose=options.verbosity.verbose, width=width
                 )
             )
+            for line in self.lines:
+                say(f"{'plan':<10}{escape(line)}")
             for name, port in accounts.apart:
                 complain(f"connections of {name} on port {port} do not know of each other here: say -d {port}={name}")
         for _, _, problem in accounts.problems:

@@ -10,13 +10,14 @@ import typer
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import Output, complain, text_bytes, wants_color
-from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from wiredecode.filter import Filter
+    from wiredecode.stats.counting import Counting
     from wiredecode.stats.tables import Statistic
 
     Found = Sequence[tuple[Statistic, pa.Table]]
@@ -73,7 +74,7 @@ class OfCaptures:
         bool, typer.Option("--hops", help="Latency: count requests again where servers pass them on to others.")
     ] = False
     timeline: Annotated[
-        bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen. Needs no DuckDB.")
+        bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen.")
     ] = False
 
 
@@ -89,33 +90,65 @@ def stats(
 ) -> int:
     """Count what is in captures: frames, latency percentiles, publish to confirm, throughput, findings, connections.
 
-    With -Y, --from and --to only the frames and messages chosen count. Needs DuckDB (extra sql).
+    With -Y, --from and --to only the frames and messages chosen count.
     """
     if more.timeline:
         return _timeline(files, form, decoding, span, verbosity, display_filter)
-    from wiredecode.cli.stats_reader import StatsReader
-    from wiredecode.tables import bound_memory
-
     try:
-        bound_memory()
-        from wiredecode.stats.store import CannotCount, Store, require_duckdb
-
-        require_duckdb()
         statistics, length = requested(form.table, form.interval, json=form.json, csv=form.csv)
-    except (ImportError, ValueError) as error:
+    except ValueError as error:
         raise options.UsageError(str(error)) from None
-    reader = StatsReader(files, span, lambda: options.display_filter(display_filter, utc=span.utc), decoding, verbosity)
-    try:
-        with reader, Store(statistics, length, hops=more.hops) as store:
-            code = reader.run(store)
-            if code == INTERRUPTED or (code and not reader.packets):
-                return code
-            found = [(statistic, store.table(statistic)) for statistic in statistics]
-    except CannotCount as error:
-        complain(f"cannot count: {escape(str(error))}")
-        return 2
+    display = options.display_filter(display_filter, utc=span.utc)
+    code, counting = _counted(files, statistics, length, more, decoding, span, verbosity, display)
+    if counting is None:
+        return code
+    found = [(statistic, counting.table(statistic)) for statistic in statistics]
     show(found, json=form.json, csv=form.csv, color=wants_color(form.color.value, sys.stdout))
     return code
+
+
+def _counted(
+    files: list[str],
+    statistics: Sequence[Statistic],
+    interval: int | None,
+    more: OfCaptures,
+    decoding: options.Decoding,
+    span: options.Span,
+    verbosity: options.Verbosity,
+    display: Filter | None,
+) -> tuple[int, Counting | None]:
+    """The exit code, and what was counted; None: nothing could be."""
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.demand import Demand
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.net import Network
+    from wiredecode.stats.counting import Counting
+    from wiredecode.tables import bound_memory
+
+    bound_memory()
+    counting = Counting(statistics, interval, hops=more.hops)
+    watched = counting.connections
+    links = display is not None and display.needs_responses
+    dissector = Dissector(
+        Demand(link_responses=links, messages=counting.messages, decode_as=decoding.ports),
+        Network(decoding.limits, analyse=watched is not None),
+        on_over=None if watched is None else watched.end,
+    )
+    quiet, verbose = verbosity.quiet, verbosity.verbose
+    session = Session(
+        *(files, dissector, Output()), start=span.start, end=span.end, display=display, quiet=quiet, verbose=verbose
+    )
+    timed = span.start is not None or span.end is not None
+    counting.whole = display is None and not timed
+
+    def work() -> None:
+        for frame in session.decoded(dissector):
+            counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
+            counting.frame(frame, counts=counts)
+
+    code = session.work(work)
+    failed = code == INTERRUPTED or (code and not session.totals.packets)
+    return code, None if failed else counting
 
 
 def _timeline(

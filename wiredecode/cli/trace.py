@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -195,16 +195,13 @@ def _show(
     *,
     json: bool,
 ) -> None:
-    from wiredecode.protocols.registry import by_name
     from wiredecode.trace import text
 
     message = messages[nth - 1]
-    protocol = by_name(message.first.protocol)
-    known: dict[str, Any] = {"confirming": protocol is not None and protocol.confirms is not None}
     if json:
         from wiredecode.frames.record import dumps
 
-        record = text.record(message, collector.names, nth, len(messages), **known)
+        record = text.record(message, collector.names, nth, len(messages))
         record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
@@ -213,6 +210,6 @@ def _show(
             for line in text.listed(messages, nth, session.first_ns):
                 session.output.text(f"{line}\n")
             session.output.text("\n")
-        for line in text.lines(message, session.first_ns, collector.names, **known):
+        for line in text.lines(message, session.first_ns, collector.names):
             session.output.text(f"{line}\n")
     session.output.flush()

@@ -186,8 +186,10 @@ class Reader:
             raise UsageError(f"-w writes pcapng, not {value}")
         elif letter == "u" and value != "s":
             raise UsageError("seconds are shown as a number: leave -u out")
-        elif letter == "T" and value in ("pdml", "psml", "ps", "jsonraw"):
-            raise UsageError(f"there is no -T {value}: records are -T json and -T ek, lines -T text and -T tabs")
+        elif letter == "T" and value in ("psml", "ps", "jsonraw"):
+            raise UsageError(
+                f"there is no -T {value}: records are -T json, -T ek and -T pdml, lines -T text and -T tabs"
+            )
         elif letter in OUR_VALUED:
             self.words += [f"-{letter}", value]
         elif f"-{letter}" in WAYS:

@@ -87,7 +87,7 @@ def ui(
 
     _collect_less()
     if live.interface is not None:
-        sniffer = open_live(live.wanted, live.via, live.duration)
+        sniffer = open_live(live.wanted, live.via, live.duration, saves=True)
         if sniffer is None:
             return 2
         from wiredecode.ui.live import Live

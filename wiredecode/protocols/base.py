@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wiredecode.fields.layer import Layer, Style
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.message import Messages
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.frames.who import IdentityReader
@@ -100,19 +101,6 @@ class Generated(NamedTuple):
     meaning: str
 
 
-@dataclass(slots=True, frozen=True)
-class Confirms:
-    """How numbered messages are confirmed. Each is a message type and the array with the numbers: ``items.number``."""
-
-    published: tuple[str, str]
-    confirmed: tuple[str, str]
-    refused: tuple[str, str]
-    publisher: str
-    """Field of all three, within whose values numbers are unique on a connection."""
-    topic: str
-    """Field of all three that names where to."""
-
-
 class Protocol(ABC):
     """One protocol; stateless, or with what connections of one capture share (see :meth:`new_session`)."""
 
@@ -139,8 +127,6 @@ class Protocol(ABC):
     """Fields, by their full names, below which AMQP 1.0 messages stand."""
     reply_topics: ClassVar[tuple[str, ...]] = ()
     """What topics begin with that are made for one client, or one answer: statistics count them together."""
-    confirms: ClassVar[Confirms | None] = None
-    """How it confirms published messages, where it numbers them."""
 
     def generated_fields(self) -> Mapping[str, Generated]:
         """``generated``, and that of the layers it carries."""
@@ -170,6 +156,10 @@ class Protocol(ABC):
     def disguises(self) -> Disguises:
         """What ``wiredecode anonymize`` has to know, by filter name of its layers. Imported as for :meth:`bulk`."""
         return {}
+
+    def wireshark(self) -> Script | None:
+        """What ``wiredecode wireshark`` adds to its declarations. Imported as for :meth:`bulk`."""
+        return None
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

@@ -86,6 +86,11 @@ def apart(name: str) -> tuple[str, ...]:
     return () if found is None else found.apart
 
 
+def requests() -> dict[str, frozenset[str]]:
+    """Message types that always ask for an answer, by protocol."""
+    return {name: types for one in protocols() for name, types in one.requests.items()}
+
+
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
     ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}

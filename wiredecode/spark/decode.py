@@ -72,17 +72,23 @@ class Plan:
     def reassembly(self) -> Limits:
         return reassembly(self.limits)
 
+    @cached_property
+    def sessions(self) -> dict[int, str]:
+        """Ports whose connections know of each other, and their protocol."""
+        return registry.session_ports(self.decoding)
+
     @property
     def dealt(self) -> Buckets:
         """Connections that know of each other are in one bucket."""
-        return Buckets(self.buckets, registry.session_ports(self.decoding))
+        return Buckets(self.buckets, self.sessions)
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
         return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets, utc=True)
 
-    def reader(self, packets: Iterable[PacketBatch], bucket: int, *, bulk: bool = True) -> TableReader:
+    def reader(self, packets: Iterable[PacketBatch], bucket: int | Bucket, *, bulk: bool = True) -> TableReader:
         """Reads the packets of a bucket as the table; ``bulk``: plain frames many at a time."""
+        kept = Bucket(self.dealt, bucket) if isinstance(bucket, int) else bucket
         return TableReader(
             packets,
             self.level,
@@ -92,7 +98,7 @@ class Plan:
             display=self.display(),
             bulk=bulk,
             stable_ids=True,
-            network=Network(self.reassembly, Bucket(self.dealt, bucket)),
+            network=Network(self.reassembly, kept),
         )
 
     def row_schema(self) -> pa.Schema:
@@ -129,10 +135,9 @@ def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
     return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=plan.row_schema())
 
 
-def ended(reader: TableReader, source: str, bucket: int, plan: Plan) -> pa.RecordBatch:
+def ended(reader: TableReader, source: str, bucket: int | str, plan: Plan) -> pa.RecordBatch:
     """The report on a bucket that has been read to its end."""
-    known = registry.session_ports(plan.decoding)
-    apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in known)
+    apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in plan.sessions)
     text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
     return report_row(text, plan.row_schema())
 

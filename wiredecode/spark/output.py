@@ -37,6 +37,7 @@ from wiredecode.capture import CaptureError
 from wiredecode.capture.remote import place_of
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import session
+from wiredecode.spark.index import INDEX
 from wiredecode.spark.merging import Merger, Written, groups
 from wiredecode.spark.packets import unpacked
 from wiredecode.spark.writing import DAY, FILES
@@ -73,6 +74,8 @@ WRITING: dict[str, Any] = {
     "maxRecordsPerFile": FILE_ROWS,
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",  # _SUCCESS is for all tables together
 }
+INDEX_FILE = ".index.parquet"
+"""What the files hold, by connection (``spark/index.py``): for the plan of the next run."""
 ATTEMPTS, PROBE = "_temporary", "probe"
 DAY_NS = 86_400_000_000_000
 
@@ -102,16 +105,20 @@ class Folder:
 
     def begin(self) -> None:
         """Remove what runs that were killed have left, and make room for this one."""
-        names = self.names()
+        for name in self.check():
+            if name.startswith((RUN, OLD)):
+                self._delete(f"{self.out}/{name}")
+        self._fs.mkdirs(self._path(self.run))
+
+    def check(self) -> list[str]:
+        """What is in the folder, if it is all of this program. Raises :class:`Occupied`."""
+        names = [name for name in self.names() if name != INDEX_FILE]
         strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
         ours = DONE in names or any(name.startswith((RUN, OLD)) for name in names)
         if strange or (names and not ours):
             found = (strange or names)[0]
             raise Occupied(f"{self.out} holds {found}, which wiredecode spark has not written; name another folder")
-        for name in names:
-            if name.startswith((RUN, OLD)):
-                self._delete(f"{self.out}/{name}")
-        self._fs.mkdirs(self._path(self.run))
+        return names
 
     def names(self) -> list[str]:
         """What is in the folder."""
@@ -151,6 +158,32 @@ class Folder:
                 folders.add(folder)
             self._rename(f"{place}/{ATTEMPTS}/{file}", f"{place}/{folder}/{file}")
         self._delete(f"{place}/{ATTEMPTS}")
+
+    def index(self) -> pa.Table | None:
+        """What is known of the files that were read before; None: nothing that can be used."""
+        import pyarrow.parquet as pq
+
+        try:
+            found = place_of(f"{plain(self.out)}/{INDEX_FILE}")
+            with found.system.open_input_file(found.path) as file:
+                return pq.read_table(file).cast(INDEX)
+        except (OSError, ValueError, CaptureError, pa.ArrowException):
+            return None
+
+    def keep_index(self, index: pa.Table | None) -> None:
+        """Keep it for the next run, in place of what was kept before; where pyarrow does not reach, it is not kept."""
+        import pyarrow.parquet as pq
+
+        name, whole = f"{RUN}{self.id}.index", f"{self.out}/{INDEX_FILE}"
+        if index is None:
+            return
+        self._fs.mkdirs(self._path(self.out))
+        with suppress(OSError, CaptureError, pa.ArrowException):
+            found = place_of(f"{plain(self.out)}/{name}")
+            with found.system.open_output_stream(found.path) as file:
+                pq.write_table(index, file, compression="zstd")
+            self._delete(whole)
+            self._rename(f"{self.out}/{name}", whole)
 
     def commit(self, success: dict[str, Any]) -> None:
         """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""

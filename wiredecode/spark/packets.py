@@ -22,7 +22,7 @@ from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
-from wiredecode.net.buckets import Buckets
+from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.ip import TCP
@@ -74,11 +74,11 @@ class File:
 class PacketRows:
     """Makes rows of the packets of ``file``, of each batch those of a bucket together.
 
-    Packets without TCP are counted in ``totals``, and are in no row.
+    Packets without TCP are counted in ``totals``, and are in no row. ``only``: packets of these connections.
     """
 
-    def __init__(self, file: File, buckets: Buckets, limits: Limits) -> None:
-        self.file, self._buckets = file, buckets
+    def __init__(self, file: File, buckets: Buckets, limits: Limits, only: Bucket | None = None) -> None:
+        self.file, self._buckets, self._only = file, buckets, only
         self.totals = Totals()
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
@@ -99,8 +99,10 @@ class PacketRows:
 
     def _rows(self, batch: PacketBatch) -> pa.RecordBatch:
         clock = self._clock.advance(batch.time_ns)
-        fragments = self._fragments(batch)
+        fragments = tcp_fragments(batch, self._vlan_tags)
         segments = self._headers.read(batch, clock)
+        if self._only is not None:
+            segments = self._only.keep(segments)
         rows, buckets = segments.row, self._buckets.of(segments)
         if len(fragments):  # they go to all buckets: only the first one tells the ports
             plain = ~np.isin(rows, fragments)
@@ -118,19 +120,20 @@ class PacketRows:
         place, self._place = self._place, self._place + len(batch)
         return packet_rows(self.file, batch, clock, rows, buckets, place)
 
-    def _fragments(self, batch: PacketBatch) -> Int64s:
-        """The packets that are fragments of TCP."""
-        octets = Octets(batch.buffer)
-        at, ethertype = link.network_layer(batch, octets, self._vlan_tags)
-        whole = batch.start + batch.captured - at >= 20
-        found = [np.empty(0, np.int64)]
-        four = np.flatnonzero((ethertype == link.IPV4) & whole)
-        if len(four):
-            found.append(four[(octets.u16(at[four] + 6) & 0x3FFF != 0) & (octets.u8(at[four] + 9) == TCP)])
-        six = np.flatnonzero((ethertype == link.IPV6) & whole)
-        if len(six):
-            found.append(six[octets.u8(at[six] + 6) == IPV6_FRAGMENT])
-        return np.sort(np.concatenate(found))
+
+def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
+    """The packets of a batch that are fragments of TCP."""
+    octets = Octets(batch.buffer)
+    at, ethertype = link.network_layer(batch, octets, vlan_tags)
+    whole = batch.start + batch.captured - at >= 20
+    found = [np.empty(0, np.int64)]
+    four = np.flatnonzero((ethertype == link.IPV4) & whole)
+    if len(four):
+        found.append(four[(octets.u16(at[four] + 6) & 0x3FFF != 0) & (octets.u8(at[four] + 9) == TCP)])
+    six = np.flatnonzero((ethertype == link.IPV6) & whole)
+    if len(six):
+        found.append(six[octets.u8(at[six] + 6) == IPV6_FRAGMENT])
+    return np.sort(np.concatenate(found))
 
 
 def packet_rows(

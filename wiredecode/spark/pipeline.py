@@ -8,22 +8,34 @@ what the engine remembers of its connections.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.spark import session, splits
+from wiredecode.net.buckets import Bucket, Chosen, Uint64s
+from wiredecode.spark import planner, session, splits
 from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row
-from wiredecode.spark.files import HEAD_BYTES, Problem, find, source_rule
+from wiredecode.spark.files import HEAD_BYTES, Problem, source_rule
 from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
 from wiredecode.spark.parcels import PARCELS, opened, parcels
+from wiredecode.spark.prepare import (
+    Part,
+    Planned,
+    Stopped,
+    cores,
+    dealt,
+    each_part,
+    parts_in,
+    prepared,
+    sized,
+    stopping,
+)
 from wiredecode.tables import bound_memory
 from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
@@ -31,18 +43,7 @@ from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MIB = 1 << 20
-PARTITION_BYTES = 128 * MIB
-"""Captured bytes that one task of the shuffle is meant to have; connections decide what it really has."""
-TASK_BYTES = 64 * MIB
-"""Small files are read several to a task, up to so many bytes."""
-TASKS_PER_CORE = 4
-"""So many tasks at least, where there are enough files."""
-PACKED = 4
-"""A compressed file counts as so many times its size."""
-PACKED_NAMES = (".gz", ".zst", ".lz4")
-MAX_PARTITIONS = 100_000
-MAX_WHOLE = (1 << 31) - 1 - MIB
+MAX_WHOLE = (1 << 31) - 1 - (1 << 20)
 """Most bytes of a file that is one row."""
 
 
@@ -55,22 +56,6 @@ class Sink(Protocol):
         ...
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
-
-
-class Stopped(Exception):
-    """A file cannot be read, and that was to end everything; ``str()`` is the line that tells."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """What is read in one go, and its size: a file or some of it; or a file that cannot be read, and why."""
-
-    what: splits.Split | Problem
-    size: int
-
-    @property
-    def source(self) -> str:
-        return self.what.source if isinstance(self.what, Problem) else self.what.file.source
 
 
 def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
@@ -94,7 +79,7 @@ def packets(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> 
     return _table(spark, paths, "packets", options)
 
 
-HOW = ("source", "partitions", "buckets", "split_bytes", "hadoop")
+HOW = ("source", "partitions", "buckets", "split_bytes", "hadoop", "divide")
 """Options of :func:`rows`."""
 
 
@@ -120,6 +105,8 @@ def rows(
     split_bytes: int | None = None,
     hadoop: bool = False,
     sink: Sink | None = None,
+    divide: planner.Divide = "shuffle",
+    planned: Planned | None = None,
 ) -> DataFrame:
     """The rows of ``plan``, and reports: rows that are null but for the last column ``report``, which holds JSON.
 
@@ -129,27 +116,60 @@ def rows(
     given, and change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files.
     ``hadoop``: bytes come through Spark's own reader of files, each file whole and in one row, so at most 2 GB; for
     file systems that pyarrow does not reach. ``sink``: what the tasks do with these rows; its rows come in their place.
-    Raises ``ValueError`` for what is wrong, :class:`Stopped` where a file
-    cannot be read and ``plan.fail_fast`` is set.
+    ``divide``: ``shuffle`` sends all packets by connection; ``auto`` looks into the files first, and has connections
+    decoded without a shuffle where that is cheaper; ``direct`` wherever it is possible. ``planned``: what
+    :func:`planned` found of the same. Raises ``ValueError`` for what is wrong, :class:`Stopped` where a file cannot be
+    read and ``plan.fail_fast`` is set.
     """
     session.tune(spark)
     if hadoop:
         return _hadoop(spark, paths, plan, source, partitions, buckets, sink)
-    parts = found(paths, source, split_bytes)
-    bad = next((part.what.text for part in parts if isinstance(part.what, Problem)), None)
-    if plan.fail_fast and bad is not None:
-        raise Stopped(bad)
-    plan, partitions = sized(plan, by_source(parts), cores(spark), partitions, buckets)
-    tasks = dealt(parts, cores(spark))
-    ids = spark.range(0, len(tasks), 1, max(len(tasks), 1))  # one number to a task
+    if planned is None:
+        planned = prepared(spark, paths, plan, source, partitions, buckets, split_bytes, divide)
+    plan, division = planned.plan, planned.division
+    parts = planned.parts if division.rows is None else [planned.parts[row] for row in division.rows]
+    only = None if division.shuffled is None else tuple(division.shuffled.items())
+    ways = []
+    if division.tasks:
+        ways.append(_mapped(each_part(spark, division.tasks), Direct(plan), plan, sink))
+    if division.shuffles or not ways:
+        tasks = each_part(spark, dealt(parts, cores(spark)))
+        ways.append(_decoded(tasks, Reading(plan, only), plan, planned.partitions, sink))
+    return ways[0] if len(ways) == 1 else ways[0].union(ways[1])
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bound_memory()
-        for index in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
-            for part in tasks[index]:
-                yield from read_part(part, plan)
 
-    return _decoded(ids, read, plan, partitions, sink)
+@dataclass(frozen=True)
+class Direct:
+    """Decodes connections from their files."""
+
+    plan: Plan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for task in parts_in(batches):
+            try:
+                yield from planner.direct(task, self.plan)
+            except CaptureError as error:
+                raise Stopped(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Reads packets for the shuffle: ``only`` those of some connections, by source."""
+
+    plan: Plan
+    only: tuple[tuple[str, Uint64s], ...] | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for parts in parts_in(batches):
+            for part in parts:
+                rows = read_part(part, self.plan, self.kept(part.source))
+                yield from rows if self.plan.level == PACKET_LEVEL else parcels(rows)
+
+    def kept(self, source: str) -> Chosen | None:
+        """What is read of a source; None: all."""
+        if self.only is None:
+            return None
+        return Chosen(dict(self.only).get(source, np.empty(0, np.uint64)), self.plan.sessions, 0)
 
 
 def _hadoop(
@@ -175,7 +195,8 @@ def _hadoop(
         for batch in batches:
             for path, size, content in zip(*batch.columns, strict=True):
                 name, data = file_name(path.as_py()), content.as_py()
-                yield from read_whole(name, source_of(name), size.as_py(), data, plan)
+                rows = read_whole(name, source_of(name), size.as_py(), data, plan)
+                yield from rows if plan.level == PACKET_LEVEL else parcels(rows)
 
     small, large = (files.where(f"length {than} {MAX_WHOLE}") for than in ("<=", ">"))
     whole = small.select("path", "length", "content")
@@ -194,9 +215,9 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
     if plan.level == PACKET_LEVEL:
-        return ids.mapInArrow(read if sink is None else lambda batches: sink(read(batches)), target)
+        return _mapped(ids, read, plan, sink)
+    target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
     shuffled = ids.mapInArrow(read, from_arrow_schema(PARCELS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
@@ -212,73 +233,23 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink
     return shuffled.sortWithinPartitions(*ORDER).mapInArrow(decoded, target)
 
 
-# How much of what.
+def _mapped(ids: DataFrame, read: Rows, plan: Plan, sink: Sink | None) -> DataFrame:
+    """Rows that need no shuffle, or what ``sink`` makes of them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-
-def cores(spark: SparkSession) -> int:
-    """Tasks that run at the same time."""
-    return max(1, spark.sparkContext.defaultParallelism)
-
-
-def sized(
-    plan: Plan, sizes: dict[str, int], parallel: int, partitions: int | None, buckets: int | None
-) -> tuple[Plan, int]:
-    """How many tasks and buckets there are to be; ``sizes``: captured bytes by source."""
-    total = sum(sizes.values())
-    if partitions is None:
-        wanted = max(math.ceil(total / PARTITION_BYTES), parallel if total > MIB else 1)
-        partitions = min(math.ceil(wanted / parallel) * parallel, MAX_PARTITIONS)
-    if buckets is None:
-        share = max(sizes.values(), default=0) / max(total, 1)
-        buckets = max(1, math.ceil(partitions * share))
-    if min(partitions, buckets) < 1:
-        raise ValueError("partitions and buckets must be 1 or more")
-    return replace(plan, buckets=buckets), partitions
-
-
-def dealt(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
-    """Parts for each task: small ones together, as long as there is something to do for everybody."""
-    most = min(TASK_BYTES, math.ceil(sum(part.size for part in parts) / (TASKS_PER_CORE * parallel)))
-    tasks: list[list[Part]] = []
-    filled = 0
-    for part in parts:
-        if not tasks or filled + part.size > most:
-            tasks.append([])
-            filled = 0
-        tasks[-1].append(part)
-        filled += max(part.size, 1)
-    return tasks
-
-
-def by_source(parts: Iterable[Part]) -> dict[str, int]:
-    """Bytes of each source."""
-    sizes: dict[str, int] = {}
-    for part in parts:
-        sizes[part.source] = sizes.get(part.source, 0) + part.size
-    return sizes
-
-
-def found(paths: Sequence[str], source: str, split_bytes: int | None) -> list[Part]:
-    """What there is to read. Raises ``ValueError`` for ``source`` or ``split_bytes`` that do not work."""
-    files = find(paths, source)
-    size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
-    parts = [Part(problem, 0) for problem in files.problems]
-    for file in files.files:
-        size = files.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
-        cut = splits.splits(file, files.sizes[file.name], size_of_part)
-        parts += [Part(split, size // len(cut)) for split in cut]
-    return parts
+    target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
+    return ids.mapInArrow(read if sink is None else lambda batches: sink(read(batches)), target)
 
 
 # What a task does.
 
 
-def read_part(part: Part, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, or of a part of it; damage is a report."""
+def read_part(part: Part, plan: Plan, only: Bucket | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, or of a part of it, ``only`` of some connections; damage is a report."""
     if isinstance(part.what, Problem):
         yield problem_row(part.what, plan)
     else:
-        yield from read_rows(part.what.file, splits.packets(part.what), plan)
+        yield from read_rows(part.what.file, splits.packets(part.what), plan, only)
 
 
 def problem_row(problem: Problem, plan: Plan) -> pa.RecordBatch:
@@ -286,7 +257,7 @@ def problem_row(problem: Problem, plan: Plan) -> pa.RecordBatch:
     told = {"problem": problem.text, "file": problem.file}
     if plan.level == PACKET_LEVEL:
         return report_row(report_text(problem.source, **told), plan.row_schema())
-    return report(problem.source, **told).select(PARCELS.names)
+    return report(problem.source, **told)
 
 
 def read_whole(path: str, source: str, size: int, content: bytes | None, plan: Plan) -> Iterator[pa.RecordBatch]:
@@ -314,20 +285,14 @@ def read_whole(path: str, source: str, size: int, content: bytes | None, plan: P
         yield from read_rows(File(path, source, int(first.time_ns[0])), open_capture([stream()]), plan)
 
 
-def read_rows(file: File, batches: Iterable[PacketBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def read_rows(
+    file: File, batches: Iterable[PacketBatch], plan: Plan, only: Bucket | None = None
+) -> Iterator[pa.RecordBatch]:
     """Rows of packets for the shuffle; at level ``packets``, rows of the table."""
     checked = stopping(batches) if plan.fail_fast else batches
     if plan.level == PACKET_LEVEL:
         return packet_table(file, checked, plan)
-    return parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(checked))
-
-
-def stopping(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
-    """The same, but damage ends the whole run."""
-    try:
-        yield from batches
-    except CaptureError as error:
-        raise Stopped(str(error)) from None
+    return PacketRows(file, plan.dealt, plan.reassembly, only).rows(checked)
 
 
 def packet_table(file: File, batches: Iterable[PacketBatch], plan: Plan) -> Iterator[pa.RecordBatch]:

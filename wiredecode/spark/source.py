@@ -25,12 +25,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from wiredecode.capture import Capture, CaptureError, open_capture
+from wiredecode.capture import CaptureError
 from wiredecode.spark.decode import Plan
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.packets import File
 from wiredecode.spark.pushdown import Push, Test, keep, narrowed, passes
-from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
+from wiredecode.spark.splits import SPLIT_BYTES, Split, merged, packets, splits
 from wiredecode.tables import bound_memory
 from wiredecode.tables.portable import SOURCE, converted
 from wiredecode.tables.reader import FRAMES, PACKETS
@@ -223,7 +223,7 @@ class CaptureReader(DataSourceReader):
             source, reader = part.file.source, plan.reader(packets(part), 0)
         else:
             plan = replace(plan, buckets=part.buckets)
-            source, reader = part.source, plan.reader(_merged(part.files), part.bucket)
+            source, reader = part.source, plan.reader(merged(part.files), part.bucket)
         try:
             for batch in reader:
                 kept = keep(converted(batch, source, plan.schema), self.tests)
@@ -234,8 +234,3 @@ class CaptureReader(DataSourceReader):
                 if plan.fail_fast:
                     raise Unreadable(str(each)) from None
                 LOGGER.warning("%s", each)
-
-
-def _merged(files: Iterable[File]) -> Capture:
-    """Files as one capture; they are given in the order that ties are to have."""
-    return open_capture([file.name for file in files])

@@ -56,7 +56,7 @@ def _answer(rows: DataFrame, statistic: Statistic, interval: int) -> DataFrame:
     missing = _missing(rows, ["source", *columns(statistic.needs)])
     if missing:
         raise ValueError(f"{statistic.name} needs the column {missing[0]}, which the {statistic.level} do not have")
-    before = f"{statistic.level} as ({flat(SPARK, statistic.needs, '{rows}')})"
+    before = f"{statistic.level} as ({flat(statistic.needs, '{rows}')})"
     return rows.sparkSession.sql(query(statistic, SPARK, interval, before=before), rows=rows)
 
 

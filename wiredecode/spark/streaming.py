@@ -28,7 +28,8 @@ from wiredecode.spark import lake, session
 from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
-from wiredecode.spark.pipeline import Stopped, problem_row, read_rows
+from wiredecode.spark.pipeline import problem_row, read_rows
+from wiredecode.spark.prepare import Stopped
 from wiredecode.spark.ring import UNREADABLE, Closed, Next, Offset, Ring
 from wiredecode.spark.state import BucketState, in_order
 from wiredecode.tables import bound_memory

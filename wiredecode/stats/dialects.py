@@ -1,4 +1,4 @@
-"""What DuckDB and Spark spell differently; all else of the queries is the same text for both."""
+"""What engines spell differently; all else of the queries is the same text: Spark runs it, and DuckDB in tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ class Dialect:
     """A name that may be a reserved word."""
     each: str
     """A row per element of a list; none for null."""
-    members: str
-    """The list of one member of each structure of a list: list, member."""
     size: str
     """How many elements a list has; null for null."""
     quotient: str
@@ -25,19 +23,9 @@ class Dialect:
     """All different texts of a group, in order, with commas between."""
 
 
-DUCKDB = Dialect(
-    quoted='"{}"',
-    each="unnest({})",
-    members="[element.{1} for element in {0}]",
-    size="len({})",
-    quotient="({} // {})",
-    moment="to_timestamp({})",
-    names="string_agg(distinct {0}, ', ' order by {0})",
-)
 SPARK = Dialect(
     quoted="`{}`",
     each="explode({})",
-    members="{}.{}",  # of a list of structures; reads nothing but that member out of Parquet
     size="size({})",
     quotient="({} div {})",
     moment="timestamp_seconds({})",

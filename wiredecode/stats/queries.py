@@ -1,4 +1,4 @@
-"""The statistics as SQL that DuckDB and Spark answer alike: exact, and with the same order of rows.
+"""The statistics as SQL, for tables on Spark: exact, and with the same order of rows as on one machine.
 
 First the wide tables of frames and messages (as :mod:`wiredecode.tables.portable` has them) become flat ones, see
 :func:`flat`; then :func:`query` counts. Percentiles are interpolated linearly between the two nearest values, from
@@ -7,73 +7,23 @@ counts per value: exact, in memory that does not grow with the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from wiredecode.protocols.base import Confirms
-from wiredecode.protocols.registry import protocols
+from wiredecode.check.codes import offers
+from wiredecode.protocols.registry import protocols, requests
 from wiredecode.stats.dialects import Dialect
-from wiredecode.stats.tables import HOUR, SOURCE, Statistic
+from wiredecode.stats.tables import HOUR, PERCENTILES, SOURCE, Statistic
 
-PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
-"""Column to thousandths."""
 BROKER = "case sender when 'client' then dst when 'server' then src end"
 
-NO_COPIES = "cast(null as bigint)"
-"""As ``copy_of``: copies are not told from what they are copies of."""
 COPY_OF = "copy_of"
-SAME = (
-    *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "protocol", "type", "status", "length"),
-    *("request", "latency_ns", "outcome", "findings", "topic", "operation", "size"),
-)
-"""Columns that flat tables have like the wide ones."""
 
 
-@dataclass(frozen=True)
-class Confirmed:
-    """Where the columns of one protocol that confirms messages by numbers stand."""
-
-    protocol: str
-    confirms: Confirms
-
-    def column(self, path: str) -> str:
-        return f"layers.{self.protocol}.{path.partition('.')[0]}"
-
-    @property
-    def numbers(self) -> dict[str, str]:
-        """Message type to the array that holds numbers."""
-        return dict((self.confirms.published, self.confirms.confirmed, self.confirms.refused))
-
-
-@cache
-def confirmed() -> tuple[Confirmed, ...]:
-    return tuple(Confirmed(one.name, one.confirms) for one in protocols() if one.confirms is not None)
-
-
-def columns(names: Sequence[str], *, copies: bool = False) -> list[str]:
-    """The columns of a wide table that those of a flat one are made of, without ``source``.
-
-    ``copies``: it has a column ``copy_of``.
-    """
-    found = []
-    for name in names:
-        if name in SAME or (copies and name == COPY_OF):
-            found.append(name)
-        elif name == "broker":
-            found += ["sender", "src", "dst"]
-        elif name == COPY_OF:
-            found += _copies()
-        else:
-            found += ["protocol", "type"]
-            found += [one.column(path) for one in confirmed() for path in _paths(one, name)]
-    return list(dict.fromkeys(found))
-
-
-def _paths(one: Confirmed, name: str) -> list[str]:
-    """The fields behind a column: of the publisher, of where it publishes to, or of the numbers of messages."""
-    found = {"publisher": one.confirms.publisher, "stream": one.confirms.topic}
-    return [found[name]] if name in found else list(one.numbers.values())
+def columns(names: Sequence[str]) -> list[str]:
+    """The columns of a wide table that those of a flat one are made of, without ``source``."""
+    made = {"broker": ("sender", "src", "dst"), COPY_OF: _copies()}
+    return list(dict.fromkeys(each for name in names for each in made.get(name, (name,))))
 
 
 @cache
@@ -82,38 +32,10 @@ def _copies() -> tuple[str, ...]:
     return tuple(f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields())
 
 
-def flat(dialect: Dialect, names: Sequence[str], table: str, *, copy_of: str = "") -> str:
-    """A query that makes a flat table of a wide one; ``copy_of``: expression of that column, out of layers without."""
-    given = {COPY_OF: copy_of}
-    parts = [f"{given.get(name) or _expression(dialect, name)} as {name}" for name in names]
-    return f"select {', '.join([SOURCE, *parts])} from {table}"
-
-
-def _expression(dialect: Dialect, name: str) -> str:
-    if name in SAME:
-        return name
-    if name == "broker":
-        return BROKER
-    if name == COPY_OF:
-        return f"coalesce({', '.join(_copies())}, cast(null as bigint))"
-    cases = [f"when {_sent_by(one, kind)} then {_values(dialect, one, path)}" for one, kind, path in _cases(name)]
-    return f"case {' '.join(cases)} end"
-
-
-def _cases(name: str) -> Iterator[tuple[Confirmed, str, str]]:
-    for one in confirmed():
-        for kind, numbers in one.numbers.items():
-            yield one, kind, numbers if name == "numbers" else _paths(one, name)[0]
-
-
-def _sent_by(one: Confirmed, kind: str) -> str:
-    return f"protocol = '{one.protocol}' and type = '{kind}'"
-
-
-def _values(dialect: Dialect, one: Confirmed, path: str) -> str:
-    """A field, or the list of one member of the structures of an array."""
-    member = path.partition(".")[2]
-    return dialect.members.format(one.column(path), member) if member else one.column(path)
+def flat(names: Sequence[str], table: str) -> str:
+    """A query that makes a flat table of a wide one."""
+    made = {"broker": BROKER, COPY_OF: f"coalesce({', '.join(_copies())}, cast(null as bigint))"}
+    return f"select {', '.join([SOURCE, *(f'{made.get(name, name)} as {name}' for name in names)])} from {table}"
 
 
 def query(statistic: Statistic, dialect: Dialect, interval: int = HOUR, *, before: str = "") -> str:
@@ -139,11 +61,6 @@ def _frames(dialect: Dialect, _: int) -> Parts:
 
 def _latency(_: Dialect, __: int) -> Parts:
     """Exchanges, not hops: where servers pass requests and answers on, only what the one who asked saw counts."""
-    asks = " or ".join(
-        f"protocol = '{name}' and type in ({_texts(types)})"
-        for protocol in protocols()
-        for name, types in protocol.requests.items()
-    )
     same = "case when a.connection = q.connection then 1 else 0 end"
     linked = (
         "select a.source, coalesce(q.protocol, a.protocol) as protocol, q.type as request, a.broker, a.copy_of, "
@@ -162,7 +79,7 @@ def _latency(_: Dialect, __: int) -> Parts:
     )
     return [
         "asked as (select source, frame, protocol, type, broker from frames where copy_of is null and "
-        f"(outcome in ('unanswered', 'late') or (outcome is null and ({asks}))))",
+        f"(outcome in ('unanswered', 'late') or (outcome is null and ({_asks()}))))",
         "answers as (select distinct source, request from frames where request is not null)",
         f"linked as ({linked})",
         f"events as ({answered} union all {silent})",
@@ -174,41 +91,36 @@ def _latency(_: Dialect, __: int) -> Parts:
 
 def _long_poll() -> str:
     """Whether a request waits for data: its latency says nothing about the broker."""
-    waits = {one.name: checks.waits for one in protocols() if (checks := one.checks()) is not None and checks.waits}
+    waits = {name: checks.waits for name, checks in offers() if checks.waits}
     told = (f"(protocol = '{name}' and request in ({_texts(types)}))" for name, types in waits.items())
     return f"coalesce({' or '.join(told) or 'false'}, false)"
 
 
-def _confirms(dialect: Dialect, _: int) -> Parts:
-    """The n-th publish of an id goes with the n-th confirm behind a publish.
-
-    Confirms that come while none is missing are ``extra``: told twice, or their publish was not captured.
-    """
-    published = _texts(one.confirms.published[0] for one in confirmed())
-    refused = _texts(one.confirms.refused[0] for one in confirmed())
-    key = "source, connection, publisher, number"
-    over = f"over (partition by {key} order by time_ns, told, failed rows unbounded preceding)"
+def _confirms(_: Dialect, __: int) -> Parts:
+    """Each message that was published, of protocols that confirm; of a sub-batch one."""
+    confirming = _texts(name for name, checks in offers() if checks.publishes)
+    shared = {(name, kind) for name, checks in offers() for kind in checks.sub_batches}
+    cases = " or ".join(f"(protocol = '{name}' and type = '{kind}')" for name, kind in sorted(shared))
+    number = f"case when {cases or 'false'} then cast(sequence as decimal(21, 0)) else index end"
+    told = {
+        "failed": "outcome = 'refused'",
+        "unconfirmed": "outcome in ('unanswered', 'late')",
+        "unknown": f"outcome is null and ({_asks()})",
+    }
+    each = ", ".join(f"case when {condition} then 1 else 0 end as {name}" for name, condition in told.items())
     return [
-        "events as (select source, connection, publisher, broker, stream, time_ns, "
-        f"case when type in ({published}) then 0 else 1 end as told, "
-        f"case when type in ({refused}) then 1 else 0 end as failed, "
-        f"{dialect.each.format('numbers')} as number from frames where numbers is not null)",
-        f"counted as (select *, cast(sum(1 - told) {over} as bigint) as asked, "
-        f"cast(sum(told) {over} as bigint) as answered from events where number is not null)",
-        f"placed as (select *, case when told = 0 then asked else answered - greatest(0, max(answered - asked) {over}) "
-        "end as turn from counted)",
-        f"turns as (select {key}, turn, max(broker) as broker, max(stream) as stream, sum(told) as tellings, "
-        "min(case when told = 0 then time_ns end) as sent_ns, min(case when told = 1 then time_ns end) as told_ns, "
-        "min(case when told = 1 and failed = 0 then time_ns end) as good_ns "
-        f"from placed group by {key}, turn)",
-        "outcomes as (select source, stream, broker, "
-        "case when sent_ns is null or told_ns is null then 0 when good_ns = told_ns then 1 else 2 end as outcome, "
-        "told_ns - sent_ns as ns, tellings, sent_ns from turns)",
-        "published as (select source, stream, broker, case when outcome = 1 then ns end as ns, "
-        "case when outcome = 2 then 1 else 0 end as failed, "
-        "case when outcome = 0 and sent_ns is not null then 1 else 0 end as unconfirmed, "
-        "tellings - case when outcome = 0 then 0 else 1 end as extra from outcomes)",
-    ], _spread("published", ("source", "stream", "broker"), ("failed", "unconfirmed", "extra"), "confirmed")
+        f"published as (select distinct source, frame, protocol, type, topic, broker, latency_ns, outcome, "
+        f"{number} as number from messages where operation = 'publish' and protocol in ({confirming}))",
+        "outcomes as (select source, protocol, topic as stream, broker, "
+        f"case when outcome = 'ok' then latency_ns end as ns, {each} from published "
+        f"where outcome is not null or ({_asks()}))",
+    ], _spread("outcomes", ("source", "protocol", "stream", "broker"), tuple(told), "confirmed")
+
+
+def _asks() -> str:
+    """Whether a frame or message is of a type that always asks for an answer."""
+    asking = requests().items()
+    return " or ".join(f"protocol = '{name}' and type in ({_texts(types)})" for name, types in asking)
 
 
 def _throughput(dialect: Dialect, interval: int) -> Parts:
@@ -278,7 +190,7 @@ SEVERITY = "case severity when 'error' then 0 when 'warning' then 1 when 'note' 
 ORDERS = {
     "frames": _keys("protocol", "frames desc", "type", "sender"),
     "latency": _keys("protocol", "long_poll", "count desc", "request", "broker"),
-    "confirms": _keys("confirmed desc", "stream", "broker"),
+    "confirms": _keys("protocol", "confirmed desc", "stream", "broker"),
     "throughput": _keys("protocol", "topic", "operation", "start"),
     "findings": _keys(SEVERITY, "count desc", "code", "src", "dst", "connection"),
     "connections": _keys("start", "client", "server", "connection"),
@@ -294,7 +206,7 @@ def _count(condition: str) -> str:
 
 
 def _sum(expression: str) -> str:
-    """DuckDB would make 128 bits of it."""
+    """Some engines would make 128 bits of it."""
     return f"cast(sum({expression}) as bigint)"
 
 

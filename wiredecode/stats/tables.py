@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 FRAMES, MESSAGES = "frames", "messages"
 SOURCE = "source"
-SPREAD = ("min_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
+PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
+"""Column to thousandths."""
+SPREAD = ("min_us", *PERCENTILES, "max_us")
 """Columns that tell a distribution, in microseconds."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 HOUR = 3600
@@ -49,9 +51,9 @@ STATISTICS = (
     Statistic(
         "confirms",
         "publish to confirm, in microseconds",
-        FRAMES,
-        ("connection", "time_ns", "type", "broker", "publisher", "stream", "numbers"),
-        ("stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "extra"),
+        MESSAGES,
+        ("frame", "protocol", "type", "broker", "topic", "operation", "index", "sequence", "latency_ns", "outcome"),
+        ("protocol", "stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "unknown"),
         ("stream", "confirmed", "p50_us", "p99_us", "max_us", "failed", "unconfirmed"),
     ),
     Statistic(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -13,27 +12,17 @@ from wiredecode.frames.message import FrameElements, FrameMessages, Messages, Ru
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.frames import Builder, FrameTable, ignore
 from wiredecode.tables.messages import MessageTable
-from wiredecode.tables.schema import RAW, messages_schema, select
+from wiredecode.tables.schema import RAW
 
 BATCH_ROWS = 16_384
 """Most rows of a batch."""
 BATCH_BYTES = 32 * 1024 * 1024
 """About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
-GATHERED = 1024
-"""Frames whose messages are gathered at a time."""
 FRAME_ROWS = 16_384
 FRAME_BYTES = 4 * 1024 * 1024
 """The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
 ROW_BYTES = 256
 """Added to the length of each frame for what else is in its row."""
-
-
-@dataclass(frozen=True)
-class AlsoMessages:
-    """Takes batches of columns of the table of messages."""
-
-    columns: Sequence[str]
-    drain: Callable[[pa.RecordBatch], None]
 
 
 class FrameBatches:
@@ -117,29 +106,3 @@ class MessageBatches:
             for column, field in zip(batch.columns, self._schema, strict=True)
         ]
         return pa.record_batch(columns, schema=self._schema)
-
-
-class MessageSink:
-    """Hands the messages that a dissector collects on, in batches."""
-
-    def __init__(self, also: AlsoMessages, messages: Messages | None, bytes_choice: str) -> None:
-        assert messages is not None
-        schema = select(messages_schema(bytes_choice), also.columns)
-        self._batches = MessageBatches(messages, schema, bytes_choice, False, False)
-        self._messages, self._drain = messages, also.drain
-
-    @property
-    def is_due(self) -> bool:
-        """Whether enough was collected: to gather a few is slow."""
-        return len(self._messages.parts) >= GATHERED
-
-    def gather(self) -> None:
-        """Take what was collected."""
-        if self._batches.gather():
-            self.finish()
-
-    def finish(self) -> None:
-        """Hand on what is there."""
-        self._batches.gather()
-        for batch in self._batches.drain():
-            self._drain(batch)

@@ -20,7 +20,7 @@ from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
-from wiredecode.tables.batches import BATCH_ROWS, AlsoMessages, FrameBatches, MessageBatches, MessageSink
+from wiredecode.tables.batches import BATCH_ROWS, FrameBatches, MessageBatches
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, Waiting
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import FrameTable, style_for
@@ -49,9 +49,6 @@ LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 
-COPY_OF = pa.field("copy_of", pa.int64())
-"""Frame of the first passage of the same message, whatever the protocol."""
-
 
 def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
     """The schema of all columns of a level. Raises ``ValueError`` for a level or ``bytes_choice`` that is not known."""
@@ -71,8 +68,7 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
 class TableReader:
     """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
 
-    ``columns`` chooses columns, ``layers.nats.subject`` a member of one, ``copy_of`` what all
-    layers call so; ``schema`` says what comes. ``decode_as``,
+    ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` says what comes. ``decode_as``,
     ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
     text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
 
@@ -84,10 +80,6 @@ class TableReader:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
     :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end. Raises
     ``ValueError`` for a level or column that is not there.
-
-    ``connections`` is told every connection when it is over, with TCP analysis.
-
-    ``also``: of all frames, the messages go there, from the same pass.
 
     ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
     """
@@ -109,8 +101,6 @@ class TableReader:
         stable_ids: bool = False,
         answers: Mapping[int, Known] | None = None,
         network: Network | None = None,
-        connections: ConnectionTable | None = None,
-        also: AlsoMessages | None = None,
     ) -> None:
         self.capture, self.level = capture, level
         self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
@@ -127,18 +117,15 @@ class TableReader:
             if display is not None:
                 display.check_stable()
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
-        if level == FRAMES and columns is not None and COPY_OF.name in columns:
-            schema = schema.append(COPY_OF)
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
         self.held: dict[Frame, list[Any]] = {}
         """Messages of frames that match, or may, and wait for their response."""
-        self.messages = Messages(elements=True) if level == MESSAGES or also is not None else None
+        self.messages = Messages(elements=True) if level == MESSAGES else None
         """What the dissector collects, until it makes a batch."""
         analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schema.names) and not stable_ids
         self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
-        self._also = None if also is None else MessageSink(also, self.messages, bytes_choice)
         waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
         responses = not set(waits).isdisjoint(self.schema.names)
         one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
@@ -154,7 +141,7 @@ class TableReader:
             answers=answers,
             decode_as=decode_as or {},
         )
-        self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else connections
+        self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else None
         self._matched: set[Connection] = set()
         """Connections of which a frame matches, where that is asked for."""
         self.dissector = Dissector(
@@ -187,7 +174,7 @@ class TableReader:
         self.dissector, self.messages, self.held = dissector, messages, held
 
     def _collect(self) -> FrameBatches | MessageBatches:
-        if self.messages is None or self.level != MESSAGES:
+        if self.messages is None:
             return FrameBatches(self.schema, self.bytes_choice, self.totals.failures)
         selected = self._select is not None
         linked = self.dissector.demand.link_responses
@@ -208,7 +195,7 @@ class TableReader:
         if self._packets is not None:
             yield from self._packet_batches(self._packets)
             return
-        if self._ended is not None and self.level == CONNECTIONS:
+        if self._ended is not None:
             yield from self._connection_batches(self._ended)
             return
         collect = self._collect()
@@ -219,14 +206,10 @@ class TableReader:
         frames = self.dissector.frames(self.capture)
         try:
             for frame in frames if self._select is None else self._selected(self._select, frames):
-                if self._also is not None and self._also.is_due:
-                    self._also.gather()
                 if collect.add(frame):
                     yield from collect.drain()
         except CaptureError as raised:
             error = raised
-        if self._also is not None:
-            self._also.finish()
         yield from collect.drain()
         if error is not None:
             raise error
@@ -264,21 +247,17 @@ class TableReader:
         error: CaptureError | None = None
         try:
             for items in dissector.mixed(self.capture):
-                if self._also is not None:
-                    self._also.gather()
                 collect.add(items)
                 yield from collect.drain()
         except CaptureError as raised:
             error = raised
-        if self._also is not None:
-            self._also.finish()
         yield from collect.drain(final=True)
         if error is not None:
             raise error
 
     def _over(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
-        if self.level != CONNECTIONS or self._select is None or connection in self._matched:
+        if self._select is None or connection in self._matched:
             self._ended.end(connection, other)
         self._matched.discard(connection)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from wiredecode.frames.frame import LATE, UNANSWERED
 from wiredecode.frames.message import PUBLISH
 from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import requests
 from wiredecode.trace.grouping import Message
 from wiredecode.trace.passage import Answer, Passage
 
@@ -57,8 +58,9 @@ def hops(message: Message) -> list[Hop]:
     return found
 
 
-def conclusions(message: Message, way: list[Hop], *, confirming: bool) -> Iterator[str]:
-    """What became of it. ``confirming``: its protocol confirms every published message."""
+def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
+    """What became of it."""
+    confirming = message.first.type in requests().get(message.first.protocol, ())
     published = [hop for hop in way if hop.word == PUBLISHED]
     if not published:
         yield "its publish is not in the capture"

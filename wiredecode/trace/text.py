@@ -36,11 +36,11 @@ def title(message: Message) -> str:
     return f"{', '.join(parts)}: {body}" if body else ", ".join(parts)
 
 
-def lines(message: Message, first_ns: int, names: Names, *, confirming: bool) -> Iterator[str]:
+def lines(message: Message, first_ns: int, names: Names) -> Iterator[str]:
     """The whole way. ``first_ns``: when the capture began."""
     yield from wrapped(title(message), "", "  ")
     way = hops(message)
-    for each in conclusions(message, way, confirming=confirming):
+    for each in conclusions(message, way):
         yield from wrapped(each, "  - ", "    ")
     yield ""
     for hop in way:
@@ -83,7 +83,7 @@ def _text(data: bytes) -> str:
     return escape(data.decode(errors="surrogateescape"))
 
 
-def record(message: Message, names: Names, nth: int, matches: int, *, confirming: bool) -> dict[str, Any]:
+def record(message: Message, names: Names, nth: int, matches: int) -> dict[str, Any]:
     """The object of ``--json``."""
     first, way = message.first, hops(message)
     return {
@@ -96,7 +96,7 @@ def record(message: Message, names: Names, nth: int, matches: int, *, confirming
         "key": None if first.key is None else first.key.hex(),
         "size": first.size,
         "body_start": first.body.hex(),
-        "conclusions": [_safe(each) for each in conclusions(message, way, confirming=confirming)],
+        "conclusions": [_safe(each) for each in conclusions(message, way)],
         "hops": [_hop_record(hop, names) for hop in way],
     }
 

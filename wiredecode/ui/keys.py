@@ -56,7 +56,7 @@ KEYS = (
     Key("B", "search_on(-1)", "B", "search back for the same", FILTERS),
     Key("c", "report('connections')", "c", "connections", SCREENS, "conns"),
     Key("F", "report('findings')", "F", "findings of check, the worst first", SCREENS, "findings"),
-    Key("S", "report('statistics')", "S", "statistics (needs DuckDB)", SCREENS, "stats"),
+    Key("S", "report('statistics')", "S", "statistics", SCREENS, "stats"),
     Key("T", "report('timeline')", "T", "timeline: what changed when", SCREENS),
     Key("w", "report('follow')", "w", "follow the connection of this frame", SCREENS),
     Key("M", "report('trace')", "M", "what happened to the messages of this frame", SCREENS),

@@ -12,10 +12,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from wiredecode.dissect.demand import Demand
-from wiredecode.extras import install, installed
 from wiredecode.frames.escape import escape
 from wiredecode.net.limits import Limits
-from wiredecode.protocols.registry import by_name
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
 from wiredecode.ui.store import Row
@@ -94,8 +92,6 @@ def _style(problem: Problem | None, line: str) -> str:
 
 def statistics(reading: Reading, job: Job, number: int) -> list[Told]:
     """The tables of ``wiredecode stats``."""
-    if not installed("duckdb"):
-        raise RuntimeError(f"needs duckdb, which is not installed: {install('sql')}")
     from wiredecode.stats import statistics as tables
     from wiredecode.stats.shown import grid, shown_columns
     from wiredecode.stats.tables import chosen
@@ -223,14 +219,12 @@ def trace(reading: Reading, job: Job, number: int) -> list[Told]:
     for frame in reading.frames(reading.dissector(demand), lambda: job.stopped, progress=job.progress):
         collector.collect()
         collector.frame(frame)
-    protocol = by_name(reading.rows[number].protocol)
-    confirming = protocol is not None and protocol.confirms is not None
     found = chosen(group(collector.passages), finder.found)
     made = [Told(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
     for message in found[:MOST_TRACED]:
         made.append(Told(Text()))
         frames: tuple[int, ...] = ()
-        for line in text.lines(message, reading.first_ns, collector.names, confirming=confirming):
+        for line in text.lines(message, reading.first_ns, collector.names):
             hop = HOP.match(line)
             frames = (int(hop[1]),) if hop else frames if line.startswith(" " * text.INDENT) else ()
             made.append(Told(Text(line, theme.HEAD if hop else ""), frames))

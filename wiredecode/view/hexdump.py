@@ -40,10 +40,7 @@ class Dump:
     def __init__(self, frame: Frame, layer: Layer | None, *, reveal: bool = False) -> None:
         self.data, self.layer = frame.data, layer
         self._starts = sorted({start for start, _ in leaves(layer)}) if layer is not None else []
-        self.hidden: list[Range] = []
-        if not reveal:  # bytes that are not decoded may be anything
-            size = len(self.data)
-            self.hidden = [*secrets(layer, size), *inner_secrets(frame)] if layer is not None else [(0, size)]
+        self.hidden: list[Range] = [] if reveal else hidden_ranges(frame, layer)
 
     def row(self, begin: int, stop: int, margin: str = "") -> Text:
         """The row of the bytes from ``begin`` on, up to ``stop``."""
@@ -88,6 +85,12 @@ def leaves(layer: Layer) -> list[Range]:
         elif name in layer.ranges and layer.ranges[name][0] < layer.ranges[name][1]:
             found.append(layer.ranges[name])
     return found
+
+
+def hidden_ranges(frame: Frame, layer: Layer | None) -> list[Range]:
+    """The bytes of a frame that must not be shown: those of secrets, and those not decoded, which may be anything."""
+    size = len(frame.data)
+    return [*secrets(layer, size), *inner_secrets(frame)] if layer is not None else [(0, size)]
 
 
 def secrets(layer: Layer, stop: int) -> list[Range]:

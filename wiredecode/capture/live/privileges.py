@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
+import struct
 import sys
 from pathlib import Path
 
-_CAP_NET_RAW = 13
+_CAP_KILL, _CAP_NET_RAW = 5, 13
+_CAPABILITY_VERSION_3 = 0x20080522
+_PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS = 8, 38
 
 
 def missing_right() -> str:
@@ -54,22 +58,69 @@ def caller() -> tuple[int, int] | None:
     return (user, group) if os.geteuid() == 0 and user > 0 else None
 
 
-def give_up_root() -> str:
-    """Become the user who called sudo, for good; call it once the capture is open. Returns what is to be told.
+def nobody() -> tuple[int, int]:
+    """User and group that own nothing."""
+    import pwd
 
-    Modules are imported later, too: if that user cannot read them, this stays root and says so.
+    try:
+        found = pwd.getpwnam("nobody")
+    except KeyError:
+        return 65534, 65534
+    return found.pw_uid, found.pw_gid
+
+
+def give_up(*, saves: bool = False, helper: bool = False) -> str:
+    """Keep no right but to read what is open, for good; call it once the capture is. Returns what is to be told.
+
+    Root becomes the user who called sudo, or else nobody. Root without sudo that ``saves`` files stays the owner of
+    those, and loses all capabilities. Nothing that is started gets more rights. ``helper``: a program that captures,
+    and may be root's, is to be ended later. Modules are imported later, too: a user who cannot read them is not taken.
     """
-    who = caller()
-    if who is None:
-        return ""
-    user, group = who
-    name = os.environ.get("SUDO_USER") or f"user {user}"
-    if not _can_read(user, group):
-        return f"stays root: {name} cannot read the Python installation {sys.prefix}"
-    _set_groups(user, group)
-    os.setresgid(group, group, group)
-    os.setresuid(user, user, user)
-    return ""
+    is_root, remark = os.geteuid() == 0, ""
+    who = caller() or (nobody() if is_root and not saves else None)
+    kept = 1 << _CAP_KILL if helper and is_root else 0
+    if who is not None and not _can_read(*who):
+        name = os.environ.get("SUDO_USER") if caller() else None
+        remark, who = f"stays root: {name or f'user {who[0]}'} cannot read the Python installation {sys.prefix}", None
+    if who is not None:
+        _prctl(_PR_SET_KEEPCAPS, 1)
+        user, group = who
+        _set_groups(user, group)
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    if sys.platform == "linux" and (who is not None or _can_go_on_without_capabilities()):
+        _set_capabilities(kept, kept)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    return remark
+
+
+def _can_go_on_without_capabilities() -> bool:
+    """Whether the installation can be read without them; they are still permitted."""
+    held = _permitted()
+    _set_capabilities(0, held)
+    try:
+        return _readable()
+    finally:
+        _set_capabilities(held, held)
+
+
+def _permitted() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((int(line.split()[1], 16) for line in lines if line.startswith("CapPrm:")), 0)
+
+
+def _set_capabilities(effective: int, permitted: int) -> None:
+    """capset(2), of this thread and those that it starts."""
+    low, high = 0xFFFFFFFF, 32
+    parts = (effective & low, permitted & low, 0, effective >> high, permitted >> high, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", *parts)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def _set_groups(user: int, group: int) -> None:
@@ -83,12 +134,16 @@ def _set_groups(user: int, group: int) -> None:
 
 def _can_read(user: int, group: int) -> bool:
     """Whether that user can import what this process may still need."""
-    needed = [Path(os.__file__), Path(__file__)]
     here = os.getegid()
     os.setegid(group)
     os.seteuid(user)
     try:
-        return all(os.access(path, os.R_OK, effective_ids=True) for path in needed)
+        return _readable()
     finally:
         os.seteuid(0)
         os.setegid(here)
+
+
+def _readable() -> bool:
+    """Whether what may still be imported can be read with the rights of now."""
+    return all(os.access(path, os.R_OK, effective_ids=True) for path in (Path(os.__file__), Path(__file__)))

@@ -10,7 +10,7 @@ from typing import Any
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import codes
 from wiredecode.protocols.cursus.changes import CHANGES
-from wiredecode.protocols.shared.checking import Checks, Report, Rule
+from wiredecode.protocols.shared.checking import Checks, Publishing, Report, Rule
 
 MOST_MEMBERS = 10_000
 """That are remembered, as are groups; the oldest are forgotten."""
@@ -169,5 +169,5 @@ CHECKS = Checks(
     codes=codes.ALL,
     rules=(Groups, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),
-    confirms={"AckResponse": "topic"},
+    publishes={"Batch": Publishing(("topic",), "messages"), "PUBLISH": Publishing(("topic",))},
 )

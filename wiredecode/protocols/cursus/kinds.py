@@ -59,7 +59,7 @@ class Stretch(Kind):
     def __init__(self, name: str, pattern: bytes | Reach, doc: str = "", **kw: Any) -> None:
         kw.setdefault("default", "")
         super().__init__(name, doc, **kw)
-        self.reach = reach_of(pattern)
+        self.pattern, self.reach = pattern, reach_of(pattern)
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         stop = self.reach(data, position, end)

@@ -31,7 +31,7 @@ REPLY_VALUE = (
 )
 """Values of an OK reply: lists in brackets hold blanks, JSON goes on to the end."""
 
-_NAMES = b"|".join(name.encode() for name in sorted(COMMANDS, key=len, reverse=True))
+_NAMES = b"|".join(name.encode() for name in sorted(COMMANDS, key=lambda name: (-len(name), name)))
 RAW_COMMAND = rb"[ \t\r\n]*+(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
 """A command without envelope; its first byte is a letter or a blank, that of an envelope is 0 for every legal topic."""
 ENVELOPE_COMMAND = rb"[\0 \t\r\n]*+(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
@@ -140,14 +140,15 @@ def trimmed(data: bytes, position: int, end: int) -> int:
     return end
 
 
-def before(tag: bytes) -> Reach:
-    """The list ends before the first ``tag``, wherever that stands."""
+class Before:
+    """The end of a list before the first ``tag``, wherever that stands."""
 
-    def bound(data: bytes, position: int, end: int) -> int:
-        found = data.find(tag, position, end)
+    def __init__(self, tag: bytes) -> None:
+        self.tag = tag
+
+    def __call__(self, data: bytes, position: int, end: int) -> int:
+        found = data.find(self.tag, position, end)
         return trimmed(data, position, end if found < 0 else found)
-
-    return bound
 
 
 def command_fields(*arguments: Kind) -> list[Any]:
@@ -186,7 +187,7 @@ class PayloadTail(Layer):
 
 def key_values(tail: type[Layer], tag: bytes) -> list[Any]:
     return command_fields(
-        TextList("arguments", Argument, before(tag), "parameters in the order of the wire"),
+        TextList("arguments", Argument, Before(tag), "parameters in the order of the wire"),
         blanks("gap"),
         Optional(Struct("tail", tail, "what takes the rest of the text"), comes(tag)),
     )

@@ -36,6 +36,7 @@ START = re.compile(
 )
 
 if TYPE_CHECKING:
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
@@ -69,6 +70,11 @@ class Cursus(Protocol):
         from wiredecode.protocols.cursus.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.cursus.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""

@@ -11,6 +11,7 @@ from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
+    from wiredecode.fields.lua import Script
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
     from wiredecode.protocols.shared.checking import Checks
@@ -70,6 +71,11 @@ class Liftbridge(CarriedProtocol):
         from wiredecode.protocols.liftbridge.checking import CHECKS
 
         return CHECKS
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.liftbridge.wireshark import SCRIPT
+
+        return SCRIPT
 
     def type_names(self) -> Iterable[str]:
         return (*super().type_names(), "RaftSnapshot", "RaftEnd")

@@ -15,7 +15,7 @@ from wiredecode.protocols.liftbridge.changes import CHANGES
 from wiredecode.protocols.liftbridge.gauges import GAUGES
 from wiredecode.protocols.liftbridge.metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.replicas import Replicas, Silence, server_of
-from wiredecode.protocols.shared.checking import Checks, Place, Report, Rule, inner_values, place_of
+from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, inner_values, place_of
 
 MOST_WAITING = 65_536
 """Publishes that may wait for their ack at once; the oldest are then not judged."""
@@ -27,8 +27,6 @@ REPORTED_AFTER_NS = 30_000_000_000
 """Publishes so long before a report belong to it."""
 ACK_TIMEOUT_NS = 5_000_000_000
 """So long clients wait for an ack."""
-LATE_NS = 1_000_000_000
-"""Acks that took longer are late."""
 
 
 @dataclass(slots=True)
@@ -51,7 +49,7 @@ class Loss:
 
 
 class Cluster(Rule):
-    """Publishes without ack or with a late one, leaders that went away, replicas out of sync."""
+    """Publishes without ack, leaders that went away, replicas out of sync."""
 
     types = frozenset({"Publish", "Ack", "PropagatedRequest"})
 
@@ -71,7 +69,7 @@ class Cluster(Rule):
         if frame.type == "Publish":
             self._published(frame, values)
         elif frame.type == "Ack":
-            self._acked(frame, values)
+            self._waiting.pop((values.get("ack_inbox", ""), values.get("correlation_id", "")), None)
         else:
             self._operation(frame, values)
 
@@ -85,19 +83,6 @@ class Cluster(Rule):
         self._waiting[key] = place_of(frame), stream, subject
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
-
-    def _acked(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        known = self._waiting.pop((values.get("ack_inbox", ""), values.get("correlation_id", "")), None)
-        if known is None or frame.time_ns - known[0].time_ns < LATE_NS:
-            return
-        place, took = known[0], frame.time_ns - known[0].time_ns
-        stream = printable(values.get("stream", "")) or known[1]
-        problem = self.report.add(codes.LATE_ACK, f"acks of {stream} came late", stream, frame=place)
-        if problem is not None:
-            worst = max(problem.weight, took)
-            problem.weight = worst
-            problem.what = f"acks of {stream} came up to {worst / 1e9:.3f} s late"
-            self.report.cite(problem, frame)
 
     def _unacked(self) -> list[tuple[Place, str, str]]:
         last = self.report.last_ns
@@ -230,10 +215,11 @@ CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
     codes=(
-        *(codes.LEADER_LOST, codes.NO_ACK, codes.LATE_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),
+        *(codes.LEADER_LOST, codes.NO_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),
         *(codes.ELECTION, codes.LEADER_CHANGE, codes.REFUSED),
     ),
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
     answered=frozenset({"Publish"}),
+    publishes={"Publish": Publishing(("stream", "subject"))},
     covered=frozenset({"refused"}),
 )

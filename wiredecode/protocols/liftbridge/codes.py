@@ -66,16 +66,6 @@ REPLICA_LAG = Code(
     "Look at the replica at that time. A server that was restarted catches up by itself.",
     "stories/leader-killed.pcap.gz",
 )
-LATE_ACK = Code(
-    "liftbridge.late-ack",
-    "warning",
-    "acks came late",
-    "Acks came more than a second after their publish. Clients give up after their ack timeout (5 s), and publish "
-    "again: messages are then stored twice.",
-    ("a replica in sync was stopped, with the ack policy ALL", "the leader of the partition was gone", "a slow disk"),
-    "See what happened to the replicas of the stream at that time.",
-    "stories/leader-killed.pcap.gz",
-)
 REFUSED = Code(
     "liftbridge.refused",
     "note",

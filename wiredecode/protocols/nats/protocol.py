@@ -19,6 +19,7 @@ from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.run import Bulk
     from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
@@ -83,6 +84,11 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.nats.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0

@@ -11,10 +11,10 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.pravega.changes import CHANGES
-from wiredecode.protocols.pravega.names import AUTH_ERRORS, FAILURES
+from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
-from wiredecode.protocols.shared.checking import Checks, Place, Report, Rule, place_of
+from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, place_of
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
@@ -121,6 +121,6 @@ CHECKS = Checks(
     rules=(Refusals, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),
     answered=frozenset({"SetupAppend"}),
-    confirms={"DataAppended": "segment"},
+    publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
     covered=frozenset({"refused"}),
 )

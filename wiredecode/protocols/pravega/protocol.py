@@ -59,6 +59,7 @@ def hello(data: bytes, final: bool) -> bool | None:
 
 
 if TYPE_CHECKING:
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
@@ -114,7 +115,7 @@ class Pravega(Protocol):
         header=HEADER.size,
         held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
     )
-    requests = {"pravega": frozenset({*names.SUCCESSES, "SetupAppend", "ReadSegment"})}
+    requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
 
@@ -139,6 +140,11 @@ class Pravega(Protocol):
         from wiredecode.protocols.pravega.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.pravega.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False

@@ -24,13 +24,11 @@ from wiredecode.protocols.rabbitmq_stream.checking_credit import EARLY, ONE, STA
 from wiredecode.protocols.rabbitmq_stream.checking_publishers import (
     DUPLICATES,
     REFUSED,
-    UNCONFIRMED,
     DuplicateIds,
     PublishErrors,
-    Unconfirmed,
 )
 from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
-from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Report, Rule
+from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Publishing, Report, Rule
 
 GUEST = Code(
     "rabbitmq_stream.guest-not-local",
@@ -208,7 +206,6 @@ CHECKS = Checks(
             STOPPED,
             EARLY,
             ONE,
-            UNCONFIRMED,
             REFUSED,
             AUTHENTICATION,
             SERVER_CLOSED,
@@ -217,10 +214,10 @@ CHECKS = Checks(
         *(DUPLICATES, NOT_STARTED, HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
     ),
     rules=(
-        *(AdvertisedHost, Credits, Unconfirmed, PublishErrors, Admission, Heartbeats),
+        *(AdvertisedHost, Credits, PublishErrors, Admission, Heartbeats),
         *(DuplicateIds, Lag, Flapping, Offsets, Fill),
     ),
     covered=frozenset({"closed", "publish-error"}),
-    answered=frozenset({"Publish"}),
-    confirms={"PublishConfirm": "stream"},
+    publishes={"Publish": Publishing(("stream",), "messages")},
+    sub_batches=frozenset({"Publish"}),
 )

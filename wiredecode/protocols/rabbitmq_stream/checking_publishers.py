@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-
 from wiredecode.frames.frame import Frame
-from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.shared.checking import DEED, REMARK, Code, Report, Rule, values_of
 
-UNCONFIRMED = Code(
-    "rabbitmq_stream.unconfirmed",
-    "error",
-    "published messages were neither confirmed nor refused",
-    "The broker answered neither PublishConfirm nor PublishError for these messages before the connection or the "
-    "capture ended. They may be stored or lost; a publisher with a name can find out by QueryPublisherSequence.",
-    (
-        "the client closed the connection without waiting for confirms",
-        "the leader of the stream went away",
-        "the stream has no quorum of replicas",
-    ),
-    "Wait for confirms before closing; publish again with the same publishing ids from a named publisher.",
-    "stories/broker-killed.pcap",
-    DEED,
-)
 REFUSED = Code(
     "rabbitmq_stream.publish-error",
     "error",
@@ -58,67 +39,6 @@ DUPLICATES = Code(
 MOST_LOOKED = 10_000
 """Publish frames whose ids are read: that takes time."""
 MOST_NAMES = 1000
-MOST_WAITING = 1000
-"""Publish frames per publisher that are remembered until they are confirmed."""
-
-
-@dataclass(slots=True)
-class Publisher:
-    """Messages of one publisher id, as counts: each is confirmed or refused once."""
-
-    published: int = 0
-    confirmed: int = 0
-    stream: str = ""
-    waiting: deque[tuple[int, int, int | None, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
-    """Publish frames that are not wholly settled: messages up to their end, frame, packet, time."""
-
-
-class Unconfirmed(Rule):
-    """Published messages that were neither confirmed nor refused."""
-
-    types = frozenset({"Publish", "PublishConfirm", "PublishError"})
-    COUNTED = {"Publish": "messages", "PublishConfirm": "publishing_ids", "PublishError": "errors"}
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._publishers: dict[int, dict[int, Publisher]] = {}
-
-    def frame(self, frame: Frame) -> None:
-        values = frame.values
-        count = values.get(self.COUNTED[frame.type or ""])
-        if count is None or frame.connection.initiator is None:
-            return
-        known = self._publishers.setdefault(frame.connection.number, {})
-        publisher = known.setdefault(values.get("publisher_id", -1), Publisher())
-        count = count if isinstance(count, int) else len(count)
-        if frame.type == "Publish":
-            publisher.published += count
-            publisher.stream = frame.generated.get("stream", publisher.stream)
-            packet = frame.packets[0] if frame.packets else None
-            publisher.waiting.append((publisher.published, frame.number, packet, frame.time_ns))
-            return
-        publisher.confirmed += count
-        while publisher.waiting and publisher.waiting[0][0] <= publisher.confirmed:
-            publisher.waiting.popleft()
-
-    def ended(self, connection: Connection) -> None:
-        for number, publisher in self._publishers.pop(connection.number, {}).items():
-            left = publisher.published - publisher.confirmed
-            if left > 0 and publisher.waiting and not any(side.missing for side in connection.directions):
-                self._report(connection, number, publisher, left)
-
-    def _report(self, connection: Connection, number: int, publisher: Publisher, left: int) -> None:
-        _, _, _, time_ns = publisher.waiting[0]
-        if connection.closed is None and self.report.last_ns - time_ns < 1_000_000_000:
-            return  # the capture ended first
-        who = self.report.names.short(connection)
-        what = f"{left:,} of {publisher.published:,} messages that {who} published to {publisher.stream} have no answer"
-        key = (connection.number, number)
-        problem = self.report.add(UNCONFIRMED, what, key, connection=connection, time_ns=time_ns, count=left)
-        if problem is not None:
-            problem.weight = left
-            for _, frame, packet, _ in publisher.waiting:
-                self.report.cite_numbers(problem, frame, packet)
 
 
 class PublishErrors(Rule):

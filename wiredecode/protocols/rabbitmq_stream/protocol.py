@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Confirms, Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.evidence import (
     CANDIDATE,
@@ -28,6 +28,7 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
@@ -42,18 +43,11 @@ class RabbitMQStream(Protocol):
     framing = FRAMING
     header_bytes = HEADER.size
     tls_ports = (5551,)
-    requests = {"rabbitmq_stream": frozenset(COMMANDS[code] for code in CORRELATED)}
+    requests = {"rabbitmq_stream": frozenset(("Publish", *(COMMANDS[code] for code in CORRELATED)))}
     apart = ("response_code", "stream", "super_stream", "publisher_id", "subscription_id", "closing_code")
     amqp_in = tuple(
         f"rabbitmq_stream.{name}"
         for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
-    )
-    confirms = Confirms(
-        published=("Publish", "messages.publishing_id"),
-        confirmed=("PublishConfirm", "publishing_ids"),
-        refused=("PublishError", "errors.publishing_id"),
-        publisher="publisher_id",
-        topic="stream",
     )
     generated, column_types = GENERATED, COLUMN_TYPES
 
@@ -71,6 +65,11 @@ class RabbitMQStream(Protocol):
         from wiredecode.protocols.rabbitmq_stream.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.rabbitmq_stream.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)

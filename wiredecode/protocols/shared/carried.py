@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
@@ -49,6 +50,10 @@ class CarriedProtocol(ABC):
 
     def checks(self) -> Checks | None:
         """As :meth:`Protocol.checks`."""
+        return None
+
+    def wireshark(self) -> Script | None:
+        """As :meth:`Protocol.wireshark`; the carrier's script holds it."""
         return None
 
     def disguises(self) -> Disguises:

@@ -199,6 +199,15 @@ class Rule:
         """The capture is over."""
 
 
+class Publishing(NamedTuple):
+    """What frames that publish are read for; fields may be generated, or those of what the frame carries."""
+
+    stream: tuple[str, ...]
+    """Fields that name the stream or topic: the first one that is there."""
+    messages: str | None = None
+    """Field that counts the messages, or lists them; None: there is one."""
+
+
 @dataclass(frozen=True)
 class Checks:
     """What one protocol offers."""
@@ -213,8 +222,10 @@ class Checks:
     """Codes of findings of frames that rules tell better."""
     changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)
     """By message type: what its frames change, for the timeline."""
-    confirms: Mapping[str, str] = field(default_factory=dict)
-    """Message types that confirm publishes, and their field that names the stream or topic."""
+    publishes: Mapping[str, Publishing] = field(default_factory=dict)
+    """Message types that publish, and are confirmed."""
+    sub_batches: frozenset[str] = frozenset()
+    """Message types whose messages may share a number: those that do are confirmed as one."""
     gauges: tuple[type[Gauge], ...] = ()
     """What reads credits, lags and the like off its frames, for plots."""
 

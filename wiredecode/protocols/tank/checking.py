@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.protocols.shared.checking import Checks, Code, Report, Rule
+from wiredecode.protocols.shared.checking import Checks, Code, Publishing, Report, Rule
 from wiredecode.protocols.tank import codes, names
 from wiredecode.protocols.tank.changes import CHANGES
 from wiredecode.protocols.tank.topics import outcome, result_places
@@ -148,5 +148,5 @@ CHECKS = Checks(
     rules=(Results,),
     waits=frozenset({"Consume"}),
     covered=frozenset({"not-stored", "not-read"}),
-    confirms={"ProduceResponse": "topic"},
+    publishes=dict.fromkeys(("Produce", "ProduceWithBaseSequenceNumber"), Publishing(("topic", "targets"), "messages")),
 )

@@ -26,6 +26,7 @@ SEARCH_BYTES = 256 * 1024
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
 if TYPE_CHECKING:
+    from wiredecode.fields.lua import Script
     from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.checking import Checks
@@ -60,6 +61,11 @@ class Tank(Protocol):
         from wiredecode.protocols.tank.anonymity import DISGUISES
 
         return DISGUISES
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.tank.wireshark import SCRIPT
+
+        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:

@@ -1,0 +1,122 @@
+"""``--sandbox``: commands do the same, and whoever took them over could do next to nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.live.test_rights import NOBODY, in_a_child
+from wiredecode.cli import sandbox
+
+needs_landlock = pytest.mark.skipif(not sandbox.version(), reason="this kernel has no landlock")
+COMMAND = [sys.executable, "-m", "wiredecode"]
+
+
+def wiredecode(*words: object, cwd: Path) -> subprocess.CompletedProcess[bytes]:
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [*COMMAND, *map(str, words)]
+    return subprocess.run(command, capture_output=True, check=False, cwd=cwd, env=environment, timeout=120)
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pcap", "FILE", "--json", "-q"),
+        ("check", "FILE"),
+        ("stats", "FILE", "-q"),
+        ("sql", "FILE", "select count(*) from frames"),
+        ("export", "FILE", "-o", "out.parquet"),
+        ("export", "FILE", "-o", "lake", "--format", "parquet", "--level", "messages", "--partition-by", "topic"),
+        ("report", "FILE", "-o", "out.html"),
+        ("anonymize", "FILE", "out.pcapng", "--key", "FILE"),
+        ("pcap", "FILE", "-w", "out.pcapng", "--summary-json", "totals.json"),
+    ],
+    ids=" ".join,
+)
+def test_commands_do_the_same_in_the_sandbox(captures: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = captures / "rabbitmq-stream" / "c43_basic.pcap"
+    given = [str(file) if word == "FILE" else word for word in words]
+    found = []
+    for name, more in (("free", []), ("confined", ["--sandbox"])):
+        folder = tmp_path / name
+        folder.mkdir()
+        done = wiredecode(*given, *more, cwd=folder)
+        files = {path.relative_to(folder): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+        sizes = files if "report" not in words else set(files)  # times differ in it
+        found.append((done.returncode, done.stdout, sorted(map(str, sizes)), done.stderr.count(b"\n")))
+    assert found[0] == found[1]
+    assert not list(tmp_path.glob("wiredecode-*"))
+
+
+@needs_landlock
+def test_what_was_not_named_cannot_be_read_written_started_or_called(tmp_path: Path) -> None:
+    """Under a user without any rights, and with what a decoder that was taken over would try."""
+    tmp_path.chmod(0o755)
+    allowed, other, outputs = tmp_path / "in.pcap", tmp_path / "other", tmp_path / "outputs"
+    for path in (allowed, other):
+        path.write_bytes(b"x")
+        path.chmod(0o644)
+    outputs.mkdir(mode=0o777)
+    outputs.chmod(0o777)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+
+    def work() -> None:
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        server = socket.create_server(("127.0.0.1", 0))
+        sandbox.confine([allowed], [outputs / "out.json"])
+        assert allowed.read_bytes() == b"x"
+        (outputs / "out.json").write_bytes(b"y")
+        (outputs / "out.json").rename(outputs / "renamed")
+        for refused in (
+            other.read_bytes,
+            lambda: (tmp_path / "new").write_bytes(b""),
+            lambda: allowed.write_bytes(b""),
+            lambda: list(tmp_path.iterdir()),
+            lambda: Path("/etc/hostname").read_bytes(),
+            lambda: (outputs / "renamed").rename(tmp_path / "renamed"),
+            lambda: (outputs / "link").symlink_to("/etc"),
+            lambda: os.execv("/bin/true", ["true"]),
+        ):
+            with pytest.raises((PermissionError, OSError)) as told:
+                refused()
+            assert told.value.errno in (1, 13, 18)
+        if sandbox.version() >= 4:
+            with socket.socket() as client, pytest.raises(PermissionError):
+                client.connect(server.getsockname())
+        if sandbox.version() >= 6:
+            with pytest.raises(PermissionError):
+                os.kill(os.getppid(), 0)
+
+    in_a_child(work)
+
+
+def test_a_kernel_without_landlock_is_told_in_one_line(
+    run: Run, captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "version", lambda: 0)
+    found = run("pcap", captures / "rabbitmq-stream" / "c43_basic.pcap", "--sandbox")
+    assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+    assert "--sandbox needs landlock, which this kernel has not" in found.err
+
+
+def test_programs_that_would_be_started_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run("sniff", "-i", "lo", "--via", "tcpdump", "--sandbox")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "leave out --via" in found.err
+
+
+def test_spark_starts_java_and_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "confine", lambda *_: None)
+    found = run("spark", "in.pcap", "-o", "out", "--sandbox")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "leave out --sandbox" in found.err

@@ -1,0 +1,154 @@
+"""The dissector for Wireshark: made of every declaration, and its fields are those of our records."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.wireshark.compare import Agreement, compare
+from wiredecode.fields import Optional, UInt8, UInt16, When
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.lua import Condition, Writer, joined, quoted
+from wiredecode.wireshark import script
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+QUICK = {
+    "rabbitmq_stream": ("rabbitmq-stream/c43_metaupdate.pcap", 0.99),
+    "tank": ("tank/tank_05_keys_timestamps.pcap", 0.97),
+    "pravega": ("pravega/tables.pcap", 0.99),
+    "nats": ("liftbridge/30-lb-publish-ack.pcap", 0.95),
+    "cursus": ("cursus/consume.pcap", 0.97),
+}
+"""A capture of each protocol, and how much of it has to agree."""
+LEAST = {"rabbitmq_stream": 0.95, "tank": 0.95, "pravega": 0.95, "nats": 0.90, "cursus": 0.90}
+"""What the whole folders have to reach: docs/wireshark.md lists what does not agree, and why."""
+FOLDERS = {
+    "rabbitmq_stream": ("rabbitmq-stream",),
+    "tank": ("tank",),
+    "pravega": ("pravega",),
+    "nats": ("nats", "liftbridge"),
+    "cursus": ("cursus",),
+}
+needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+
+
+@pytest.fixture(scope="module")
+def dissector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("wireshark") / "wiredecode.lua"
+    path.write_text(script("0.0.0"))
+    return path
+
+
+@needs_tshark
+def test_lua_takes_the_script_without_a_word(dissector: Path) -> None:
+    command = ["tshark", "-G", "fields", "-X", f"lua_script:{dissector}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Lua" not in done.stderr
+    names = {line.split("\t")[2] for line in done.stdout.splitlines() if line.startswith("F\t")}
+    assert {"rabbitmq_stream.chunk.entries.data", "tank.chunks.bundles.bundle.messages.body"} <= names
+    assert {"pravega.events.data", "nats.subject", "liftbridge.ack_inbox", "cursus.messages.data"} <= names
+
+
+@needs_tshark
+@pytest.mark.parametrize("protocol", QUICK)
+def test_fields_are_those_of_our_records(dissector: Path, protocol: str) -> None:
+    name, least = QUICK[protocol]
+    told = compare(dissector, CAPTURES / name)[protocol]
+    assert sum(told.total.values()) > 100
+    assert told.share() >= least, told.missed()
+
+
+@needs_tshark
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", FOLDERS)
+def test_whole_folders_agree_as_far_as_documented(dissector: Path, protocol: str) -> None:
+    total = Agreement()
+    for folder in FOLDERS[protocol]:
+        for path in sorted((CAPTURES / folder).glob("*.pcap*")):
+            total.add(compare(dissector, path).get(protocol, Agreement()))
+    print(f"{protocol}: {total.share():.2%} of {sum(total.total.values())} fields agree")
+    assert total.share() >= LEAST[protocol], total.missed()
+
+
+@needs_tshark
+def test_requests_and_responses_are_linked_both_ways(dissector: Path) -> None:
+    capture = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
+    fields = ["-T", "fields", "-e", "frame.number", "-e", "wiredecode.request", "-e", "wiredecode.response"]
+    command = ["tshark", "-2", "-r", str(capture), "-X", f"lua_script:{dissector}", *fields]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    asked = {number: response for number, _, response in rows if response}
+    answered = {number: request for number, request, _ in rows if request}
+    assert len(asked) > 20
+    assert all(answered[response] == number for number, response in asked.items())
+
+
+@needs_tshark
+def test_secrets_are_hidden_until_asked_for(dissector: Path) -> None:
+    capture = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
+    command = [
+        "tshark",
+        "-r",
+        str(capture),
+        "-X",
+        f"lua_script:{dissector}",
+        "-T",
+        "fields",
+        "-e",
+        "rabbitmq_stream.data",
+    ]
+    hidden = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    assert "<redacted 12 bytes>" in hidden
+    shown = subprocess.run(
+        [*command, "-o", "wiredecode.secrets:TRUE"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "<redacted" not in shown and "guest" in shown
+
+
+def test_the_script_is_the_same_every_time() -> None:
+    assert script("1.2.3") == script("1.2.3")
+
+
+def test_conditions_become_lua() -> None:
+    writer = Writer({}, {})
+
+    def lua(condition: str) -> str:
+        return Condition(writer, When(condition)).code()
+
+    assert lua("flags & 4 == 4") == '(compare(band(v.flags, 4), "==", 4))'
+    assert lua("left") == "truth((c.stop - c.pos))"
+    assert lua("0 < left == size") == '(compare(0, "<", (c.stop - c.pos)) and compare((c.stop - c.pos), "==", v.size))'
+    assert lua("not has(a) and b not in (1, 2)") == "((not (v.a ~= nil)) and (not_among(v.b, {1, 2})))"
+    assert lua(r"matches(rb'a\Z')") == "truth(matches(c, X[1]))"
+    assert writer.lines == [r'X[1] = regex("a\092z")']
+
+
+def test_fields_that_differ_from_message_to_message_have_a_type_for_both() -> None:
+    assert joined("uint8", "uint32") == "uint32"
+    assert joined("uint32", "int16") == "int64"
+    assert joined("bytes", "string") == "string"
+
+
+def test_lua_strings_are_ascii_whatever_they_hold() -> None:
+    assert quoted('a"\\\n\xff') == r'"a\034\092\010\195\191"'
+
+
+class Pair(Layer):
+    """Two fields, of which the second one may be absent."""
+
+    filter_name = "pair"
+    fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
+        UInt8("kind", "which"),
+        Optional(UInt16("rest", "the rest", little=True), When("kind == 3")),
+    ]
+
+
+def test_a_layer_is_one_table() -> None:
+    writer = Writer({}, {})
+    assert writer.layer(Pair) == writer.layer(Pair) == "L[1]"
+    text = "\n".join(writer.lines)
+    assert '{"kind", "uint", w=1}' in text
+    assert '{"rest", "uint", w=2, le=true, when=function(c, v, at) return (compare(v.kind, "==", 3)) end}' in text

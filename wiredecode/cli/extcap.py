@@ -1,0 +1,152 @@
+"""``wiredecode extcap``: Wireshark lists our interfaces beside its own, and captures through us.
+
+Source: Wireshark's developer's guide, "Extcap: Developer's Guide". A program is asked for its interfaces, for the link
+types and options of one, and then writes a capture to a FIFO until SIGTERM ends it. Answers go to standard output.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.output import complain
+from wiredecode.cli.sniff import MAX_SNAPLEN, Via
+
+if TYPE_CHECKING:
+    from wiredecode.capture.live.interfaces import Device
+
+EXAMPLES = """\b
+Examples:
+  wiredecode extcap --extcap-interfaces
+  wiredecode extcap --extcap-interface wiredecode-lo --extcap-dlts
+  wiredecode extcap --extcap-interface wiredecode-lo --capture --fifo /tmp/pipe
+"""
+PREFIX = "wiredecode-"
+"""Before the name of an interface: Wireshark lists the interfaces of all programs, and its own, together."""
+LINKTYPE_CODES = {1: "EN10MB", 101: "RAW", 276: "LINUX_SLL2"}
+
+
+def extcap(
+    interfaces: Annotated[
+        bool, typer.Option("--extcap-interfaces", help="List where it can capture, for Wireshark.")
+    ] = False,
+    version: Annotated[
+        str | None, typer.Option("--extcap-version", metavar="VERSION", help="Wireshark's version; every one will do.")
+    ] = None,
+    interface: Annotated[
+        str | None, typer.Option("--extcap-interface", metavar="NAME", help="The interface in question.")
+    ] = None,
+    dlts: Annotated[bool, typer.Option("--extcap-dlts", help="Tell its link type.")] = False,
+    config: Annotated[bool, typer.Option("--extcap-config", help="Tell the options of a capture.")] = False,
+    capture_filter: Annotated[
+        str, typer.Option("--extcap-capture-filter", metavar="BPF", help="Only packets that fit; alone: check it.")
+    ] = "",
+    capture: Annotated[bool, typer.Option("--capture", help="Capture into --fifo until SIGTERM or Ctrl-C.")] = False,
+    fifo: Annotated[Path | None, typer.Option("--fifo", metavar="FILE", help="Where the capture goes.")] = None,
+    no_promiscuous: Annotated[
+        bool, typer.Option("--no-promiscuous", help="Only packets from and to this machine.")
+    ] = False,
+    snaplen: Annotated[
+        int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
+    ] = MAX_SNAPLEN,
+    via: Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")] = (
+        None
+    ),
+) -> int:
+    """Live capture for Wireshark, as it asks for it (see docs/wireshark.md).
+
+    wiredecode wireshark --install puts a script there that calls this.
+    """
+    from wiredecode.cli.app import version_number
+
+    if interfaces:
+        print(f"extcap {{version={version_number()}}}{{display=wiredecode}}")
+        for one in _devices().values():
+            print(f"interface {{value={PREFIX}{one.name}}}{{display=wiredecode: {one.name}}}")
+        return 0
+    device = _device(interface)
+    if dlts:
+        from wiredecode.capture.live.interfaces import LINKTYPE_NAMES
+
+        code = LINKTYPE_CODES.get(one_type := device.linktype, str(one_type))
+        print(f"dlt {{number={one_type}}}{{name={code}}}{{display={LINKTYPE_NAMES[one_type]}}}")
+        return 0
+    if config:
+        print("\n".join(CONFIG))
+        return 0
+    if not capture:
+        return _check(capture_filter, device)
+    if fifo is None:
+        raise UsageError("--capture needs --fifo FILE")
+    return _capture(device, capture_filter, fifo, promiscuous=not no_promiscuous, snaplen=snaplen, via=via)
+
+
+CONFIG = (
+    "arg {number=0}{call=--no-promiscuous}{display=Only packets of this machine}{type=boolflag}{default=false}",
+    f"arg {{number=1}}{{call=--snaplen}}{{display=Bytes of each packet}}{{type=unsigned}}{{range=1,{MAX_SNAPLEN}}}"
+    f"{{default={MAX_SNAPLEN}}}",
+    "arg {number=2}{call=--via}{display=Program that captures}{type=selector}{required=false}"
+    "{tooltip=with the rights that it has}",
+    *(f"value {{arg=2}}{{value={name}}}{{display={name}}}{{default=false}}" for name in Via),
+)
+"""What Wireshark asks before a capture."""
+
+
+def _devices() -> dict[str, Device]:
+    from wiredecode.capture.live.interfaces import devices
+
+    return {PREFIX + one.name: one for one in devices()}
+
+
+def _device(name: str | None) -> Device:
+    if name is None:
+        raise UsageError("say --extcap-interfaces, or --extcap-interface NAME")
+    device = _devices().get(name)
+    if device is None:
+        raise UsageError(f"there is no interface {name}; --extcap-interfaces lists them")
+    return device
+
+
+def _check(capture_filter: str, device: Device) -> int:
+    """Whether a capture filter is one: Wireshark shows what is wrong with it, or nothing."""
+    from wiredecode.capture.live.bpf import compile_filter
+    from wiredecode.capture.live.errors import LiveError
+
+    try:
+        compile_filter(capture_filter, ethernet=device.linktype == 1, snaplen=MAX_SNAPLEN)
+    except LiveError as error:
+        print(error)
+    return 0
+
+
+def _capture(
+    device: Device, capture_filter: str, fifo: Path, *, promiscuous: bool, snaplen: int, via: Via | None
+) -> int:
+    """Write pcapng until Wireshark has enough: it sends SIGTERM, or closes its end."""
+    from wiredecode.capture.errors import CaptureError
+    from wiredecode.capture.live.saving import Rotation
+    from wiredecode.capture.live.source import LiveOptions
+    from wiredecode.cli.sniff import open_live
+
+    sniffer = open_live(LiveOptions(device.name, capture_filter, promiscuous, snaplen), via, None, saves=True)
+    if sniffer is None:
+        return 2
+    try:
+        sniffer.save(fifo, Rotation())
+        for _ in sniffer:
+            pass  # it is written as it comes
+    except KeyboardInterrupt:
+        sniffer.stop()
+    except CaptureError as error:
+        if "Broken pipe" not in str(error):
+            complain(str(error))
+            return 2
+    except OSError as error:
+        complain(f"{fifo}: cannot be written: {error.strerror}")
+        return 2
+    finally:
+        sniffer.close()
+    return 0

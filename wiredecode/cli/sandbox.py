@@ -1,0 +1,162 @@
+"""``--sandbox``: what decodes reads its captures, writes where its output goes, and can do nothing else.
+
+Landlock of Linux (landlock(7)) needs no rights and holds for the rest of the process: files and folders beneath those
+that are named can be read or written, no program can be started, no TCP port be connected or bound.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import shutil
+import struct
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+"""Numbers of system calls, the same on all architectures."""
+_VERSION, _PATH_BENEATH = 1, 1
+_PR_SET_NO_NEW_PRIVS = 38
+
+WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
+MAKE_DIR, MAKE_REG, REFER, TRUNCATE, IOCTL_DEV = 1 << 7, 1 << 8, 1 << 13, 1 << 14, 1 << 15
+FILE_RIGHTS = 1 << 0 | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+"""Rights that a file can have, not only a folder; the first is to be executed, which nothing is given."""
+READ = READ_FILE | READ_DIR
+WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+"""Rights to files that there are, by version of landlock."""
+NETWORK, SCOPES = 3, 3
+"""Binding and connecting TCP (from version 4); abstract sockets of, and signals to, others (from version 6)."""
+
+SYSTEM = (
+    *(
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/etc/ld.so.cache",
+        "/etc/localtime",
+        "/etc/nsswitch.conf",
+        "/etc/passwd",
+        "/etc/group",
+    ),
+    *("/etc/services", "/etc/protocols", "/etc/ethertypes", "/etc/manuf", "/etc/fonts"),
+    *("/etc/terminfo", "/dev/urandom", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/sys", "/proc/net"),
+    *("/sys/devices/system", "/sys/class/net", "/sys/devices/virtual/net", "/sys/fs/cgroup"),
+)
+"""What libraries read."""
+TERMINAL = ("/dev/null", "/dev/tty")
+CACHES = ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
+"""Where libraries keep files of their own."""
+INPUTS = frozenset({"files", "file", "keylog", "keylog_dir", "key"})
+OUTPUTS = frozenset({"out", "save", "write", "summary_json"})
+"""Names of parameters that are files."""
+
+
+class NoSandbox(Exception):
+    """The kernel has no landlock; ``str()`` is one line for people."""
+
+
+def version() -> int:
+    """Of landlock; 0: there is none."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, _call(_CREATE_RULESET, None, 0, _VERSION))
+
+
+def confine_command(parameters: Mapping[str, Any]) -> None:
+    """Confine a command that was given these parameters. Raises NoSandbox."""
+    reads = [Path(name) for name in _names(parameters, INPUTS) if name != "-"]
+    writes = [Path(name) for name in _names(parameters, OUTPUTS) if name != "-"]
+    confine(reads, writes)
+
+
+def confine(reads: Iterable[Path], writes: Iterable[Path]) -> None:
+    """From now on ``reads`` can be read, and what is beside ``writes`` written, and next to nothing else.
+
+    Python's own files can be read, too, and there is an empty temporary folder. Raises NoSandbox, OSError.
+    """
+    if not (known := version()):
+        raise NoSandbox("--sandbox needs landlock, which this kernel has not (Linux 5.13 or newer, lsm=landlock)")
+    rights = (1 << RIGHTS.get(known, 16)) - 1
+    handled = struct.pack("=QQQ", rights, NETWORK if known >= 4 else 0, SCOPES if known >= 6 else 0)
+    size = 24 if known >= 6 else 16 if known >= 4 else 8
+    ruleset = _checked(_CREATE_RULESET, handled, size, 0)
+    try:
+        for path, wanted in _rules(reads, writes):
+            _allow(ruleset, path, wanted & rights)
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        _checked(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _rules(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[tuple[Path, int]]:
+    """Paths, and what is allowed beneath them."""
+    for path in (*map(Path, SYSTEM), *_python(), *reads):
+        yield path, READ
+    for name in TERMINAL:
+        yield Path(name), READ | WRITE_FILE | IOCTL_DEV
+    for path in writes:
+        real = Path(os.path.realpath(path))
+        yield real.parent, WRITE
+        if real.exists() and not real.is_dir():  # a pipe, or a device
+            yield real, READ_FILE | WRITE_FILE | TRUNCATE
+    temporary = _temporary()
+    yield temporary, WRITE
+    yield temporary.parent, REMOVE_DIR  # of empty ones, as this one is at the end
+
+
+def _python() -> set[Path]:
+    """Where modules are, those that extend wiredecode too; not the folder that the process is in."""
+    found = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.prefix), Path(sys.base_prefix)}
+    here = Path.cwd()
+    found |= {Path(path) for path in sys.path if path and Path(path) not in (here, Path("/"))}
+    return found | {Path(__file__).parents[1]}
+
+
+def _temporary() -> Path:
+    """A temporary folder of this process, the one that libraries use from now on."""
+    folder = tempfile.mkdtemp(prefix="wiredecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ.update(dict.fromkeys(CACHES, folder))
+    tempfile.tempdir = folder
+    return Path(folder)
+
+
+def _allow(ruleset: int, path: Path, rights: int) -> None:
+    with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            if not path.is_dir():
+                rights &= FILE_RIGHTS
+            _checked(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+        finally:
+            os.close(place)
+
+
+def _names(parameters: Mapping[str, Any], chosen: frozenset[str]) -> Iterator[str]:
+    for name in chosen & parameters.keys():
+        value = parameters[name]
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if each is not None:
+                yield str(each)
+
+
+def _call(number: int, *arguments: Any) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    made = [ctypes.c_char_p(value) if value is None or isinstance(value, bytes) else value for value in arguments]
+    return int(libc.syscall(ctypes.c_long(number), *made))
+
+
+def _checked(number: int, *arguments: Any) -> int:
+    found = _call(number, *arguments)
+    if found < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "--sandbox")
+    return found

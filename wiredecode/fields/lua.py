@@ -1,0 +1,451 @@
+"""Declarations as Lua tables, for Wireshark: the fourth reader of ``fields_desc``.
+
+Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and what that function
+has to know; conditions become Lua functions. The type of a field in Wireshark (``ftype``) follows from its kind. Kinds
+of one protocol are spelled by its package (:class:`Script`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Boolean,
+    Flags,
+    Kind,
+    Number,
+    Optional,
+    Rest,
+    Sized,
+    Struct,
+    Text,
+    Timestamp,
+    TimestampNs,
+    Uuid,
+    When,
+    plain,
+    textfields,
+)
+from wiredecode.fields import jsonfields as json
+from wiredecode.fields import protobuf as pb
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.presence import SPELLING
+from wiredecode.fields.protobuf.kinds import Scalar
+from wiredecode.fields.protobuf.unknown import UnknownFields
+from wiredecode.fields.textlines import TextLayer
+
+MAX_DEPTH = 12
+"""Nesting of structures for which Wireshark gets fields."""
+SCALES = {"timestamp[ms, UTC]": 1_000, "timestamp[ns, UTC]": 1_000_000_000, "timestamp[s, UTC]": 1}
+CALLED = {ast.BitAnd: "band", ast.BitOr: "bor", ast.BitXor: "bxor", ast.LShift: "lshift", ast.RShift: "rshift"}
+
+Spelled = tuple[str, dict[str, Any]]
+"""The name of the reading function (a member of ``R``) of a kind, and the further members of its table.
+
+Lua code is a :class:`Code`."""
+
+
+class Code(str):
+    """Text that is Lua already."""
+
+    __slots__ = ()
+
+
+Spell = Callable[["Writer", Any], Spelled]
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a protocol adds to its declarations for Wireshark."""
+
+    source: str
+    """Hand-written Lua: which layer a message has, what ids tell about it."""
+    tables: Callable[[Writer], Mapping[str, Any]] = lambda writer: {}
+    """Members of the table ``P`` that the source finds: layers by code, names."""
+    kinds: Mapping[type[Kind], Spell] = field(default_factory=dict)
+    """Its own kinds."""
+    types: Mapping[type[Kind], str] = field(default_factory=dict)
+    """Types in Wireshark of its own kinds, where they differ from those of their bases."""
+    added: Mapping[str, str] = field(default_factory=dict)
+    """Fields that no layer declares and that Lua can work out, with their types in Wireshark."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A field of Wireshark."""
+
+    name: str
+    ftype: str
+    title: str
+    doc: str
+    values: str
+    """The Lua table of the names of values, or nil."""
+
+
+def quoted(text: str | bytes) -> str:
+    """A Lua string of one line, in ASCII."""
+    raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    shown = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03d}" for byte in raw)
+    return f'"{shown}"'
+
+
+def spelled(value: Any) -> str:
+    """A Python value as Lua: mappings and sequences become tables."""
+    match value:
+        case Code():
+            return value
+        case None:
+            return "nil"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case str() | bytes():
+            return quoted(value)
+        case Mapping():
+            pairs = sorted(value.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
+            return "{" + ", ".join(f"[{spelled(key)}]={spelled(inner)}" for key, inner in pairs) + "}"
+        case _:
+            return "{" + ", ".join(map(spelled, value)) + "}"
+
+
+class Writer:
+    """Collects the tables of one protocol: names of values, regular expressions, layers; each stands once."""
+
+    def __init__(self, kinds: Mapping[type[Kind], Spell], types: Mapping[type[Kind], str]) -> None:
+        self.kinds: dict[type[Kind], Spell] = {**GENERIC, **kinds}
+        self.types = {**TYPES, **types}
+        self.lines: list[str] = []
+        self.names: dict[str, str] = {}
+        self.patterns: dict[bytes, str] = {}
+        self.layers: dict[type[Layer], str] = {}
+        self.fields: dict[str, Named] = {}
+
+    # Names of values, patterns.
+
+    def values(self, names: Mapping[int, str] | None) -> Code:
+        """The Lua table of the names of numbers."""
+        if not names:
+            return Code("nil")
+        text = spelled(names)
+        if text not in self.names:
+            self.names[text] = f"N[{len(self.names) + 1}]"
+            self.lines.append(f"{self.names[text]} = {text}")
+        return Code(self.names[text])
+
+    def pattern(self, pattern: bytes) -> Code:
+        """The Lua object of a regular expression for bytes."""
+        if pattern not in self.patterns:
+            self.patterns[pattern] = f"X[{len(self.patterns) + 1}]"
+            strict = pattern.replace(rb"\Z", rb"\z")  # PCRE's \Z also matches before a last line end
+            self.lines.append(f"{self.patterns[pattern]} = regex({quoted(strict)})")
+        return Code(self.patterns[pattern])
+
+    # Layers.
+
+    def layer(self, layer: type[Layer]) -> Code:
+        """The Lua table of a layer, written when it is first asked for."""
+        if layer not in self.layers:
+            self.layers[layer] = name = f"L[{len(self.layers) + 1}]"
+            self.lines.append(f"{name} = {{name={quoted(layer.__name__)}}}")
+            self._write(name, layer)
+        return Code(self.layers[layer])
+
+    def _write(self, name: str, layer: type[Layer]) -> None:
+        in_order = [self.entry(kind) for kind in layer.in_order]
+        self.lines.append(f"-- {layer.__name__}\n{name}.fields = {{\n  " + ",\n  ".join(in_order) + "\n}")
+        more: dict[str, Any] = {"prefix": layer.filter_name or None, "facts": list(layer.facts) or None}
+        if issubclass(layer, TextLayer):
+            more["blanks"] = layer.blanks
+        if issubclass(layer, pb.Message):
+            more["tail"] = Code("protobuf_tail")
+            more["tagged"] = {number: self.coded(kind) for number, kind in layer.by_number.items()}
+            more["order"] = sorted(layer.by_number)
+        elif issubclass(layer, json.JsonObject):
+            more["tail"] = Code("json_tail")
+            more["members"] = {member: self.coded(kind) for member, kind in layer.by_name.items()}
+            more["hides_others"] = layer.hides_others
+        for key, value in more.items():
+            if value is not None:
+                self.lines.append(f"{name}.{key} = {spelled(value)}")
+
+    def coded(self, kind: Kind) -> Code:
+        return Code(self.entry(kind))
+
+    def entry(self, declared: Kind) -> str:
+        """The table of one field."""
+        kind = plain(declared)
+        read, more = self.spell(kind)
+        members = {"secret": kind.secret or None, "hidden": kind.hidden or None, **more}
+        if isinstance(kind, Number) and kind.names and not isinstance(kind, Flags):
+            members["names"] = self.values(kind.names)
+        if isinstance(declared, Optional):
+            members["when"] = Code(f"function(c, v, at) return {Condition(self, declared.when).code()} end")
+        rest = "".join(f", {key}={spelled(value)}" for key, value in members.items() if value is not None)
+        return f"{{{quoted(kind.name)}, {quoted(read)}{rest}}}"
+
+    def spell(self, kind: Kind) -> Spelled:
+        for base in type(kind).__mro__:
+            if base in self.kinds:
+                return self.kinds[base](self, kind)
+        raise TypeError(f"{kind.name}: {type(kind).__name__} has no reader in Lua")
+
+    # Fields of Wireshark.
+
+    def declare(self, layer: type[Layer], prefix: str, depth: int = MAX_DEPTH) -> None:
+        """Remember the fields of a layer that stands at ``prefix``."""
+        for declared in layer.fields_desc:
+            kind = plain(declared)
+            if kind.hidden or isinstance(kind, json.Others):
+                continue
+            name = f"{prefix}.{kind.name}"
+            inner = kind.element if isinstance(kind, Array) else kind
+            names = inner.names if isinstance(inner, Number) and not isinstance(inner, Flags) else None
+            self.name(name, self.ftype(inner), kind.doc, names)
+            if isinstance(inner, Struct) and depth:
+                self.declare(inner.layer, name, depth - 1)
+
+    def name(self, name: str, ftype: str, doc: str = "", names: Mapping[int, str] | None = None) -> None:
+        """Remember a field; of types that differ from message to message, the one that holds both."""
+        values = self.values(names)
+        known = self.fields.get(name)
+        if known is not None:
+            ftype, doc = joined(known.ftype, ftype), known.doc or doc
+            values = Code(known.values if known.values != "nil" else values)
+        if values != "nil" and ftype.lstrip("u").startswith("int") is False:
+            values = Code("nil")
+        self.fields[name] = Named(name, ftype, name.rpartition(".")[2], doc, values)
+
+    def ftype(self, kind: Kind) -> str:
+        if kind.secret:
+            return "string"
+        return next((self.types[base] for base in type(kind).__mro__ if base in self.types), None) or by_column(kind)
+
+
+def by_column(kind: Kind) -> str:
+    column = kind.column.removeprefix("list<").removesuffix(">")
+    if isinstance(kind, json.Member) and column == "struct":
+        return "string"
+    if column.startswith("timestamp"):
+        return "absolute_time"
+    return {"bool": "bool", "string": "string", "struct": "none"}.get(column) or (
+        column if column.lstrip("u").startswith("int") else "bytes"
+    )
+
+
+def joined(one: str, other: str) -> str:
+    """A type for values of both."""
+    if one == other:
+        return one
+    widths = [int(each.lstrip("u").removeprefix("int")) if "int" in each else 0 for each in (one, other)]
+    if all(widths):
+        signed = not (one.startswith("u") and other.startswith("u"))
+        mixed = one.startswith("u") != other.startswith("u")
+        width = next(each for each in (8, 16, 32, 64) if each >= min(64, max(widths) * (2 if mixed else 1)))
+        return f"{'int' if signed else 'uint'}{width}"
+    return "string"
+
+
+class Condition:
+    """A condition in Lua: ``c`` is the cursor, ``v`` the values read before, ``at`` where each of these ended."""
+
+    def __init__(self, writer: Writer, when: When) -> None:
+        self.writer, self.when = writer, when
+
+    def code(self) -> str:
+        return self.truth(self.when.tree)
+
+    def truth(self, node: ast.expr) -> str:
+        match node:
+            case ast.BoolOp(op=operator, values=parts):
+                word = " and " if isinstance(operator, ast.And) else " or "
+                return "(" + word.join(map(self.truth, parts)) + ")"
+            case ast.UnaryOp(op=ast.Not(), operand=part):
+                return f"(not {self.truth(part)})"
+            case ast.Call(func=ast.Name(id="has")):
+                return self.value(node)
+            case ast.Compare(left=first, ops=operators, comparators=others):
+                terms = [first, *others]
+                pairs = zip(terms, operators, others, strict=False)
+                return "(" + " and ".join(self.compare(*pair) for pair in pairs) + ")"
+        return f"truth({self.value(node)})"
+
+    def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+        if isinstance(operator, ast.In | ast.NotIn):
+            assert isinstance(right, ast.Tuple)
+            elements = ", ".join(self.value(element) for element in right.elts)
+            word = "not_among" if isinstance(operator, ast.NotIn) else "among"
+            return f"{word}({self.value(left)}, {{{elements}}})"
+        sign = {"!=": "~="}.get(SPELLING[type(operator)], SPELLING[type(operator)])
+        return f'compare({self.value(left)}, "{sign}", {self.value(right)})'
+
+    def value(self, node: ast.expr) -> str:
+        match node:
+            case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
+                return self.truth(node)
+            case ast.BinOp(left=first, op=operator, right=other) if type(operator) in CALLED:
+                return f"{CALLED[type(operator)]}({self.value(first)}, {self.value(other)})"
+            case ast.BinOp(left=first, op=operator, right=other):
+                return f'sum({self.value(first)}, "{SPELLING[type(operator)]}", {self.value(other)})'
+            case ast.UnaryOp(operand=operand):
+                return f"-{self.value(operand)}"
+            case ast.Constant(value=bool(constant)):
+                return spelled(constant)
+            case ast.Constant(value=constant):
+                return spelled(constant)
+            case ast.Name(id="left"):
+                return "(c.stop - c.pos)"
+            case ast.Name(id="tokens"):
+                return "tokens_left(c)"
+            case ast.Name(id="token"):
+                return "next_token(c)"
+            case ast.Name(id="True"):
+                return "true"
+            case ast.Name(id=name):
+                return f"v.{name}"
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return self.call(name, arguments)
+        raise TypeError(f"no value: {ast.unparse(node)}")
+
+    def call(self, name: str, arguments: list[ast.expr]) -> str:
+        match name, arguments:
+            case _ if name in self.when.calls:
+                values = "".join(f", {self.value(argument)}" for argument in arguments)
+                return f"CALL.{name}(c, v{values})"
+            case "has", [ast.Name(id=field)]:
+                return f"(v.{field} ~= nil)"
+            case "left_of", [ast.Name(id=field)]:
+                return f"left_of(c, v, at, {quoted(field)})"
+            case "peek", [ast.Constant(value=int(width))]:
+                return f"peek(c, {width})"
+            case "matches", [ast.Constant(value=bytes(pattern))]:
+                return f"matches(c, {self.writer.pattern(pattern)})"
+        raise TypeError(f"no function: {name}")
+
+
+# How the kinds of this package are spelled.
+
+
+def number(writer: Writer, kind: Any) -> Spelled:
+    more: dict[str, Any] = {"w": kind.width, "le": kind.little or None, "signed": kind.signed or None}
+    if kind.column in SCALES:
+        more["per"] = SCALES[kind.column]
+    if isinstance(kind, Flags):
+        more["flags"] = writer.values(kind.names)
+    return "uint", more
+
+
+def sized(writer: Writer, kind: Any) -> Spelled:
+    length = kind.length
+    more: dict[str, Any] = {"text": isinstance(kind, Text) or None}
+    if isinstance(length, Number):
+        more |= {"w": length.width, "le": length.little or None, "signed": length.signed or None}
+    else:
+        more["of" if isinstance(length, str) else "fixed"] = length
+    if kind.null is not None:
+        more["null"] = kind.null
+    if isinstance(kind, Binary) and kind.inner is not None:
+        more["inner"] = kind.inner.__name__
+    return "sized", more
+
+
+def array(writer: Writer, kind: Any) -> Spelled:
+    more: dict[str, Any] = {"element": writer.coded(kind.element)}
+    if isinstance(kind.count, Number):
+        more |= {"w": kind.count.width, "le": kind.count.little or None}
+    elif kind.count is not None:
+        more["of"] = kind.count
+    if kind.size:
+        more["size"] = kind.size
+    return "array", more
+
+
+def struct(writer: Writer, kind: Any) -> Spelled:
+    return "structure", {"layer": writer.layer(kind.layer)}
+
+
+def varint(writer: Writer, kind: Any) -> Spelled:
+    return "varint", {"most": kind.max_bytes}
+
+
+def protobuf_scalar(writer: Writer, kind: Any) -> Spelled:
+    more: dict[str, Any] = {"zero": kind.default is not None or None, "as": writer.ftype(kind)}
+    if kind.column in SCALES:
+        more["per"] = SCALES[kind.column]
+        more["as"] = "int64"
+    return "pb_number", more
+
+
+def protobuf_sized(writer: Writer, kind: Any) -> Spelled:
+    text = isinstance(kind, Text)
+    return "pb_sized", {"text": text or None, "zero": kind.default is not None or None}
+
+
+def embedded(writer: Writer, kind: Any) -> Spelled:
+    return "pb_message", {"layer": writer.layer(kind.layer)}
+
+
+def repeated(writer: Writer, kind: Any) -> Spelled:
+    return "pb_repeated", {"element": writer.coded(kind.element), "packed": kind.packed or None}
+
+
+def word(writer: Writer, kind: Any) -> Spelled:
+    return "word", {"word": kind.word}
+
+
+def tokens(writer: Writer, kind: Any) -> Spelled:
+    return "tokens", {"leave": kind.leave}
+
+
+def line_text(writer: Writer, kind: Any) -> Spelled:
+    return "line_text", {"quote": kind.quote or None}
+
+
+def until(writer: Writer, kind: Any) -> Spelled:
+    return "until_mark", {"mark": kind.after, "skip": bool(kind.skip) or None}
+
+
+GENERIC: dict[type[Kind], Spell] = {
+    Number: number,
+    Uuid: lambda writer, kind: ("uuid", {}),
+    Sized: sized,
+    Rest: lambda writer, kind: ("rest", {}),
+    Struct: struct,
+    Array: array,
+    Scalar: protobuf_scalar,
+    pb.String: protobuf_sized,
+    pb.Bytes: protobuf_sized,
+    pb.Embedded: embedded,
+    pb.Repeated: repeated,
+    UnknownFields: lambda writer, kind: ("rest", {}),
+    textfields.Word: word,
+    textfields.Token: lambda writer, kind: ("token", {}),
+    textfields.Decimal: lambda writer, kind: ("decimal", {"digits": kind.digits}),
+    textfields.Tokens: tokens,
+    textfields.LineText: line_text,
+    textfields.Until: until,
+    textfields.LineEnd: lambda writer, kind: ("line_end", {}),
+    textfields.Mark: lambda writer, kind: ("constant", {"mark": kind.mark}),
+    json.Member: lambda writer, kind: ("json_member", {"as": kind.json_type}),
+}
+TYPES: dict[type[Kind], str] = {
+    Boolean: "bool",
+    Flags: "uint8",
+    Uuid: "guid",
+    Struct: "none",
+    Timestamp: "absolute_time",
+    TimestampNs: "absolute_time",
+    textfields.Tokens: "string",
+}
+
+
+def fields_of(writer: Writer) -> Iterator[str]:
+    """The fields of Wireshark as Lua tables, in the order in which they were declared."""
+    for named in writer.fields.values():
+        values = (quoted(named.name), quoted(named.title), quoted(named.ftype), named.values, quoted(named.doc))
+        yield "{" + ", ".join(values) + "}"

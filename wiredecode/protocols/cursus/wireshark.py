@@ -1,0 +1,96 @@
+"""Cursus in Wireshark: see ``wireshark.lua`` beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields import Kind
+from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, sized
+from wiredecode.protocols.cursus import layers, names, naming
+from wiredecode.protocols.cursus.batch import BATCHES, LABELS
+from wiredecode.protocols.cursus.generated import COLUMN_TYPES
+from wiredecode.protocols.cursus.kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
+from wiredecode.protocols.shared.wireshark import source_beside
+
+TEXTS = {
+    "command": layers.Command,
+    "payload": layers.PayloadCommand,
+    "auth": layers.AuthCommand,
+    "positional": layers.PositionalCommand,
+    "discovery": layers.DiscoveryCommand,
+    "envelope": layers.Envelope,
+    "success": layers.Success,
+    "failure": layers.Failure,
+    "control": layers.StreamControl,
+    "json": layers.JsonReply,
+    "text": layers.TextReply,
+    "empty": layers.Empty,
+    "compressed": layers.Compressed,
+    "unknown": layers.Unknown,
+}
+CLIENT = ("command", "payload", "auth", "positional", "discovery")
+SERVER = ("success", "failure", "control", "json", "text")
+TYPES = {"string": "string", "json": "string", "bool": "bool", "struct": "none", "binary": "bytes"}
+
+
+def tables(writer: Writer) -> Mapping[str, Any]:
+    texts = {name: writer.layer(layer) for name, layer in TEXTS.items()}
+    silent = [*CLIENT, *SERVER, "envelope"]
+    return {
+        "texts": texts,
+        "is_text": Code("{" + ", ".join(f"[{texts[name]}]=true" for name in silent) + "}"),
+        "of_client": Code("{" + ", ".join(f"[{texts[name]}]=true" for name in CLIENT) + "}"),
+        "of_server": Code("{" + ", ".join(f"[{texts[name]}]=true" for name in SERVER) + "}"),
+        "batches": {dialect: writer.layer(layer) for dialect, layer in BATCHES.items()},
+        "historic": [dialect for dialect in LABELS if dialect not in ("cur", "seed")],
+        "body": Code('{name="body", prefix="cursus", fields={{"", "cursus_body"}}}'),
+        "raw_command": layers.RAW_COMMAND.replace(rb"\Z", rb"\z"),
+        "envelope_command": layers.ENVELOPE_COMMAND.replace(rb"\Z", rb"\z"),
+        "discovery_command": layers.DISCOVERY_COMMAND.replace(rb"\Z", rb"\z"),
+        "credential": CREDENTIAL.pattern.replace(rb"\Z", rb"\z"),
+        "parameters": names.PARAMETERS,
+        "payload_commands": dict.fromkeys(sorted(names.PAYLOAD_COMMANDS), True),
+        "offset_commands": dict.fromkeys(sorted(names.OFFSET_COMMANDS), True),
+        "positional": names.POSITIONAL,
+        "positional_2025": names.POSITIONAL_2025,
+        "reply_integers": dict.fromkeys(sorted(names.REPLY_INTEGERS), True),
+        "reply_booleans": dict.fromkeys(sorted(names.REPLY_BOOLEANS), True),
+        "reply_texts": dict.fromkeys(sorted(names.REPLY_TEXTS), True),
+        "reply_names": names.REPLY_NAMES,
+        "error_classes": names.ERROR_CLASSES,
+        "json_types": naming.JSON_TYPES,
+    }
+
+
+def stretch(writer: Writer, kind: Stretch) -> Spelled:
+    pattern = kind.pattern
+    return "stretch", {"pattern": writer.pattern(pattern) if isinstance(pattern, bytes) else None}
+
+
+def text_list(writer: Writer, kind: TextList) -> Spelled:
+    bound = kind.whole_bound
+    tag = bound.tag if isinstance(bound, layers.Before) else None
+    return "text_list", {"element": array(writer, kind)[1]["element"], "tag": tag}
+
+
+KINDS: dict[type[Kind], Any] = {
+    Stretch: stretch,
+    TextList: text_list,
+    DecimalText: lambda writer, kind: ("decimal_text", sized(writer, kind)[1]),
+    Sequence: lambda writer, kind: ("sequence", {}),
+}
+
+
+def ftype(column: str) -> str:
+    column = column.removeprefix("list<").removesuffix(">")
+    return TYPES.get(column, column)
+
+
+SCRIPT = Script(
+    source_beside(__file__).replace("@TEXTS@", source_beside(__file__, "_texts")),
+    tables,
+    kinds=KINDS,
+    types={DecimalText: "int64", Sequence: "int64"},
+    added={name: ftype(column) for name, column in COLUMN_TYPES.items() if column != "-"},
+)

@@ -1,0 +1,47 @@
+"""Liftbridge in Wireshark, inside NATS: see ``wireshark.lua`` beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields.lua import Script, Spelled, Writer
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.kinds import Extension
+from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
+from wiredecode.protocols.liftbridge.messagepack import Keyed
+from wiredecode.protocols.liftbridge.replication import Entries
+from wiredecode.protocols.shared.wireshark import source_beside
+
+
+def tables(writer: Writer) -> Mapping[str, Any]:
+    return {
+        "envelopes": {code: writer.layer(layer) for code, layer in LAYERS.items()},
+        "unknown_envelope": writer.layer(Unknown),
+        "message_types": names.MESSAGE_TYPES,
+        "requests": dict.fromkeys(names.REQUESTS, True),
+        "responses": dict.fromkeys(names.REQUESTS.values(), True),
+    }
+
+
+def entries(writer: Writer, kind: Any) -> Spelled:
+    return "log_entries", {"layer": writer.layer(kind.element.layer)}
+
+
+SCRIPT = Script(
+    source_beside(__file__),
+    tables,
+    kinds={
+        Extension: lambda writer, kind: ("extension", {}),
+        Entries: entries,
+        Keyed: lambda writer, kind: ("rest", {}),  # Raft's MessagePack is not read in Lua
+    },
+    added={
+        "liftbridge.stream": "string",
+        "liftbridge.partition": "int32",
+        "liftbridge.replica_id": "string",
+        "liftbridge.crc_status": "string",
+        "liftbridge.messages_crc_status": "string",
+        "liftbridge.entries.crc_status": "string",
+    },
+)

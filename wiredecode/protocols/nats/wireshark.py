@@ -1,0 +1,73 @@
+"""NATS in Wireshark, with what it carries: see ``wireshark.lua`` beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields import Binary
+from wiredecode.fields.lua import Script, Spelled, Writer, array, sized
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
+from wiredecode.protocols.nats.kinds import BLOCK, Headers, Remainder, Status, Version
+from wiredecode.protocols.nats.layers import Unknown
+from wiredecode.protocols.nats.transport import S2Chunk
+from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.shared.wireshark import source_beside
+
+
+def tables(writer: Writer) -> Mapping[str, Any]:
+    told: dict[str, Any] = {
+        "grammars": {
+            link: {name: writer.layer(layer) for name, layer in grammar.items()} for link, grammar in GRAMMARS.items()
+        },
+        "dedicated": {name: writer.layer(layer) for name, layer in DEDICATED.items()},
+        "with_origin": [writer.layer(WITH_ORIGIN[True]), writer.layer(WITH_ORIGIN[False])],
+        "unknown": writer.layer(Unknown),
+        "s2": writer.layer(S2Chunk),
+        "operations": dict.fromkeys(names.OPERATIONS, True),
+        "counted": dict.fromkeys(sorted(names.COUNTED), True),
+        "link_operations": dict.fromkeys(sorted(names.LINK_OPERATIONS), True),
+        "client_sends": dict.fromkeys(sorted(names.CLIENT_SENDS), True),
+        "server_sends": dict.fromkeys(sorted(names.SERVER_SENDS), True),
+        "gateway_commands": names.GATEWAY_COMMANDS,
+        "harmless": names.HARMLESS_SYSTEM.pattern,
+        "block": BLOCK.pattern,
+    }
+    for script in carried():
+        told |= script.tables(writer)
+    return told
+
+
+def carried() -> list[Script]:
+    """The scripts of what NATS carries."""
+    found = (one.wireshark() for one in carried_by("nats"))
+    return [script for script in found if script is not None]
+
+
+def binary(writer: Writer, kind: Binary) -> Spelled:
+    return ("payload", {}) if kind.name == "data" and kind.length == "size" else sized(writer, kind)
+
+
+SCRIPT = Script(
+    "\n".join([source_beside(__file__), *(script.source for script in carried())]),
+    tables,
+    kinds={
+        Binary: binary,
+        Remainder: lambda writer, kind: ("remainder", {}),
+        Version: lambda writer, kind: ("version", {}),
+        Status: lambda writer, kind: ("status", {}),
+        Headers: lambda writer, kind: ("headers", {"element": array(writer, kind)[1]["element"]}),
+        **{kind: spell for script in carried() for kind, spell in script.kinds.items()},
+    },
+    added={
+        "nats.subscription": "string",
+        "nats.queue": "string",
+        "nats.account": "string",
+        "nats.namespace": "string",
+        "nats.server": "string",
+        "nats.purpose": "string",
+        "nats.gateway_command": "string",
+        **{name: ftype for script in carried() for name, ftype in script.added.items()},
+    },
+)

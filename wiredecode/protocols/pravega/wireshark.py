@@ -1,0 +1,60 @@
+"""Pravega in Wireshark: see ``wireshark.lua`` beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields.lua import Script, Spelled, Writer, sized
+from wiredecode.protocols.pravega import names
+from wiredecode.protocols.pravega.conversation import AMBIGUOUS
+from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, alternatives
+from wiredecode.protocols.pravega.kinds import JavaText
+from wiredecode.protocols.pravega.layers import Unknown
+from wiredecode.protocols.pravega.proposal import assignment
+from wiredecode.protocols.shared.wireshark import source_beside
+
+
+def tables(writer: Writer) -> Mapping[str, Any]:
+    proposals = [assignment(name).layers for name in names.PROPOSALS]
+    older = {code: found for code in sorted(KNOWN) if (found := alternatives(code))}
+    others = (*older.values(), *(each.values() for each in proposals))
+    named = [*CURRENT.values(), *(layer for layers in others for layer in layers)]
+    return {
+        "current": {code: writer.layer(layer) for code, layer in CURRENT.items()},
+        "older": {code: [writer.layer(layer) for layer in layers] for code, layers in older.items()},
+        "proposals": [{code: writer.layer(layer) for code, layer in each.items()} for each in proposals],
+        "types": {layer.__name__: layer.type_name for layer in named if layer.__name__ != layer.type_name},
+        "known": dict.fromkeys(sorted({*KNOWN, *(code for each in proposals for code in each)}), True),
+        "inside": {code: True for code, layer in CURRENT.items() if layer in INSIDE},
+        "ambiguous": dict.fromkeys(AMBIGUOUS, True),
+        "client_types": dict.fromkeys(sorted(names.CLIENT_TYPES), True),
+        "server_types": dict.fromkeys(sorted(names.SERVER_TYPES), True),
+        "failures": dict.fromkeys(sorted(names.FAILURES), True),
+        "unknown": writer.layer(Unknown),
+    }
+
+
+def java_text(writer: Writer, kind: JavaText) -> Spelled:
+    return "java_text", sized(writer, kind)[1]
+
+
+SCRIPT = Script(
+    source_beside(__file__),
+    tables,
+    kinds={JavaText: java_text},
+    added={
+        "pravega.segment": "string",
+        "pravega.session_version": "int32",
+        "pravega.append_length": "uint32",
+        "pravega.event_count": "uint32",
+        "pravega.framed": "bool",
+        "pravega.tail": "string",
+        "pravega.unfinished_event_offset": "int64",
+        "pravega.unfinished_event_bytes": "uint32",
+        "pravega.events": "none",
+        "pravega.events.data": "bytes",
+        "pravega.events.event_number": "int64",
+        "pravega.events.offset": "int64",
+    },
+)

@@ -1,0 +1,61 @@
+"""RabbitMQ Stream in Wireshark: see ``wireshark.lua`` beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields import Array, Struct, plain
+from wiredecode.fields.lua import Script, Spelled, Writer, array
+from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream.chunk import ChunkEntry
+from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
+from wiredecode.protocols.shared.wireshark import source_beside
+
+SUB_BATCHES = ("rabbitmq_stream.messages.sub_batch", "rabbitmq_stream.chunk.entries.sub_batch")
+
+
+def tables(writer: Writer) -> Mapping[str, Any]:
+    layers = {key << 16 | version: writer.layer(layer) for (key, version), layer in LAYERS.items()}
+    for key, layer in UNMARKED.items():
+        layers.setdefault((key | names.RESPONSE_BIT) << 16 | 1, writer.layer(layer))
+    return {
+        "layers": layers,
+        "keys": names.KEYS,
+        "client_keys": dict.fromkeys(names.CLIENT_KEYS, True),
+        "server_keys": dict.fromkeys(names.SERVER_KEYS, True),
+        "unmarked": dict.fromkeys(UNMARKED, True),
+        "codes": names.RESPONSE_CODES,
+        "challenge": names.SASL_CHALLENGE,
+        "unknown": writer.layer(Unknown),
+        "unknown_sasl": writer.layer(UnknownSasl),
+    }
+
+
+def entries(writer: Writer, kind: Array) -> Spelled:
+    """Entries of chunks are told their offsets."""
+    read, more = array(writer, kind)
+    inner = plain(kind.element)
+    return ("chunk_entries" if isinstance(inner, Struct) and inner.layer is ChunkEntry else read), more
+
+
+SCRIPT = Script(
+    source_beside(__file__),
+    tables,
+    kinds={Array: entries},
+    added={
+        "rabbitmq_stream.stream": "string",
+        "rabbitmq_stream.reference": "string",
+        "rabbitmq_stream.user": "string",
+        "rabbitmq_stream.crc_status": "string",
+        "rabbitmq_stream.publisher_id": "uint8",
+        "rabbitmq_stream.subscription_id": "uint8",
+        "rabbitmq_stream.negotiated_frame_max": "uint32",
+        "rabbitmq_stream.negotiated_heartbeat": "uint32",
+        "rabbitmq_stream.chunk.entries.offset": "uint64",
+        **{f"{place}.messages": "none" for place in SUB_BATCHES},
+        **{f"{place}.messages.data": "bytes" for place in SUB_BATCHES},
+        f"{SUB_BATCHES[1]}.messages.offset": "uint64",
+    },
+)

@@ -1,0 +1,97 @@
+"""TANK in Wireshark: see ``wireshark.lua`` beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields import Kind
+from wiredecode.fields.lua import Script, Spelled, Writer, array, number
+from wiredecode.protocols.shared.wireshark import source_beside
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank.admin import ListedTopics
+from wiredecode.protocols.tank.bundle import Bundles, Chunks, GappedMessage, Message, Messages
+from wiredecode.protocols.tank.data import StrayBytes
+from wiredecode.protocols.tank.kinds import Bounded, Endpoint, HeaderArray, HeaderRest, Tail, Varint32
+from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, Unknown
+
+BUNDLE_PLACES = ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
+OF_BUNDLES = {"codec": "string", "sparse": "bool", "message_count": "uint32", "uncompressed_length": "uint32"}
+
+
+def tables(writer: Writer) -> Mapping[str, Any]:
+    return {
+        "requests": {code: writer.layer(layer) for code, layer in REQUESTS.items()},
+        "responses": {code: writer.layer(layer) for code, layer in RESPONSES.items()},
+        "unknown": writer.layer(Unknown),
+        "messages": writer.coded(Messages("messages")),
+        "names": names.MESSAGES,
+        "codecs": names.CODECS,
+        "sparse": names.SPARSE,
+        "sparse_first": names.SPARSE_FIRST,
+        "results": names.PRODUCE_RESULTS,
+        "whole_topic": dict.fromkeys(names.WHOLE_TOPIC, True),
+        "starts": {str(number): text for number, text in names.STARTS.items()},
+    }
+
+
+def in_header(inside: str, more: dict[str, Any]) -> Spelled:
+    return "in_header", {"inside": inside, **more}
+
+
+def messages(writer: Writer, kind: Messages) -> Spelled:
+    return "messages", {"simple": writer.layer(Message), "gapped": writer.layer(GappedMessage)}
+
+
+def element_layer(reader: str, kind: Any, writer: Writer) -> Spelled:
+    return reader, {"layer": writer.layer(kind.element.layer)}
+
+
+def listed(writer: Writer, kind: ListedTopics) -> Spelled:
+    alone, cluster = writer.coded(kind.alone.element), writer.coded(kind.element)
+    return "listed_topics", {"of": kind.count, "element": cluster, "alone": alone}
+
+
+KINDS: dict[type[Kind], Any] = {
+    Varint32: lambda writer, kind: ("varint", {"most": 5, "wrap": 1 << 32}),
+    Endpoint: lambda writer, kind: ("endpoint", {}),
+    HeaderArray: lambda writer, kind: in_header(*array(writer, kind)),
+    HeaderRest: lambda writer, kind: in_header("rest", {}),
+    StrayBytes: lambda writer, kind: in_header(*number(writer, kind)),
+    Bounded: lambda writer, kind: ("bundle_structure", {"size": kind.size, "layer": writer.layer(kind.layer)}),
+    Tail: lambda writer, kind: ("tail_structure", {"layer": writer.layer(kind.layer)}),
+    Messages: messages,
+    Bundles: lambda writer, kind: element_layer("bundles", kind, writer),
+    Chunks: lambda writer, kind: element_layer("chunks", kind, writer),
+    ListedTopics: listed,
+}
+"""Kinds of fields that only TANK has."""
+
+SCRIPT = Script(
+    source_beside(__file__),
+    tables,
+    kinds=KINDS,
+    added={
+        "tank.targets": "string",
+        "tank.topic": "string",
+        "tank.partition": "uint16",
+        "tank.messages": "uint32",
+        "tank.first_sequence_number": "uint64",
+        "tank.last_sequence_number": "uint64",
+        "tank.sequence_number": "uint64",
+        "tank.topics.partitions.start": "string",
+        "tank.topics.partitions.requested_sequence_number": "uint64",
+        "tank.topics.partitions.requested_fetch_size": "uint32",
+        "tank.topics.partitions.requested_start": "string",
+        "tank.partitions.partition": "uint16",
+        "tank.results.topic": "string",
+        "tank.results.partition": "uint16",
+        "tank.results.partitions": "uint16",
+        "tank.chunks.topic": "string",
+        "tank.chunks.partition": "uint16",
+        **{f"tank.{place}.{name}": ftype for place in BUNDLE_PLACES for name, ftype in OF_BUNDLES.items()},
+        **{f"tank.{place}.messages.sequence_number": "uint64" for place in BUNDLE_PLACES},
+        **{f"tank.{place}.messages.below_requested": "bool" for place in BUNDLE_PLACES},
+        **{f"tank.{place}.messages.above_high_water_mark": "bool" for place in BUNDLE_PLACES},
+    },
+)

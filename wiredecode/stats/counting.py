@@ -1,0 +1,234 @@
+"""The statistics of captures, counted frame by frame in one pass: memory grows with what is told, not with the capture.
+
+The tables are those that :mod:`wiredecode.stats.queries` counts on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
+from wiredecode.frames.message import FrameElements, FrameMessages, Messages
+from wiredecode.net.types import Connection
+from wiredecode.stats.connection_facts import joined
+from wiredecode.stats.exchanges import Confirms, Latency, Row
+from wiredecode.stats.tables import SPREAD, Statistic
+from wiredecode.stats.throughput import Throughput
+from wiredecode.tables.connections import ConnectionTable
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECONDS = pa.timestamp("us", "UTC")
+TYPES = {
+    **dict.fromkeys((*SPREAD, "seconds", "messages_per_s", "bytes_per_s"), pa.float64()),
+    **dict.fromkeys(("start", "first"), MICROSECONDS),
+    "long_poll": pa.bool_(),
+}
+TEXTS = frozenset(
+    (
+        *("protocol", "type", "sender", "request", "broker", "stream", "topic", "operation"),
+        *("src", "dst", "severity", "group", "code", "message", "client", "server"),
+    )
+)
+SEVERITIES = {"error": 0, "warning": 1, "note": 2}
+STATES = (PARTIAL, MALFORMED, UNDECODED)
+
+
+def moment(time_ns: int) -> datetime:
+    return EPOCH + timedelta(microseconds=time_ns // 1000)
+
+
+class Frames:
+    """Frames by protocol, type and sender."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str | None, str | None], list[int]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        key = frame.protocol, frame.type, frame.sender
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = [0] * 6
+        counts[0] += 1
+        counts[1] += frame.length
+        if frame.status in STATES:
+            counts[2 + STATES.index(frame.status)] += 1
+        counts[5] += len(frame.findings)
+
+    def rows(self) -> Iterator[Row]:
+        names = ("protocol", "type", "sender", "frames", "bytes", *STATES, "findings")
+        return (dict(zip(names, (*key, *counts), strict=True)) for key, counts in self._counts.items())
+
+
+class Findings:
+    """Findings by connection, direction and kind."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str, str, str, str, str], list[Any]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        for finding in frame.findings:
+            ends = frame.connection.id, frame.source, frame.destination
+            key = *ends, finding.severity, finding.group, finding.code
+            found = self._found.get(key)
+            if found is None:
+                self._found[key] = [1, frame.time_ns, finding.message]
+                continue
+            found[0] += 1
+            found[1] = min(found[1], frame.time_ns)
+            found[2] = min(found[2], finding.message)
+
+    def rows(self) -> Iterator[Row]:
+        names = ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message")
+        for key, (count, first_ns, message) in self._found.items():
+            yield dict(zip(names, (*key, count, moment(first_ns), message), strict=True))
+
+
+@dataclass(slots=True, eq=False)
+class Talk:
+    """What one connection said."""
+
+    connection: Connection
+    first_ns: int
+    last_ns: int
+    client: int | None = None
+    """The endpoint that is the client, as the protocol told."""
+    protocols: set[str] = field(default_factory=set)
+    frames: list[int] = field(default_factory=lambda: [0, 0])
+    """By side."""
+    length: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class Connections:
+    """Frames of each connection."""
+
+    def __init__(self) -> None:
+        self._talks: dict[int, Talk] = {}
+
+    def frame(self, frame: Frame) -> None:
+        connection, time_ns = frame.connection, frame.time_ns
+        talk = self._talks.get(connection.number)
+        if talk is None:
+            talk = self._talks[connection.number] = Talk(connection, time_ns, time_ns)
+        talk.frames[frame.side] += 1
+        talk.length[frame.side] += frame.length
+        if time_ns > talk.last_ns:
+            talk.last_ns = time_ns
+        elif time_ns < talk.first_ns:
+            talk.first_ns = time_ns
+        if frame.protocol not in talk.protocols:
+            talk.protocols.add(frame.protocol)
+        if talk.client is None and frame.sender is not None:
+            talk.client = frame.side if frame.sender == "client" else 1 - frame.side
+
+    def rows(self) -> Iterator[Row]:
+        """Where no frame tells who is the client, it is the end that is first in the order of texts."""
+        for talk in self._talks.values():
+            ends = talk.connection.endpoints
+            client = int(ends[1] < ends[0]) if talk.client is None else talk.client
+            yield {
+                "connection": talk.connection.id,
+                "client": ends[client],
+                "server": ends[1 - client],
+                "protocol": ", ".join(sorted(filter(None, talk.protocols))) or None,
+                "start": moment(talk.first_ns),
+                "seconds": (talk.last_ns - talk.first_ns) / 1e9,
+                "client_frames": talk.frames[client],
+                "client_bytes": talk.length[client],
+                "server_frames": talk.frames[1 - client],
+                "server_bytes": talk.length[1 - client],
+            }
+
+
+class Counting:
+    """Is told the frames of a capture that count, with :meth:`frame`; then :meth:`table`.
+
+    ``interval``: of throughput, seconds; None: one that fits. ``hops``: what servers pass on counts each time.
+    """
+
+    def __init__(self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False) -> None:
+        names = {statistic.name for statistic in statistics}
+        self._confirms = Confirms(hops=hops) if "confirms" in names else None
+        self._throughput = Throughput(interval) if "throughput" in names else None
+        made: dict[str, Callable[[], Any]] = {
+            "frames": Frames,
+            "latency": partial(Latency, hops=hops),
+            "findings": Findings,
+            "connections": Connections,
+        }
+        self._counters: dict[str, Any] = {name: make() for name, make in made.items() if name in names}
+        self._each = [counter.frame for counter in self._counters.values()]
+        self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
+        self.connections = ConnectionTable() if "connections" in names else None
+        """Collects what frames do not tell about connections, from whoever reads them."""
+        self.messages = Messages(elements=True) if names & {"confirms", "throughput"} else None
+        """What the dissector has to collect messages in."""
+        self._held: dict[Frame, list[FrameMessages | FrameElements]] = {}
+        """Messages of frames that come later."""
+        self.whole = True
+        """Whether all frames were chosen."""
+
+    def frame(self, frame: Frame, *, counts: bool = True) -> None:
+        """The next frame; whether it ``counts``."""
+        parts = self._parts(frame)
+        if not counts:
+            return
+        for count in self._each:
+            count(frame)
+        if self._confirms is not None:
+            self._confirms.frame(frame, parts)
+        if self._throughput is not None:
+            for part in parts:
+                self._throughput.add(part)
+
+    def _parts(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
+        """The messages of a frame."""
+        if self.messages is None:
+            return ()
+        if self.messages.parts:
+            for part in self.messages.drain():
+                assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
+                self._held.setdefault(part.frame, []).append(part)
+        return self._held.pop(frame, ()) if self._held else ()
+
+    def table(self, statistic: Statistic) -> pa.Table:
+        """The statistic of all frames told."""
+        rows = sorted(self._counters[statistic.name].rows(), key=ORDERS[statistic.name])
+        found = pa.Table.from_pylist(rows, pa.schema([(name, type_of(name)) for name in statistic.columns]))
+        if self.connections is None or statistic.name != "connections":
+            return found
+        return joined(found, self.connections.rows, whole=self.whole)
+
+
+def type_of(column: str) -> pa.DataType:
+    return pa.string() if column in TEXTS else TYPES.get(column, pa.int64())
+
+
+def order(*names: str, **ranks: dict[str, int]) -> Any:
+    """A key of rows: by these columns, nulls last; ``-name``: the largest first."""
+
+    def key(row: Row) -> list[Any]:
+        found: list[Any] = []
+        for name in names:
+            value = row[name.removeprefix("-")]
+            if name in ranks:
+                value = ranks[name].get(value, len(ranks[name]))
+            found += [value is None, 0 if value is None else -value if name.startswith("-") else value]
+        return found
+
+    return key
+
+
+ORDERS = {
+    "frames": order("protocol", "-frames", "type", "sender"),
+    "latency": order("protocol", "long_poll", "-count", "request", "broker"),
+    "confirms": order("protocol", "-confirmed", "stream", "broker"),
+    "throughput": order("protocol", "topic", "operation", "start"),
+    "findings": order("severity", "-count", "code", "src", "dst", "connection", severity=SEVERITIES),
+    "connections": order("start", "client", "server", "connection"),
+}

@@ -1,0 +1,131 @@
+"""Messages by topic and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from wiredecode.frames.message import FrameElements, FrameMessages, Messages, Slices
+from wiredecode.protocols.registry import protocols
+from wiredecode.stats.tables import FITTING, fitting
+from wiredecode.tables.elements import Form, form, read
+
+GATHERED = 1024
+"""Frames whose messages are read at a time."""
+MOST_CELLS = 65_536
+"""Topics times intervals that are told apart, where the interval is not given: beyond it, it gets longer."""
+MOST_TOPICS = 20_000
+OTHERS = "(others)"
+"""All topics beyond these."""
+SECOND_NS = 1_000_000_000
+Key = tuple[str, str | None, str, int]
+
+
+class Throughput:
+    """``interval`` in seconds; None: one that fits."""
+
+    def __init__(self, interval: int | None) -> None:
+        self._fits = interval is None
+        self._interval = interval or FITTING[0]
+        self._cells: dict[Key, list[int]] = {}
+        """By protocol, topic, operation and second: messages, those of known size, and bytes of these."""
+        self._topics: set[tuple[str, str | None, str]] = set()
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self._begins = tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
+        self._waiting: dict[Form, list[FrameElements]] = {}
+        self._count = 0
+
+    def add(self, part: FrameMessages | FrameElements) -> None:
+        """The messages of the next frame, or some of them."""
+        if isinstance(part, FrameElements):
+            self._waiting.setdefault(form(part), []).append(part)
+            self._count += 1
+            if self._count >= GATHERED:
+                self._read()
+            return
+        known = [len(body) for body in part.bodies if body is not None]
+        self._add(part, len(part.bodies), len(known), sum(known))
+
+    def _read(self) -> None:
+        """The sizes of messages that are elements of their frames."""
+        waiting, self._waiting, self._count = self._waiting, {}, 0
+        others = Messages()
+        for parts in waiting.values():
+            found = read(parts)
+            for part in found.others:
+                part.one_by_one(part.frame, others)
+            bodies = found.columns.get("body")
+            if not isinstance(bodies, Slices):
+                continue
+            whole = bodies.starts >= 0
+            sizes = np.where(whole, bodies.stops - bodies.starts, 0)
+            columns = (np.ones(len(sizes)), whole, sizes)
+            sums = [np.bincount(found.rows, column, len(found.parts)).astype(np.int64).tolist() for column in columns]
+            for part, messages, known, size in zip(found.parts, *sums, strict=True):
+                self._add(part, messages, known, size)
+        for other in others.drain():
+            assert isinstance(other, FrameMessages)
+            self.add(other)
+
+    def _add(self, part: FrameMessages | FrameElements, messages: int, known: int, size: int) -> None:
+        time_ns = part.frame.time_ns
+        if self._first_ns is None or time_ns < self._first_ns:
+            self._first_ns = time_ns
+        if time_ns > self._last_ns:
+            self._last_ns = time_ns
+        start = time_ns // SECOND_NS
+        key = part.frame.protocol, part.topic, part.operation, start - start % self._interval
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cell(*key)
+        cell[0] += messages
+        cell[1] += known
+        cell[2] += size
+
+    def _cell(self, protocol: str, topic: str | None, operation: str, start: int) -> list[int]:
+        for begin in self._begins:
+            if topic is not None and topic.startswith(begin):
+                topic = f"{begin}*"
+        if (protocol, topic, operation) not in self._topics:
+            if len(self._topics) < MOST_TOPICS:
+                self._topics.add((protocol, topic, operation))
+            else:
+                topic = OTHERS
+        while self._fits and len(self._cells) > MOST_CELLS and self._lengthen():
+            start -= start % self._interval
+        return self._cells.setdefault((protocol, topic, operation, start), [0, 0, 0])
+
+    def _lengthen(self, least: int = 0) -> bool:
+        """Go on with the next interval that is a multiple, of ``least`` seconds or more; whether there is one."""
+        longer = (each for each in FITTING if each > self._interval and each >= least and not each % self._interval)
+        if not (interval := next(longer, 0)):
+            return False
+        self._interval = interval
+        cells, self._cells = self._cells, {}
+        for (protocol, topic, operation, start), counts in cells.items():
+            cell = self._cells.setdefault((protocol, topic, operation, start // interval * interval), [0, 0, 0])
+            for place, count in enumerate(counts):
+                cell[place] += count
+        return True
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The table, in any order; nothing more comes."""
+        self._read()
+        fits = fitting(self._last_ns - (self._first_ns or 0))
+        if self._fits and self._cells and self._interval < fits:
+            self._lengthen(fits)
+        for (protocol, topic, operation, start), (messages, known, size) in self._cells.items():
+            yield {
+                "protocol": protocol,
+                "topic": topic,
+                "operation": operation,
+                "start": datetime.fromtimestamp(start, UTC),
+                "messages": messages,
+                "bytes": size if known else None,
+                "messages_per_s": messages / self._interval,
+                "bytes_per_s": size / self._interval if known else None,
+            }
