@@ -56,12 +56,12 @@ def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spa
 def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
     spark: SparkSession, out: str, tmp_path: Path
 ) -> None:
-    replay = Replay(tmp_path, 12)
+    replay = Replay(tmp_path, 6)
     replay.out = out  # type: ignore[assignment]
     plan = Plan("frames", buckets=2)
-    replay.put(6)
-    replay.run(spark, plan, files=3)
-    replay.put(6)
+    replay.put(3)
+    replay.run(spark, plan, files=2)
+    replay.put(3)
     replay.run(spark, plan, files=4)
     before = sum(len(table(out, name)) for name in open_lake(out).tables())
     replay.run(spark, plan, finish=True)
