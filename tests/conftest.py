@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ for number, usual in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # what this user has settled for himself does not matter
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 

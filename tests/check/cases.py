@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from tests.check import crafted
-from tests.check.support import CAPTURES, check
+from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
+from tests.protocols.test_tank_surprises import PING, message, plain, produce, produced
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.shared.checking import Problem
 
@@ -38,12 +39,30 @@ def slow_answer(*, lost: bool) -> list[Problem]:
     return check(craft.batches([*made, (1.0, request), *again, (1.301, response)]))
 
 
+AUTH = "AUTH principal=alice token=0a1b2c3d"
+LET_IN = "OK principal=alice authenticated=true"
+FORBIDDEN = "PUBLISH topic=orders acks=1 producerId=p1 message=hello", "ERROR: NOT_AUTHORIZED_FOR_TOPIC topic=orders"
+
+
+def tank(*turns: bytes) -> list[Problem]:
+    """A broker's Ping, then request and answer in turns."""
+    made = ((1.0 + number / 10, number % 2, data) for number, data in enumerate(turns))
+    return talk(11011, (0.1, 1, PING), *made)
+
+
+def produce_answered(result: bytes) -> list[Problem]:
+    return tank(produce((b"orders", [(3, plain(message()))])), produced(1, result))
+
+
 CRAFTED: Mapping[str, Case] = {
     "tcp.no-answer": partial(syn, answered=False),
     "tcp.slow-response": partial(slow_answer, lost=True),
     "capture.clock": partial(crafted.pause, -90.0, 200),
     "frame.checksum": partial(crafted.damaged_chunk, damaged=True),
     "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_token token=0a1b2c3d"),
+    "cursus.authentication": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
+    "cursus.authorization": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),
+    "tank.no-leader": partial(produce_answered, b"\xfd"),
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.too-large": partial(crafted.large_publish, 5000),
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 1, 2, 1)),
@@ -52,6 +71,11 @@ CRAFTED: Mapping[str, Case] = {
 """Codes that no capture of the repository has, and that no other test of this folder raises."""
 
 NEAR: Mapping[str, Case] = {
+    "cursus.authentication": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),  # known, but not allowed
+    "cursus.authorization": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
+    "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads
+    "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap",  # leaders of streams that are new
+    "nats.limit": "nats/02-auth.pcap",  # not let in, for another reason
     "check.internal": "rabbitmq-stream/c43_puberr.pcap",
     "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed at once
     "tcp.no-answer": partial(syn, answered=True),

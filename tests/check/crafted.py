@@ -91,11 +91,13 @@ def large_publish(frame_max: int) -> list[Problem]:
 # Cursus: texts.
 
 
-def cursus(command: str, reply: str) -> list[Problem]:
+def cursus(*turns: str) -> list[Problem]:
+    """Commands and replies in turns."""
     talk = craft.Talk(server=("10.0.0.2", 9000))
     made = talk.handshake()
-    for side, body in ((CLIENT, b"\0\0" + command.encode()), (SERVER, reply.encode())):
-        made += talk.send(side, len(body).to_bytes(4, "big") + body)
+    for place, text in enumerate(turns):
+        body = text.encode() if place % 2 else b"\0\0" + text.encode()
+        made += talk.send(SERVER if place % 2 else CLIENT, len(body).to_bytes(4, "big") + body)
     return check(craft.batches(made))
 
 

@@ -250,8 +250,8 @@ CASES: dict[str, dict[str, Case | See]] = {
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
-        "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
-        "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
+        "--keylog": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
+        "--keylog-dir": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
         "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),
     },
     "spark stats": {

@@ -36,6 +36,8 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("--partitions 7", {"partitions": 7}),
     ("--split-bytes 2000000", {"split_bytes": 2_000_000}),
     ("--hadoop", {"hadoop": True}),
+    ("--shuffle", {"shuffle": True}),
+    ("--plan", {"plan_only": True}),
     ("--stream checkpoint", {"stream": "checkpoint"}),
     ("--conf spark.a=b=c --conf spark.d=", {"cluster.settings": {"spark.a": "b=c", "spark.d": ""}}),
     ("--fail-fast", {"fail_fast": True}),
@@ -54,6 +56,16 @@ def test_every_option_reaches_the_job(run: Run, jobs: list[SparkOptions], words:
     plain, chosen = jobs
     assert {name: attrgetter(name)(chosen) for name in said} == said
     assert [name for name in said if attrgetter(name)(plain) == said[name]] == []
+
+
+@pytest.mark.parametrize("option", ["--keylog", "--keylog-dir"])
+def test_key_logs_reach_the_plan(run: Run, jobs: list[SparkOptions], option: str, tmp_path: Path) -> None:
+    log = tmp_path / "keys.log"
+    log.write_text("# none yet\n")
+    assert run(*COMMAND, option, str(log if option == "--keylog" else tmp_path)).code == 0
+    (job,) = jobs
+    assert job.plan().keylog == [str(log)]
+    assert run(*COMMAND, option, str(tmp_path / "missing")).code == 2
 
 
 STATS: list[tuple[str, dict[str, Any]]] = [

@@ -191,6 +191,13 @@ def test_exactly_the_packets_of_the_matching_frames_are_written(
     assert all(f" {frame} (" in text for text, n in zip(comments, numbers, strict=True) for frame in frames[n][:20])
 
 
+def test_comments_tell_what_was_found(run: Run, tmp_path: Path, tshark: str) -> None:
+    out = tmp_path / "out.pcapng"
+    assert run("-r", CAPTURES / "rabbitmq-stream/c43_errors.pcap", "-Y", "finding", "-w", out, "-q").code == 0
+    found = [row[0] for row in asked(tshark, out, "frame.comment")]
+    assert any("note: the request was refused: Stream does not exist" in text for text in found)
+
+
 @pytest.mark.parametrize(
     "name", ["rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng", "nats/22-port-reuse-abort.pcap"]
 )

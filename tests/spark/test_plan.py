@@ -16,11 +16,12 @@ from tests.spark.test_pipeline import BASIC, CAPTURES, NATS, cut, run
 from tests.support import capture_files, packets
 from wiredecode.capture import write_pcap
 from wiredecode.spark import output, planner
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import Plan, decode
 from wiredecode.spark.files import find
 from wiredecode.spark.index import INDEX, Indexer, settings_of
 from wiredecode.spark.output import combined
-from wiredecode.spark.packets import unpacked
+from wiredecode.spark.packets import PacketRows, unpacked
+from wiredecode.spark.parcels import opened, parcels
 from wiredecode.spark.planner import Division, direct, divided
 from wiredecode.spark.splits import merged
 from wiredecode.tables.reader import TableReader
@@ -101,6 +102,17 @@ def test_what_is_in_few_files_is_decoded_there_and_the_rest_is_shuffled(
         assert {told["file"] for told in read} == {str(path) for path in files}
 
 
+def test_tasks_decrypt_with_key_logs_and_without_a_shuffle_as_with_one() -> None:
+    tls = CAPTURES / "rabbitmq-stream" / "c43_tls.pcap"
+    plan = Plan("frames", columns=["type", "frame", "connection"], keylog=[str(tls.with_suffix(".keylog"))])
+    rows, _ = decoded(division([tls], plan), plan)
+    assert {"Publish", "Open", "Tune"} <= set(rows["type"].to_pylist())
+    (file,) = find([str(tls)]).files
+    sent = parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(merged([file])))
+    table = pa.Table.from_batches(decode(opened(sent), plan), plan.row_schema())
+    same_rows(table.filter(table["report"].is_null()).drop_columns(["report"]), rows)
+
+
 def test_the_plan_names_the_largest_connection_and_what_knows_of_each_other(tmp_path: Path) -> None:
     made = division([BASIC], Plan("frames"), divide="auto")
     assert "without a shuffle" in made.lines[0]
@@ -139,3 +151,17 @@ def test_the_index_is_kept_and_files_that_are_the_same_are_not_read_again(
     planned = prepare.prepared(spark, [str(tmp_path / "ring")], Plan("messages"), partitions=3, known=known)
     assert read == [str(files[2])]
     assert planned.index is not None and len(planned.index) == 5
+
+
+def test_plan_says_who_would_decode_what_and_writes_no_table(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wiredecode.cli.spark_job import Run
+
+    wanted = job([BASIC], tmp_path / "lake", plan_only=True)
+    assert Run(wanted, wanted.plan()).show_plan(spark) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "without a shuffle" in shown[0]
+    assert "largest of" in shown[-1]
+    assert visible(tmp_path / "lake") == set()
+    write(spark, job([BASIC], tmp_path / "lake", level="messages"))

@@ -160,7 +160,7 @@ def members(found: pa.Schema, *path: str) -> list[str]:
 
 
 def test_a_schema_of_one_protocol_has_its_layers_and_those_it_carries() -> None:
-    assert members(schema.type_schema("tank")) == ["tank", "other"]
+    assert members(schema.type_schema("tank")) == ["tank", "proxy", "other"]
     assert {"nats", "liftbridge", "raft"} <= set(members(schema.type_schema("liftbridge")))
     assert schema.type_schema("no such protocol") == schema.frames_schema()
 

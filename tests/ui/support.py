@@ -10,6 +10,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from wiredecode.filter import compile_filter
+from wiredecode.settings import Settings
 from wiredecode.ui.app import Inspector
 from wiredecode.ui.live import Live
 from wiredecode.ui.main import MainScreen
@@ -83,12 +84,13 @@ def drive(
     size: tuple[int, int] = (100, 30),
     select: str = "",
     live: Live | None = None,
+    settings: Settings | None = None,
 ) -> None:
     """Run a test on a capture; everything is let go of at the end."""
 
     async def run() -> None:
         made = Reading(path if isinstance(path, Growing) else [str(path)])
-        app = Inspector(made, compile_filter(select) if select else None, live)
+        app = Inspector(made, compile_filter(select) if select else None, live, settings or Settings())
         try:
             async with app.run_test(size=size) as pilot:
                 await test(Driver(app, pilot))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wiredecode.cli import INTERRUPTED, interrupt
-from wiredecode.cli.completion import answer_bash, is_completion
+from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
@@ -84,6 +84,7 @@ def _register() -> None:
     from wiredecode.cli import (
         anonymize,
         check,
+        config,
         export,
         extcap,
         fields,
@@ -157,6 +158,9 @@ def _register() -> None:
         no_args_is_help=True,
         epilog=spark_stats.EXAMPLES,
     )(spark_stats.stats)
+    command("config", short_help="Saved filters, colour rules, how times are shown.", epilog=config.EXAMPLES)(
+        config.config
+    )
     command(
         "wireshark",
         short_help="A dissector for Wireshark, with the same fields.",
@@ -182,6 +186,7 @@ def run(words: list[str]) -> int:
     """Run the command line; return the exit code. Never a traceback, unless asked for."""
     gc.disable()  # until a command has imported what it needs
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
+    name_the_shell(words)
     try:
         tree = command_line()
         if is_completion():

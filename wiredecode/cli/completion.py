@@ -11,8 +11,17 @@ from typing import Any
 
 VARIABLE = "_WIREDECODE_COMPLETE"
 """Environment variable in which the shell asks for completion."""
+SHELLS = ("bash", "zsh", "fish")
+DETECTION_OFF = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
+"""typer's: with it ``--show-completion`` takes the name of a shell; without it a name is ignored without a word."""
 BREAKS = "=:"
 """bash makes words of their own of these (COMP_WORDBREAKS)."""
+
+
+def name_the_shell(words: list[str]) -> None:
+    """Let ``--show-completion zsh`` be about zsh, whatever shell this is."""
+    if len(words) > 1 and words[0] in ("--show-completion", "--install-completion") and words[1] in SHELLS:
+        os.environ[DETECTION_OFF] = "1"
 
 
 def is_completion() -> bool:

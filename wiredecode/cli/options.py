@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
+    from wiredecode.settings import Settings
     from wiredecode.view.times import Times
 
 
@@ -223,6 +224,13 @@ class Decoding:
         limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
         return _with_keys(limits, self.keylog or [], self.keylog_dir)
 
+    @cached_property
+    def key_files(self) -> list[Path]:
+        """The key logs that were named."""
+        folder = self.keylog_dir
+        inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
+        return [*(self.keylog or []), *inside]
+
     def without_keys(self, command: str) -> None:
         """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
         if self.keylog or self.keylog_dir:
@@ -277,7 +285,8 @@ def times(choice: TimeChoice | None, *, utc: bool, records: bool) -> Times:
 
     if choice and records:
         raise UsageError("--time is for people; records always have time, in UTC, and time_ns")
-    return Times(choice.value if choice else "absolute" if utc else "relative", utc=utc)
+    chosen = choice.value if choice else "absolute" if utc else None if records else settings().time
+    return Times(chosen or "relative", utc=utc)
 
 
 def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
@@ -330,10 +339,32 @@ def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False
     from wiredecode.filter import FilterError, compile_filter
 
     try:
-        return compile_filter(text, secrets=secrets, utc=utc)
+        return compile_filter(_named(text), secrets=secrets, utc=utc)
     except FilterError as error:
         say(f"wiredecode: -Y: {error.explained()}")
         raise typer.Exit(2) from None
+
+
+def _named(text: str) -> str:
+    """A filter with the saved ones that it names."""
+    if "@" not in text:
+        return text
+    from wiredecode.settings import SettingsError
+
+    try:
+        return settings().expanded(text)
+    except SettingsError as error:
+        raise UsageError(f"-Y: {error}") from None
+
+
+def settings() -> Settings:
+    """What the user has settled in a file."""
+    from wiredecode.settings import SettingsError, load
+
+    try:
+        return load()
+    except SettingsError as error:
+        raise UsageError(str(error)) from None
 
 
 def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None) -> Limits:

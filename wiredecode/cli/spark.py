@@ -182,15 +182,15 @@ class SparkOptions:
         """Refuse what cannot be read, before Spark is looked for."""
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         names(self.columns, "--columns")
-        self.decoding.without_keys("spark")
         if self.decoding.sandbox:
             raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments
 
     def plan(self) -> Plan:
         """What the tasks are told. Raises ``ValueError``."""
-        from dataclasses import asdict
+        from dataclasses import fields
 
+        from wiredecode.net import Limits
         from wiredecode.spark.decode import Plan
         from wiredecode.spark.output import KEPT
 
@@ -206,7 +206,8 @@ class SparkOptions:
             columns=columns,
             filter=self.display_filter,
             decode_as=spoken,
-            limits=asdict(self.decoding.limits),
+            limits={each.name: getattr(self.decoding.limits, each.name) for each in fields(Limits)},
+            keylog=[str(path.absolute()) for path in self.decoding.key_files],
             show_secrets=self.show_secrets,
             fail_fast=self.fail_fast,
         )

@@ -79,7 +79,7 @@ def ui(
         raise options.UsageError(f"the screen needs textual, which is not installed: {install('ui')}")
     _check_source(files or [], live, saving, follow_file)
     select = options.display_filter(display_filter)
-    arguments = decoding.arguments
+    arguments = {**decoding.arguments, "settings": options.settings()}
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise options.UsageError("ui needs a terminal; wiredecode pcap FILE writes to files and pipes")
     from wiredecode.ui.app import run

@@ -18,6 +18,7 @@ from wiredecode.cli import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile
+from wiredecode.frames.escape import escape
 from wiredecode.net.selection import ConnectionPackets
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 NAMED_FRAMES = 20
 """Frames that the comment of one packet names."""
+TOLD_FINDINGS, KEPT_FINDINGS = 10, 100_000
+"""Findings in the comment of one packet, and those that are remembered in all: each is a text."""
 
 
 def check(files: list[str], out: Path, *, selects: bool) -> None:
@@ -54,6 +57,8 @@ class Chosen:
         self._frames = array("q"), array("q"), array("i")
         """Packet, frame, type: one of each per packet of a frame."""
         self._types: dict[str, int] = {}
+        self._findings: dict[int, list[str]] = {}
+        """What was found about the frames that a packet ended."""
         self.connections: dict[Connection, None] | None = {} if whole else None
 
     def select(self, frames: Iterable[Frame]) -> None:
@@ -62,6 +67,11 @@ class Chosen:
         for frame in frames:
             self.frames += 1
             kind = types.setdefault(frame.type or frame.status, len(types))
+            if frame.findings and len(self._findings) < KEPT_FINDINGS and frame.packets:
+                told = self._findings.setdefault(max(frame.packets), [])
+                told += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
+                    : max(0, TOLD_FINDINGS - len(told))
+                ]
             for packet in frame.packets:
                 packets.append(packet)
                 numbers.append(frame.number)
@@ -77,7 +87,7 @@ class Chosen:
         self._names = list(self._types)
 
     def comments(self, numbers: Int64s) -> dict[int, str]:
-        """By place among these packets: which frames each of them carried."""
+        """By place among these packets: which frames each of them carried, and what was found about those it ended."""
         begin = np.searchsorted(self.packets, numbers, "left").tolist()
         end = np.searchsorted(self.packets, numbers, "right").tolist()
         return {at: self._comment(a, b) for at, (a, b) in enumerate(zip(begin, end, strict=True)) if a < b}
@@ -86,7 +96,8 @@ class Chosen:
         some = range(begin, min(end, begin + NAMED_FRAMES))
         texts = [f"{self._numbers[at]} ({self._names[self._kinds[at]]})" for at in some]
         more = f" and {end - begin - NAMED_FRAMES} more" if end - begin > NAMED_FRAMES else ""
-        return f"wiredecode frame{'s' if end - begin > 1 else ''} {', '.join(texts)}{more}"
+        named = f"wiredecode frame{'s' if end - begin > 1 else ''} {', '.join(texts)}{more}"
+        return "\n".join([named, *self._findings.get(int(self.packets[begin]), ())])
 
 
 def run(

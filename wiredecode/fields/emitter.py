@@ -7,58 +7,18 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Sized, Struct, UInt24, plain
+from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Struct, UInt24
 from wiredecode.fields import redacted as hide
-from wiredecode.fields.bits import Bits
 from wiredecode.fields.kind import Cut
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.scope import Scope
 from wiredecode.fields.stepping import note_mark, note_number, tightened, unnamed
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
-
-
-@dataclass
-class Scope:
-    """One structure while its code is generated: the dict that holds it and what is known of its fields."""
-
-    layer: type[Layer]
-    target: str
-    prefix: str
-    """Variable that holds the path of this structure, in the careful decoder."""
-    created: bool = False
-    pending: list[tuple[str, str]] = field(default_factory=list)
-    variables: dict[str, str] = field(default_factory=dict)
-    presences: dict[str, str] = field(default_factory=dict)
-    reaches: dict[str, str] = field(default_factory=dict)
-    """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
-    line: Any = None
-    """The line of text being read, see :mod:`wiredecode.fields.textfields`."""
-
-    @cached_property
-    def needed(self) -> set[str]:
-        """Fields that other fields of the layer refer to."""
-        names: set[str] = set()
-        for kind in self.layer.fields_desc:
-            inner = plain(kind)
-            if isinstance(kind, Optional):
-                names |= kind.when.fields
-            if isinstance(inner, Array):
-                names.update(name for name in (inner.count, inner.size) if isinstance(name, str))
-            if isinstance(inner, Sized) and isinstance(inner.length, str):
-                names.add(inner.length)
-        bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
-        return names.union(kind.group[0].name for kind in bits if kind.name in names or kind.name in self.layer.row)
-
-    @cached_property
-    def measured(self) -> set[str]:
-        """Lengths of which conditions ask what is left."""
-        return {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.measured}
 
 
 class Emitter:
@@ -245,16 +205,20 @@ class Emitter:
     def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> dict[str, str]:
         """Generate the reading of a structure; return the variables that hold its fields."""
         self.scopes.append(Scope(layer, target, prefix, created))
-        for kind in layer.in_order:
+        kinds = layer.in_order
+        either = self._alternatives(kinds) if self.stepping else None
+        for kind in kinds[:-2] if either else kinds:
             if isinstance(kind, Optional):
                 self._optional(kind)
             else:
                 self._field(kind)
             if self.ended:
                 break
+        if either:
+            self._either(*either)
         self.flush()
         self.flush_dict(final=True)
-        if len(layer.in_order) < len(layer.fields_desc):
+        if len(kinds) < len(layer.fields_desc):
             layer.emit_tail(self)
         return self.scopes.pop().variables
 
@@ -291,6 +255,30 @@ class Emitter:
             self.flush_dict()
         if self.stepping and self.picked(kind.name):
             self.lines.insert(before, "    " * self.indent + f"{scope.variables[kind.name]} = None")
+
+    def _alternatives(self, kinds: Sequence[Kind]) -> tuple[Optional, Optional, int, int] | None:
+        """The last two fields, where one is there if the next byte says so and else the other; mask and value."""
+        match kinds[-2:]:
+            case [Optional() as one, Optional() as other] if other.when.absent == one.name and one.when.next_byte:
+                if not (self.picked(one.name) or self.picked(other.name)):
+                    return one, other, *one.when.next_byte
+        return None
+
+    def _either(self, one: Optional, other: Optional, mask: int, value: int) -> None:
+        """Step over one of two that the next byte chooses; the fixed fields before are read with the second one."""
+        before = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in self.run)
+        run, self.run = self.run, [*self.run]
+        place = f"p + {before}" if before else "p"
+        with self.block(f"if {place} < e and b[{place}] & {mask} == {value}:"):
+            self.flush()
+            if self.mark and one.name == self.scopes[-1].layer.marked_by:
+                self.line(self.mark)
+            self._field(one.kind)
+            self.flush()
+        self.run = run
+        with self.block("else:"):
+            self._field(other.kind)
+            self.flush()
 
     def store(self, kind: Kind, value: str) -> None:
         pending = self.scopes[-1].pending

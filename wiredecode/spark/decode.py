@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +35,8 @@ class Plan:
     """What is wanted, as the driver tells all tasks; it can be pickled.
 
     ``columns`` are those of the table on Spark. ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``.
-    ``limits``: of reassembly, by name. ``buckets``: how many parts the connections are dealt out to. Raises
-    ``ValueError`` for what is wrong.
+    ``limits``: of reassembly, by name. ``buckets``: how many parts the connections are dealt out to. ``keylog``:
+    files of TLS secrets, by their paths; tasks read them. Raises ``ValueError`` for what is wrong.
     """
 
     level: str
@@ -46,6 +47,7 @@ class Plan:
     limits: Mapping[str, float] = field(default_factory=dict)
     show_secrets: bool = False
     fail_fast: bool = False
+    keylog: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.level not in (levels := (FRAMES, MESSAGES, PACKETS)):
@@ -73,6 +75,15 @@ class Plan:
         return reassembly(self.limits)
 
     @cached_property
+    def keyed(self) -> Limits:
+        """The limits, with TLS secrets where there are some. Raises OSError."""
+        if not self.keylog:
+            return self.reassembly
+        from wiredecode.tls.keylog import Keyed, KeyLog
+
+        return Keyed.of(self.reassembly, KeyLog(map(key_file, self.keylog)))
+
+    @cached_property
     def sessions(self) -> dict[int, str]:
         """Ports whose connections know of each other, and their protocol."""
         return registry.session_ports(self.decoding)
@@ -98,7 +109,7 @@ class Plan:
             display=self.display(),
             bulk=bulk,
             stable_ids=True,
-            network=Network(self.reassembly, kept),
+            network=Network(self.keyed, kept),
         )
 
     def row_schema(self) -> pa.Schema:
@@ -107,6 +118,15 @@ class Plan:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def key_file(path: str) -> Path:
+    """A key log where this task finds it: under its path, or where Spark has brought it."""
+    if Path(path).is_file():
+        return Path(path)
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.get(Path(path).name))
 
 
 Part = tuple[str, int]

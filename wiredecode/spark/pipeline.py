@@ -28,6 +28,7 @@ from wiredecode.spark.prepare import (
     Part,
     Planned,
     Stopped,
+    bring_keys,
     cores,
     dealt,
     each_part,
@@ -62,9 +63,10 @@ def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> D
     """A row per frame: the columns of ``wiredecode export --ids stable``, and ``source`` before them.
 
     ``paths``: files, folders and globs. ``options``: ``columns``, ``filter``, ``decode_as``, ``limits``,
-    ``show_secrets``, ``fail_fast`` as for :class:`wiredecode.spark.decode.Plan`; ``source``, ``partitions``,
-    ``buckets``, ``split_bytes``, ``hadoop`` as for :func:`rows`. Files that cannot be read are left out from where
-    they are damaged; :func:`rows` tells which. Raises ``ValueError`` for what is wrong.
+    ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.Plan`; ``source``,
+    ``partitions``, ``buckets``, ``split_bytes``, ``hadoop``, ``divide`` as for :func:`rows`.
+    Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError``
+    for what is wrong.
     """
     return _table(spark, paths, "frames", options)
 
@@ -122,6 +124,7 @@ def rows(
     read and ``plan.fail_fast`` is set.
     """
     session.tune(spark)
+    bring_keys(spark, plan)
     if hadoop:
         return _hadoop(spark, paths, plan, source, partitions, buckets, sink)
     if planned is None:

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,6 +178,16 @@ def index_key(part: Part, plan: Plan) -> tuple[Any, ...]:
     assert not isinstance(part.what, Problem)
     file = part.what.file
     return file.name, file.source, file.first_ns, file.place, part.size, settings_of(plan, part.what.step)
+
+
+def bring_keys(spark: SparkSession, plan: Plan) -> None:
+    """Have Spark bring key logs to the tasks, where these run elsewhere. Raises ``ValueError`` for two of one name."""
+    names = {Path(path).name for path in plan.keylog}
+    if len(names) < len(set(plan.keylog)):
+        raise ValueError("keylog: two files have the same name")
+    if not str(spark.sparkContext.master).startswith("local"):
+        for path in plan.keylog:
+            spark.sparkContext.addFile(path)
 
 
 def each_part(spark: SparkSession, parts: Sequence[Any]) -> DataFrame:

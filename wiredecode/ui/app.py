@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.theme import Theme
 
-from wiredecode.ui.main import MainScreen
+from wiredecode.settings import Settings
+from wiredecode.ui.main import NOTHING_SET, MainScreen
 from wiredecode.ui.reading import Reading
 
 if TYPE_CHECKING:
@@ -29,15 +30,21 @@ class Inspector(App[int]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "wiredecode"
 
-    def __init__(self, reading: Reading, select: Filter | None = None, live: Live | None = None) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        select: Filter | None = None,
+        live: Live | None = None,
+        settings: Settings = NOTHING_SET,
+    ) -> None:
         super().__init__()
-        self.reading, self.live = reading, live
-        self.main = MainScreen(reading, select, live)
+        self.reading, self.live, self.settings = reading, live, settings
+        self.main = MainScreen(reading, select, live, settings)
         self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
-        self.theme = THEMES[0]
+        self.theme = self.settings.theme if self.settings.theme in THEMES else THEMES[0]
         self._reader.start()
 
     def get_default_screen(self) -> Screen[Any]:
@@ -66,9 +73,16 @@ class Inspector(App[int]):
         self.reading.close()
 
 
-def run(files: Sequence[str] | Growing, select: Filter | None, *, live: Live | None = None, **reading: Any) -> int:
+def run(
+    files: Sequence[str] | Growing,
+    select: Filter | None,
+    *,
+    live: Live | None = None,
+    settings: Settings = NOTHING_SET,
+    **reading: Any,
+) -> int:
     """Show captures until the user leaves; the exit code. ``live``: what makes the files grow, which ends then."""
-    app = Inspector(Reading(files, **reading), select, live)
+    app = Inspector(Reading(files, **reading), select, live, settings)
     try:
         app.run()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from textual import events
@@ -13,6 +14,7 @@ from textual.widgets import Input
 from wiredecode.filter import FilterError, compile_filter
 from wiredecode.filter.names import completed
 from wiredecode.frames.escape import escape
+from wiredecode.settings import Settings, SettingsError
 
 FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
 PROMPTS = {
@@ -24,14 +26,26 @@ PROMPTS = {
 }
 
 
+SAVED = re.compile(r"\s*@([A-Za-z_][\w-]*)\s*=(?!=)\s*")
+"""Before a filter: it is to be saved by this name."""
+
+
 class Completion(Suggester):
     """Names of fields, for the last word."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
+        self.settings = settings
+
+    def known(self, value: str) -> list[str]:
+        """What the last word may become: a field, or a saved filter."""
+        before, at, word = value.rpartition("@")
+        if at and (not word or word.replace("-", "_").isidentifier()):
+            return [f"{before}@{name}" for name in self.settings.filters if name.startswith(word)]
+        return completed(value)
 
     async def get_suggestion(self, value: str) -> str | None:
-        found = completed(value)
+        found = self.known(value)
         return found[0] if found and found[0] != value else None
 
 
@@ -61,17 +75,18 @@ class Entry(Input):
             super().__init__()
             self.text, self.at, self.length = text, at, length
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
         super().__init__(id="entry", compact=True, select_on_focus=False)
+        self.cursor_blink = False  # bytes that say nothing
         self.kind = FILTER
         self.history: list[str] = []
         self._place = 0
-        self._names = Completion()
+        self.completion = Completion(settings)
 
     def ask(self, kind: str, text: str = "") -> None:
         """Ask for something."""
         self.kind, self._place = kind, len(self.history)
-        self.suggester = self._names if kind == FILTER else None
+        self.suggester = self.completion if kind == FILTER else None
         self.value = text
         self.cursor_position = len(text)
         self.display = True
@@ -80,12 +95,12 @@ class Entry(Input):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         if self.kind == FILTER:
-            self.post_message(judge(self.value))
+            self.post_message(judge(self.value, self.completion.settings))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = self.value.strip()
-        if self.kind == FILTER and text and judge(text).text:
+        if self.kind == FILTER and text and judge(text, self.completion.settings).text:
             return  # what is wrong stands below
         if self.kind == FILTER and text and text not in self.history[-1:]:
             self.history.append(text)
@@ -99,7 +114,7 @@ class Entry(Input):
 
     def complete(self) -> None:
         """Take the first name that goes on from what is there, or what all of them share."""
-        found = completed(self.value)
+        found = self.completion.known(self.value)
         if found:
             shared = found[0]
             while not all(each.startswith(shared) for each in found):
@@ -119,12 +134,20 @@ class Entry(Input):
             self.cursor_position = len(self.value)
 
 
-def judge(text: str) -> Entry.Judged:
-    """Whether a text is a filter."""
-    if not text.strip():
+def judge(text: str, settings: Settings) -> Entry.Judged:
+    """Whether a text is a filter, or one to be saved."""
+    saved = SAVED.match(text)
+    begin = saved.end() if saved is not None else 0
+    typed = made = text[begin:]
+    if not typed.strip():
         return Entry.Judged("")
     try:
-        compile_filter(text)
+        made = settings.expanded(typed)
+        compile_filter(made)
+    except SettingsError as error:
+        return Entry.Judged(escape(str(error)), begin, len(typed))
     except FilterError as error:
-        return Entry.Judged(escape(error.message), error.start, error.stop - error.start)
+        if made != typed:  # places are those in what the names stand for
+            return Entry.Judged(escape(error.message), begin, len(typed))
+        return Entry.Judged(escape(error.message), begin + error.start, error.stop - error.start)
     return Entry.Judged("")

@@ -7,8 +7,12 @@ from bisect import bisect_left
 
 from rich.text import Text
 from textual import events
+from textual.message import Message
 
+from wiredecode.settings import Settings
+from wiredecode.ui.columns import COLUMNS, column, heading
 from wiredecode.ui.lines import Lines
+from wiredecode.ui.looks import Looks, Painter
 from wiredecode.ui.reading import Reading
 from wiredecode.ui.store import Row
 from wiredecode.view import theme
@@ -22,9 +26,17 @@ MARK = "*"
 class FrameList(Lines):
     """A line per frame. ``numbers``: of the frames shown; None: of all."""
 
-    def __init__(self, reading: Reading) -> None:
+    class Painted(Message):
+        """How frames look is known by now."""
+
+    def __init__(self, reading: Reading, settings: Settings) -> None:
         super().__init__(id="frames")
         self.reading = reading
+        self.columns: tuple[str, ...] = ()
+        """Those that the user has chosen; empty: what fits the width."""
+        self.looks = Looks(Settings(), ())
+        self.painter: Painter | None = None
+        self.use(settings)
         self.numbers: array[int] | None = None
         self.marks: set[int] = set()
         self.zero_ns: int | None = None
@@ -38,6 +50,27 @@ class FrameList(Lines):
     def on_resize(self, event: events.Resize) -> None:
         self._form = columns(event.size.width)
 
+    def use(self, settings: Settings) -> None:
+        """Columns and colours as the user wants them."""
+        self.close()
+        self.columns = settings.columns or ()
+        self.looks = Looks(settings, [name for name in self.columns if name not in COLUMNS])
+        if self.looks.select is not None:
+            self.painter = Painter(self.reading, self.looks, self._painted)
+        self.refresh()
+
+    def _painted(self) -> None:
+        self.post_message(self.Painted())
+
+    def on_frame_list_painted(self) -> None:
+        self.refresh()
+
+    def close(self) -> None:
+        """Paint no more."""
+        painter, self.painter = self.painter, None
+        if painter is not None:
+            painter.close()
+
     @property
     def number(self) -> int:
         """The frame under the cursor; 0: there is none."""
@@ -47,7 +80,10 @@ class FrameList(Lines):
         return at + 1 if self.numbers is None else self.numbers[at]
 
     def update(self) -> None:
-        """There may be more frames."""
+        """There may be more frames, and others in view."""
+        if self.painter is not None:
+            top, height = self.scroll_offset.y, self.scrollable_content_region.height
+            self.painter.want([self.number_at(at) for at in range(top, min(top + height, self.count))])
         if self.held:
             return
         rows = self.reading.rows.count
@@ -87,6 +123,8 @@ class FrameList(Lines):
 
     def header(self) -> Text:
         """The line above all others."""
+        if self.columns:
+            return Text(heading(self.columns), theme.HEAD, no_wrap=True, overflow="crop")
         form = self._form
         text = f" {'frame':>{form.number}} {'time':>{form.time}} {'conn':<{CONNECTION}} "
         text += f"{'client':<{form.address}}   {'server':<{form.address}} " if form.address else "  "
@@ -95,9 +133,13 @@ class FrameList(Lines):
 
     def line(self, at: int) -> Text:
         row, form = self.reading.rows[self.number_at(at)], self._form
-        zero = self.reading.first_ns if self.zero_ns is None else self.zero_ns
-        seconds = (row.time_ns - zero) / 1e9
-        text = Text(MARK if row.number in self.marks else " ", no_wrap=True, overflow="crop")
+        look = self.painter.look(row.number) if self.painter is not None else None
+        text = Text(
+            MARK if row.number in self.marks else " ", look.style if look else "", no_wrap=True, overflow="crop"
+        )
+        if self.columns:
+            return self._chosen(text, row)
+        seconds = self.since(row)
         text.append(f"{row.number:>{form.number}} {seconds:{form.time}.{6 if form.time > 9 else 4}f} ")
         text.append(f"{f'#{row.connection}':<{CONNECTION}} ")
         self._way(text, row, form)
@@ -108,10 +150,36 @@ class FrameList(Lines):
             text.append(f"  ({row.latency_ns / 1e6:.3f} ms)", theme.GENERATED)
         return text
 
+    def _chosen(self, text: Text, row: Row) -> Text:
+        """A line of the columns that the user has chosen."""
+        worst = theme.SEVERITY.get(row.severity, "")
+        styles = {"type": worst or theme.HEAD, "details": worst, "latency": theme.GENERATED}
+        styles["arrow"] = theme.SIDE.get(row.sender or "", "")
+        for name in self.columns:
+            text.append(column(name).cell(self, row), styles.get(name, "")).append(" ")
+        return text
+
+    def since(self, row: Row) -> float:
+        """Seconds since the first packet, or the frame that times are told since."""
+        zero = self.reading.first_ns if self.zero_ns is None else self.zero_ns
+        return (row.time_ns - zero) / 1e9
+
+    def client(self, row: Row) -> int:
+        """The side that is the client, as far as that is known."""
+        return row.side if row.sender == "client" else 1 - row.side if row.sender else 0
+
+    def arrow(self, row: Row) -> str:
+        return "→" if row.side == self.client(row) else "←"
+
+    def value(self, row: Row, name: str) -> str:
+        """A field of a frame, once it is known."""
+        look = self.painter.look(row.number) if self.painter is not None else None
+        return look.values.get(name, "") if look is not None else ""
+
     def _way(self, text: Text, row: Row, form: Columns) -> None:
         """The arrow, and where there is room the addresses and the protocol."""
-        client = row.side if row.sender == "client" else 1 - row.side if row.sender else 0
-        arrow = ("→" if row.side == client else "←", theme.SIDE.get(row.sender or "", ""))
+        client = self.client(row)
+        arrow = (self.arrow(row), theme.SIDE.get(row.sender or "", ""))
         if form.address:
             seen = self.reading.survey.seen.get(row.connection)
             ends = seen.connection.endpoints if seen is not None else ("", "")

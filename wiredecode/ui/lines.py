@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import os
+from typing import ClassVar, Self
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -19,13 +20,18 @@ from wiredecode.frames.escape import escape
 
 CURSOR, UNFOCUSED = Style(reverse=True), Style(bold=True, underline=True)
 """Seen without colours, too."""
+DISTANT = bool(os.environ.get("SSH_CONNECTION"))
+"""Over a network half a page is scrolled at a time: a line is sent once, not with every key."""
+THUMB, TRACK = "█", "│"
+WHEEL = 3
+"""Lines that a step of the mouse wheel scrolls."""
 
 
 class Lines(ScrollView, can_focus=True):
     """Lines 0 to ``count``; classes below say what :meth:`line` is, and tell by :meth:`recount` when there are more."""
 
     DEFAULT_CSS = """
-    Lines { scrollbar-size: 0 1; }
+    Lines { overflow: hidden hidden; }
     Lines:focus { border-title-style: reverse; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,6 +67,8 @@ class Lines(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.cursor = 0
         self.count = 0
+        self._drawn: dict[int, Strip] = {}
+        """What was drawn last, by line of the pane."""
         self.widest = 0
         """Columns of the widest line; 0: lines fit themselves into the pane."""
 
@@ -71,27 +79,56 @@ class Lines(ScrollView, can_focus=True):
     def recount(self, count: int, cursor: int | None = None) -> None:
         """There are other lines now."""
         self.count = count
-        self.virtual_size = Size(self.widest, count)
+        size = Size(self.widest, count)
+        if size != self.virtual_size:  # not by assigning it: nothing is to be laid out anew
+            self.set_reactive(ScrollView.virtual_size, size)
+            self._scroll_update(size)
         self.move_to(self.cursor if cursor is None else cursor)
         self.refresh()
 
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Only what has changed is drawn again: over a slow line each byte counts."""
+        whole = not regions or regions == (self.size.region,)
+        if not whole or layout or recompose or not repaint or not self._drawn:
+            self._drawn = {} if whole else self._drawn
+            return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+        for y, before in list(self._drawn.items()):
+            now = self._strip(y)
+            if now != before:
+                begin, end = changed(before, now)
+                super().refresh(Region(begin, y, end - begin, 1))
+        return self
+
     def render_line(self, y: int) -> Strip:
+        found = self._drawn[y] = self._strip(y)
+        return found
+
+    def _strip(self, y: int) -> Strip:
         left, top = self.scroll_offset
-        at, width, plain = top + y, self.scrollable_content_region.width, self.rich_style
+        at, width, plain = top + y, self.scrollable_content_region.width - 1, self.rich_style
+        bar = Segment(self._scrollbar(y, top), plain)
         if not 0 <= at < self.count:
-            return Strip.blank(width, plain)
+            return Strip([Segment(" " * width, plain), bar])
         try:
             text = self.line(at)
         except Exception as error:
             text = Text(escape(f"cannot be shown: {type(error).__name__}: {error}"), "red")
-        bar = (CURSOR if self.has_focus else UNFOCUSED) if self.BAR and at == self.cursor else None
+        cursor = (CURSOR if self.has_focus else UNFOCUSED) if self.BAR and at == self.cursor else None
         segments = [
             Segment(escape(each.text.rstrip("\n")), each.style)  # the last guard: nothing raw from the wire
             for each in text.render(self.app.console)
         ]
         strip = Strip(segments).crop(left, left + width).extend_cell_length(width)
+        return Strip([*Segment.apply_style(strip, plain, cursor), bar]).simplify()
 
-        return Strip(Segment.apply_style(strip, plain, bar))
+    def _scrollbar(self, y: int, top: int) -> str:
+        """Where in all lines these are: one column, part of the lines, so that only what changes of it is sent."""
+        height = self.scrollable_content_region.height
+        if self.count <= height:
+            return " "
+        size = max(1, height * height // self.count)
+        begin = round(top * (height - size) / max(1, self.count - height))
+        return THUMB if begin <= y < begin + size else TRACK
 
     def move_to(self, at: int) -> None:
         """Put the cursor on line ``at``, or the nearest, and show it."""
@@ -99,11 +136,24 @@ class Lines(ScrollView, can_focus=True):
         height, top = self.scrollable_content_region.height, self.scroll_offset.y
         if self.cursor < top or (height and self.cursor >= top + height):
             down = self.cursor - height + 1 if self.cursor >= top + height else self.cursor
-            far = abs(self.cursor - before) > height
-            self.scroll_to(y=max(0, self.cursor - height // 2 if far else down), animate=False, force=True)
+            far = abs(self.cursor - before) > height or DISTANT
+            self._scroll_lines(self.cursor - height // 2 if far else down)
         self.refresh()
         if self.cursor != before:
             self.moved()
+
+    def _scroll_lines(self, top: int) -> None:
+        """Line ``top`` is the first one shown."""
+        self.scroll_to(y=max(0, top), animate=False, force=True)
+        self.refresh()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._scroll_lines(self.scroll_offset.y + WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._scroll_lines(self.scroll_offset.y - WHEEL)
 
     def moved(self) -> None:
         """The cursor is on another line."""
@@ -119,14 +169,19 @@ class Lines(ScrollView, can_focus=True):
         self.move_to(self.count - 1 if step > 0 else 0)
 
     def action_aside(self, step: int) -> None:
-        self.scroll_to(x=self.scroll_offset.x + 8 * step, animate=False)
+        self.scroll_to(x=self.scroll_offset.x + 8 * step, animate=False, force=True)
 
     def action_choose(self) -> None:
         if self.count:
             self.post_message(self.Chosen(self))
 
     def on_click(self, event: events.Click) -> None:
-        at = self.scroll_offset.y + event.y - self.content_region.y + self.region.y
+        row = event.y - self.content_region.y + self.region.y
+        height = self.scrollable_content_region.height
+        if event.x == self.size.width - 1 and self.count > height:  # the scroll bar
+            self._scroll_lines((self.count - height) * row // max(1, height - 1))
+            return
+        at = self.scroll_offset.y + row
         if not 0 <= at < self.count:
             return
         if at == self.cursor and event.chain > 1:
@@ -138,6 +193,19 @@ class Lines(ScrollView, can_focus=True):
 
     def on_blur(self) -> None:
         self.refresh()
+
+
+def changed(before: Strip, now: Strip) -> tuple[int, int]:
+    """The columns in which a line is another one: all of them where characters are wide."""
+    first, second = _cells(before), _cells(now)
+    if len(first) != before.cell_length or len(second) != now.cell_length or len(first) != len(second):
+        return 0, max(before.cell_length, now.cell_length)
+    differing = [at for at, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1]]
+    return (differing[0], differing[-1] + 1) if differing else (0, 0)
+
+
+def _cells(strip: Strip) -> list[tuple[str, Style | None]]:
+    return [(letter, segment.style) for segment in strip for letter in segment.text]
 
 
 class TextLine(Widget):

@@ -18,6 +18,7 @@ from textual.screen import Screen
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
+from wiredecode.settings import Settings, SettingsError, load, write
 from wiredecode.ui import filterline, keys, reports, taking
 from wiredecode.ui.detail import BytePane, TreePane
 from wiredecode.ui.filterline import Entry
@@ -27,7 +28,7 @@ from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.moves import SEEKING, Moves
 from wiredecode.ui.reading import Reading
 from wiredecode.ui.reports import MAKERS, OF_FRAME
-from wiredecode.ui.screens import HelpScreen, ReportScreen
+from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 WIDE = 150
 """From this width on tree and bytes stand side by side."""
 UPDATE_SECONDS = 0.1
+NOTHING_SET = Settings()
 TAIL_SECONDS = 1.0
 """While the cursor follows a live capture a frame is shown for so long."""
 
@@ -75,15 +77,18 @@ class MainScreen(Moves, Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
-    def __init__(self, reading: Reading, select: Filter | None = None, live: Live | None = None) -> None:
+    def __init__(
+        self, reading: Reading, select: Filter | None = None, live: Live | None = None, settings: Settings = NOTHING_SET
+    ) -> None:
         super().__init__()
+        self.settings = settings
         self.reading, self.live = reading, live
-        self.frames, self.fields, self.octets = FrameList(reading), TreePane(), BytePane()
+        self.frames, self.fields, self.octets = FrameList(reading, settings), TreePane(), BytePane()
         self.frame: Frame | None = None
         """The frame that tree and bytes show."""
         self.select = select
         self.filtering: Job | None = None
-        self.entry = Entry()
+        self.entry = Entry(settings)
         self.said = ""
         """What happened last, in the status line."""
         self.words: dict[str, str] = {}
@@ -117,6 +122,7 @@ class MainScreen(Moves, Screen[None]):
 
     def on_unmount(self) -> None:
         self.loader.close()
+        self.frames.close()
         for job in self._jobs:
             job.stop(wait=True)
 
@@ -133,7 +139,8 @@ class MainScreen(Moves, Screen[None]):
         """Look for what is new: called often."""
         self.frames.update()
         self._heading()
-        problem = self.reading.problem or (self.live.problem if self.live is not None else None)
+        saving = self.live.problem if self.live is not None else None
+        problem = self.reading.problem or saving or self.frames.looks.problem
         if problem and not self.said:
             self.said = problem
         if self._late:
@@ -235,7 +242,7 @@ class MainScreen(Moves, Screen[None]):
         self._left()
         match event.kind:
             case filterline.FILTER:
-                self.filter_by(compile_filter(event.text)) if event.text else self.no_filter()
+                self.filter_as_typed(event.text)
             case filterline.NUMBER:
                 self.go_to_place(event.text)
             case filterline.WORD | filterline.BYTES:
@@ -244,6 +251,33 @@ class MainScreen(Moves, Screen[None]):
                 self.save(event.text)
 
     # Filters.
+
+    def filter_as_typed(self, text: str) -> None:
+        """Names of saved filters are filled in; ``@name = filter`` saves one, without a filter it takes it away."""
+        saved = filterline.SAVED.match(text)
+        if saved is not None:
+            text = text[saved.end() :]
+            if self.keep(f"filters.{saved[1]}", text or None):
+                self.say(f"@{saved[1]} is {'saved' if text else 'gone'}")
+        said = self.said
+        if text:
+            self.filter_by(compile_filter(self.settings.expanded(text)))
+        elif saved is None:
+            self.no_filter()
+        self.said = said
+
+    def keep(self, name: str, value: str | list[str] | None) -> bool:
+        """Write a setting, and use it from now on; False: it could not be, which is told."""
+        try:
+            write(name, value)
+            self.settings = self.entry.completion.settings = load()
+            if name.partition(".")[0] == "filters" or name == "ui.columns":
+                self.frames.use(self.settings)
+                self._heading()
+        except SettingsError as error:
+            self.say(str(error))
+            return False
+        return True
 
     def filter_by(self, select: Filter) -> None:
         """Show the frames that fit, as they are found."""
@@ -340,6 +374,15 @@ class MainScreen(Moves, Screen[None]):
 
         self.app.push_screen(screen, back)
 
+    def action_columns(self) -> None:
+        """Choose the columns of the list."""
+
+        def chosen(names: list[str] | None) -> None:
+            if names is not None and self.keep("ui.columns", names or None):
+                self.say(f"columns: {', '.join(names) or 'what fits the width'}")
+
+        self.app.push_screen(ColumnsScreen(self.frames.columns), chosen)
+
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen())
 
@@ -375,7 +418,9 @@ class MainScreen(Moves, Screen[None]):
         self.update()
 
     def action_theme(self) -> None:
-        self.say(f"colours: {cast('Inspector', self.app).next_theme()}")
+        theme = cast("Inspector", self.app).next_theme()
+        if self.keep("ui.theme", theme):
+            self.say(f"colours: {theme}")
 
     def action_secrets(self) -> None:
         """Twice, so that nobody shows them by mistake."""

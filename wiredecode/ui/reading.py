@@ -253,7 +253,7 @@ class Reading:
         while last > 0:
             first = number + 1 if step > 0 else self.states.edge(last) + 1
             found = None
-            for frame in self._between(first, last, select):
+            for frame in self.between(first, last, select):
                 if stop() or self._stop.is_set():
                     raise Stopped
                 if test(frame):
@@ -265,7 +265,7 @@ class Reading:
             last = first - 1
         return None
 
-    def _between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
+    def between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
         """Frames ``first`` to ``last``, as a filter needs them."""
         if select is not None:
             select.clock.first_ns = self.first_ns

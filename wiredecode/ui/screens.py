@@ -12,9 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
+from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
+from wiredecode.ui.columns import COLUMNS, column
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.lines import Lines
+from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.reports import Told
 from wiredecode.view import theme
 
@@ -119,6 +121,68 @@ class ReportScreen(BackScreen):
         if self.job is not None:
             self.job.stop()
         self.dismiss(0)
+
+
+class ColumnsScreen(Screen[list[str]]):
+    """The columns of the list: which, and in what order. Gives the names, none for what fits the width."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "choose", "choose", show=False),
+        Binding("less_than_sign,left", "order(-1)", "earlier", show=False),
+        Binding("greater_than_sign,right", "order(1)", "later", show=False),
+        Binding("d", "usual", "as usual", show=False),
+        Binding("enter,q", "take", "take", show=False),
+        Binding("escape", "dismiss", "back", show=False),
+    ]
+    HELP = " Columns │ Space: take or leave  < >: order  d: as usual  Enter: done  Esc: back"
+
+    def __init__(self, chosen: Sequence[str]) -> None:
+        super().__init__()
+        self.chosen = list(chosen)
+        self.lines = Listing()
+
+    def compose(self) -> ComposeResult:
+        yield self.lines
+        yield TextLine("keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#keys", TextLine).show(self.HELP)
+        self.lines.focus()
+        self._fill()
+
+    @property
+    def names(self) -> list[str]:
+        """Those that are chosen, then the others."""
+        return self.chosen + [name for name in COLUMNS if name not in self.chosen]
+
+    def _fill(self, name: str = "") -> None:
+        rows = [f"[{'x' if each in self.chosen else ' '}] {each:<32} {column(each).what}" for each in self.names]
+        self.lines.fill([Told(Text(escape(row))) for row in rows])
+        if name:
+            self.lines.move_to(self.names.index(name))
+
+    def action_choose(self) -> None:
+        name = self.names[self.lines.cursor]
+        self.chosen.remove(name) if name in self.chosen else self.chosen.append(name)
+        self._fill(name)
+
+    def action_order(self, step: int) -> None:
+        name = self.names[self.lines.cursor]
+        if name in self.chosen:
+            at = self.chosen.index(name)
+            self.chosen.insert(max(0, at + step), self.chosen.pop(at))
+            self._fill(name)
+
+    def action_usual(self) -> None:
+        self.chosen = []
+        self._fill()
+
+    def action_take(self) -> None:
+        self.dismiss(list(self.chosen))
+
+    @on(Lines.Chosen)
+    def _entered(self) -> None:
+        self.action_take()
 
 
 class HelpScreen(BackScreen):

@@ -6,6 +6,7 @@ import re
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus import names
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.anonymity import Rules, words
 
 _TEXTS = (
@@ -31,6 +32,7 @@ def is_compressed(owner: Layer, name: str) -> bool:
 
 
 DISGUISES = {
+    **proxy.DISGUISES,
     "cursus": Rules(
         kept=words("command_name equals gap tail_name outcome error_code pad partition acks")
         | {"arguments.key", "details.key", "reply_fields.key"},

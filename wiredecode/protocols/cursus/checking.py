@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.cursus import codes
+from wiredecode.protocols.cursus import codes, names
 from wiredecode.protocols.cursus.changes import CHANGES
 from wiredecode.protocols.shared.checking import Checks, Publishing, Report, Rule
 
@@ -145,6 +145,39 @@ class Groups(Rule):
             problem.severity = "warning"
 
 
+class Admission(Rule):
+    """Clients that were not let in, or may not do what they asked for, and who they said they were."""
+
+    types = frozenset({"AUTH", "ERROR"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._principals: OrderedDict[int, str] = OrderedDict()
+        """By connection: who it said it is."""
+
+    def frame(self, frame: Frame) -> None:
+        number, told = frame.connection.number, frame.generated
+        if frame.type == "AUTH":
+            self._principals[number] = str(told.get("principal", ""))
+            if len(self._principals) > MOST_MEMBERS:
+                self._principals.popitem(last=False)
+            return
+        error = str(frame.values.get("error_code", ""))
+        if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
+            return
+        user = self._principals.get(number) or "(none)"
+        command = told.get("in_reply_to", "a command")
+        if error in names.NOT_LET_IN:
+            what = f"principal {user} was refused: {error}"
+            self.report.add(codes.AUTHENTICATION, what, (user, error), frame=frame)
+        else:
+            to = f" to {told['topic']}" if "topic" in told else ""
+            what = (
+                f"{self.report.names.short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
+            )
+            self.report.add(codes.AUTHORIZATION, what, (number, error, to), frame=frame)
+
+
 class Acks(Rule):
     """Messages that nobody acknowledges."""
 
@@ -167,7 +200,7 @@ class Acks(Rule):
 CHECKS = Checks(
     changes=CHANGES,
     codes=codes.ALL,
-    rules=(Groups, Acks),
+    rules=(Groups, Admission, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),
     publishes={"Batch": Publishing(("topic",), "messages"), "PUBLISH": Publishing(("topic",))},
 )

@@ -56,4 +56,24 @@ NOT_LEADER = Code(
     "Expected once per client after a change of leader.",
     "",
 )
-ALL = (EXPIRED, STALE_GENERATION, REBALANCE, NOT_LEADER, NO_ACKS)
+AUTHENTICATION = Code(
+    "cursus.authentication",
+    "error",
+    "a client was not let in",
+    "The broker refused the principal or its token, or wanted one and got none.",
+    ("a wrong or old token", "a client that does not log in where the broker wants it to"),
+    "Compare the principal and its token with the broker's configuration; AUTH comes before other commands.",
+    "",
+    CAUSE,
+)
+AUTHORIZATION = Code(
+    "cursus.authorization",
+    "warning",
+    "a client may not do what it asked for",
+    "The principal is known, but the policy of the topic, its lists or the broker do not allow the command.",
+    ("the topic's auth_policy, read_acl or write_acl do not name the principal", "a command for brokers only"),
+    "Look at the topic's policy (DESCRIBE), and at the principal that the client logs in as.",
+    "",
+    DEED,
+)
+ALL = (AUTHENTICATION, AUTHORIZATION, EXPIRED, STALE_GENERATION, REBALANCE, NOT_LEADER, NO_ACKS)

@@ -25,6 +25,7 @@ from wiredecode.protocols.cursus.layers import (
 )
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, outcome_of
 
 MAX_UNMATCHED = 16
@@ -87,6 +88,8 @@ class CursusConversation(Conversation):
         if self.rows:
             self.rows.clear()
         self._note_lost(frame)
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         frame.sender = self._sender(frame)
         if frame.stop - frame.start < 4:
             self._headless(frame, style)

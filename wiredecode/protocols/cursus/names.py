@@ -176,6 +176,10 @@ ERROR_CLASSES = {code: name for name, codes in _CLASSES.items() for code in code
 """Codes whose class does not follow from how they are spelled."""
 
 
+NOT_LET_IN = _words("authentication_failed authentication_required invalid_auth")
+"""Errors about who somebody is, not about what they may do."""
+
+
 def error_class(code: str) -> str:
     """The class of an error code, as the broker derives it."""
     known = ERROR_CLASSES.get(code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
 from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.conversation import CursusConversation
@@ -18,6 +18,8 @@ from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 from wiredecode.protocols.cursus.names import COMMANDS
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 
 SEARCH_BYTES = 256 * 1024
 """While searching, a frame longer than this is believed only when its start decides alone."""
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from wiredecode.protocols.shared.checking import Checks
 
 
-class Cursus(Protocol):
+class Cursus(BehindProxy):
     """The protocol of the Cursus broker, in its dialects from 2025-11 to 2026-08."""
 
     name = "cursus"
@@ -76,7 +78,7 @@ class Cursus(Protocol):
 
         return SCRIPT
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""
         most = RECOGNISE_BYTES if port else RECOGNISE_BYTES_ELSEWHERE
         for position in [0] if started else self._positions(data):
@@ -139,7 +141,7 @@ class Cursus(Protocol):
         return CursusConversation(connection, dialect)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*BATCHES.values(), *TEXT_LAYERS]
+        return [*BATCHES.values(), *TEXT_LAYERS, *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return [*names.COMMANDS, *names.DISCOVERY, *names.OTHER_TYPES, *(name for _, name in naming.JSON_TYPES)]

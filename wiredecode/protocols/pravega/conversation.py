@@ -21,6 +21,7 @@ from wiredecode.protocols.pravega.proposal import Assignment
 from wiredecode.protocols.pravega.proposed import Proposed
 from wiredecode.protocols.pravega.shipped import Shipped
 from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared import proxy
 
 MAX_EMPTY_EVENTS = 64
 """Empty events in a row at top level: more look like zero-filled bytes."""
@@ -68,6 +69,8 @@ class PravegaConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.talk = NAME, None
         lost = self._follow(frame)
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         if frame.stop - frame.start < HEADER.size:
             frame.sender = self.sender(frame)
             frame.layers = {NAME: {}} if style is not None else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
@@ -31,6 +31,8 @@ from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
@@ -98,7 +100,7 @@ class MessageChain(Chain):
         return self.best == SURE or several or (at_home and self.whole > 0)
 
 
-class Pravega(Protocol):
+class Pravega(BehindProxy):
     """Pravega's wire protocol, as released and as once proposed.
 
     ``assignments`` adds dialects of the proposal: name to codes and message names, each of the ten messages once.
@@ -146,7 +148,7 @@ class Pravega(Protocol):
 
         return SCRIPT
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False
         if first is None:
             return Undecided()
@@ -221,7 +223,7 @@ class Pravega(Protocol):
     def layers(self) -> Iterable[type[Layer]]:
         found: list[type[Layer]] = [*CURRENT.values(), Unknown]
         found += [layer for table in (EAGER, OLDER) for older in table.values() for layer in older]
-        return [*found, *self.assignments[names.PROPOSAL].layers.values()]
+        return [*found, *self.assignments[names.PROPOSAL].layers.values(), *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return [*super().type_names(), *(name for codes in names.PROPOSALS.values() for name in codes.values())]

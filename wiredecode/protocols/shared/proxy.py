@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields import Binary, Rest, UInt8, UInt16
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.base import Conversation, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.anonymity import Rules, words
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Style
 
 NAME = "proxy"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -72,3 +79,49 @@ def layer_of(frame: Frame) -> type[Layer] | None:
     if frame.buffer.startswith(V1_START, frame.start):
         return ProxyV1
     return ProxyV2 if frame.buffer.startswith(SIGNATURE, frame.start) else None
+
+
+LAYERS: tuple[type[Layer], ...] = (ProxyV1, ProxyV2)
+
+
+class BehindProxy(Protocol):
+    """Mixed into a protocol no frame of which can look like a preface: it is recognised, and cut, behind one."""
+
+    @abstractmethod
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        """:meth:`Protocol.recognise` of what follows a preface, or of all where there is none."""
+
+    def split_inner(self, data: bytes) -> Split:
+        """:meth:`Protocol.split` of frames."""
+        return super().split(data)
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        preface = preface_length(data) if started else 0
+        if preface is None or (preface > len(data) and not final):
+            return Rejected() if final else Undecided()
+        said = self.recognise_inner(data[preface:], started=started, final=final, port=port)
+        if not preface:
+            return said
+        if isinstance(said, Verdict):
+            return replace(said, position=0)
+        return Undecided(0, said.sure) if isinstance(said, Undecided) else said
+
+    def split(self, data: bytes) -> Split:
+        preface = preface_length(data) if data[:1] in (b"P", b"\r") else 0
+        if preface == 0:
+            return self.split_inner(data)
+        if preface is None or preface > len(data):
+            return Split([], preface or 0)
+        behind = self.split_inner(data[preface:])
+        told = [(index + 1, place + preface) for index, place in behind.known_at]
+        return replace(behind, ends=[preface, *(end + preface for end in behind.ends)], known_at=told)
+
+
+def decode(conversation: Conversation, frame: Frame, style: Style | None) -> bool:
+    """Decode a frame that is a preface; whether it was one."""
+    layer = layer_of(frame)
+    if layer is None:
+        return False
+    frame.protocol, frame.sender = NAME, conversation.sender(frame)
+    FrameDecoder(layer, "PROXY").read(frame, style)
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.anonymity import Rules
 from wiredecode.protocols.tank.names import CODEC_MASK
 
@@ -13,9 +14,10 @@ def is_compressed(owner: Layer, name: str) -> bool:
 
 
 DISGUISES = {
+    **proxy.DISGUISES,
     "tank": Rules(
         kept=frozenset({"client_id", "configuration"}),
         addresses=frozenset({"endpoint"}),
         compressed=is_compressed,
-    )
+    ),
 }

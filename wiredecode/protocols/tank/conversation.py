@@ -14,6 +14,7 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, report_partial
@@ -75,6 +76,8 @@ class TankConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.style, self.contents = NAME, style, None
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         if frame.stop - frame.start < HEADER.size:
             self._headless(frame, style)
             return

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.evidence import FRAMES_TO_BELIEVE, MAX_PAYLOAD_BYTES, WEAK_FRAMES_TO_BELIEVE, FrameChain
 from wiredecode.protocols.tank.generated import COLUMN_TYPES, GENERATED
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.protocols.shared.checking import Checks
 
 
-class Tank(Protocol):
+class Tank(BehindProxy):
     """TANK, the broker of phaistos-networks; clients and replicas speak the same protocol."""
 
     name = "tank"
@@ -67,7 +69,7 @@ class Tank(Protocol):
 
         return SCRIPT
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:
             seen = FrameChain(data, 0)
             if seen.best == GOOD or seen.whole >= (1 if port else FRAMES_TO_BELIEVE):
@@ -78,7 +80,7 @@ class Tank(Protocol):
             return Verdict(found.position, client=FrameChain(data, found.position).client)
         return Rejected() if final else Undecided(found.position)
 
-    def split(self, data: bytes) -> Split:
+    def split_inner(self, data: bytes) -> Split:
         """A header whose length is out of bounds is a frame: brokers close the connection then."""
         split = self.framing.split(data)
         if split.bad is not None:
@@ -112,4 +114,4 @@ class Tank(Protocol):
         return TankConversation(connection, self.ports)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown]
+        return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown, *PROXY_LAYERS]

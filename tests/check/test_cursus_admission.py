@@ -1,0 +1,26 @@
+"""Cursus clients that are not let in, or not allowed to do what they ask for."""
+
+from __future__ import annotations
+
+from tests.check import crafted
+from tests.check.cases import AUTH, FORBIDDEN, LET_IN
+from tests.check.support import named
+
+
+def test_who_is_not_let_in_is_named_as_an_error() -> None:
+    found = crafted.cursus(AUTH, "ERROR: authentication_failed principal=alice")
+    (problem,) = named(found, "cursus.authentication")
+    assert (problem.severity, problem.what) == ("error", "principal alice was refused: authentication_failed")
+
+
+def test_who_did_not_log_in_has_no_name() -> None:
+    (problem,) = named(crafted.cursus("LIST", "ERROR: authentication_required"), "cursus.authentication")
+    assert problem.what == "principal (none) was refused: authentication_required"
+
+
+def test_what_is_not_allowed_names_the_principal_and_the_topic() -> None:
+    found = crafted.cursus(AUTH, LET_IN, *FORBIDDEN)
+    (problem,) = named(found, "cursus.authorization")
+    assert problem.severity == "warning"
+    assert "principal alice: PUBLISH to orders is not allowed: NOT_AUTHORIZED_FOR_TOPIC" in problem.what
+    assert not named(found, "cursus.authentication")

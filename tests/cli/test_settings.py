@@ -1,0 +1,111 @@
+"""The file of settings: saved filters, values that are wrong, changes that leave the rest alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from wiredecode import settings
+from wiredecode.settings import Settings, SettingsError, changed
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+WRITTEN = """\
+# mine
+time = "absolute"  # as logs have it
+
+[filters]
+slow = "latency > 5ms"
+mine = '''
+frame.number > 3
+'''
+
+[colors]
+late = "bold red: @slow"
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "wiredecode" / "config.toml"
+
+
+def test_changes_leave_comments_and_all_else_as_they_are() -> None:
+    made = changed(WRITTEN, "filters.slow", "latency > 7ms")
+    assert made == WRITTEN.replace("5ms", "7ms")
+    made = changed(WRITTEN, "filters.fast", 'x == "\\"'[:0] + "latency < 1ms")
+    assert made.index("fast = ") < made.index("[colors]") and "# mine" in made
+    assert changed(changed(WRITTEN, "ui.ascii", True), "ui.ascii", None).startswith(WRITTEN)
+    assert changed("", "time", "delta") == 'time = "delta"\n'
+    assert changed("[filters]\na = 'b'\n", "time", "delta") == "time = \"delta\"\n[filters]\na = 'b'\n"
+    for text, name in ((WRITTEN, "filters.mine"), ("filters = {a = 'x'}\n", "filters.a")):
+        with pytest.raises(SettingsError, match="edit the file"):
+            changed(text, name, "frame.number > 4")
+
+
+def test_saved_filters_stand_in_others_but_not_in_texts() -> None:
+    made = Settings(filters={"slow": "latency > 5ms", "odd": "@slow || frame.number == 1", "loop": "@loop"})
+    assert made.expanded(" @slow ") == "latency > 5ms"
+    assert made.expanded('@odd && nats.subject == "a@slow"') == (
+        '((latency > 5ms) || frame.number == 1) && nats.subject == "a@slow"'
+    )
+    for text, told in (("@lost", "there is @slow, @odd"), ("@loop", "names itself")):
+        with pytest.raises(SettingsError, match=told):
+            made.expanded(text)
+
+
+def test_config_shows_sets_and_unsets(run: Run, home: Path) -> None:
+    assert "not there yet" in run("config").out
+    assert run("config", "filters.big", "frame.length > 100").code == 0
+    assert run("config", "colors.big", "bold yellow: @big").code == 0
+    assert run("config", "ui.columns", "number, length,details").code == 0
+    assert settings.load().columns == ("number", "length", "details")
+    assert run("config", "filters.big").out == '"frame.length > 100"\n'
+    shown = run("config").out
+    assert str(home) in shown and 'filters.big = "frame.length > 100"' in shown and "# time: how times" in shown
+    whole = run("pcap", BASIC, "-q", "--summary", "-Y", "frame.length > 100").out
+    assert run("pcap", BASIC, "-q", "--summary", "-Y", "@big").out == whole != ""
+    assert run("config", "filters.big", "--unset").code == 0
+    wrong = run("pcap", BASIC, "-Y", "@big")
+    assert wrong.code == 2 and "no filter is saved as @big" in wrong.err
+
+
+def test_times_are_shown_as_settled_unless_an_option_or_a_record_says_otherwise(run: Run) -> None:
+    usual = run("pcap", BASIC, "-q", "--summary", "-c", "1").out
+    records = run("pcap", BASIC, "-q", "--json", "-c", "1").out
+    run("config", "time", "epoch")
+    assert run("pcap", BASIC, "-q", "--summary", "-c", "1").out != usual
+    assert run("pcap", BASIC, "-q", "--summary", "-c", "1", "--time", "relative").out == usual
+    assert run("pcap", BASIC, "-q", "--json", "-c", "1").out == records
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("time = 5", "time has to be a text"),
+        ('time = "now"', "time is one of"),
+        ("colour = 1", "no setting is called 'colour'"),
+        ("[filters]\nx = 3", "filters.x has to be a text"),
+        ("[colors]\nx = 'red'", "STYLE: FILTER"),
+        ("[ui]\ncolumns = [1]", "a list of texts"),
+        ("a = [", "config.toml: "),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_one_line(run: Run, home: Path, text: str, told: str) -> None:
+    home.parent.mkdir()
+    home.write_text(text)
+    for words in (["config"], ["pcap", BASIC, "--summary"], ["pcap", BASIC, "-Y", "@x"]):
+        found = run(*words)
+        assert found.code == 2 and told in found.err and "Traceback" not in found.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("filters.x", "frame.typ == 1"), ("filters.a b", "nats"), ("colors.x", "red"), ("ui.ascii", "yes"), ("x", "y")],
+)
+def test_values_that_cannot_be_are_refused(run: Run, home: Path, name: str, value: str) -> None:
+    found = run("config", name, value)
+    assert found.code == 2 and not home.exists()

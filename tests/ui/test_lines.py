@@ -1,0 +1,66 @@
+"""What is sent to the terminal: only what has changed."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.strip import Strip
+
+from tests.ui.support import CAPTURES, Driver, drive
+from wiredecode.ui.lines import Lines, changed
+
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+
+
+def test_the_columns_in_which_lines_differ() -> None:
+    bold = Style(bold=True)
+    plain = Strip([Segment("frame 17 of 142")])
+    assert changed(plain, Strip([Segment("frame 18 of 142")])) == (7, 8)
+    assert changed(plain, Strip([Segment("frame "), Segment("17", bold), Segment(" of 142")])) == (6, 8)
+    assert changed(plain, Strip([Segment("frame 17"), Segment(" of 142")])) == (0, 0)
+    wide = Strip([Segment("漢字漢字漢字漢 ")])
+    assert changed(plain, wide) == (0, 15), "columns are not letters there"
+
+
+def test_a_step_draws_two_lines_of_the_list_and_what_differs_in_the_panes() -> None:
+    drawn: list[Region] = []
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        frames = ui.main.frames
+        before = frames._set_dirty
+        frames._set_dirty = lambda *regions: (drawn.extend(regions or [frames.region]), before(*regions))  # type: ignore[method-assign,func-returns-value]
+        await ui.press("down")
+        await ui.shown()
+        assert {region.y for region in drawn} == {0, 1} and all(region.height == 1 for region in drawn)
+        drawn.clear()
+        ui.main.update()
+        ui.main.frames.refresh()
+        await ui.pilot.pause()
+        assert not drawn, "nothing is new"
+
+    drive(BASIC, test)
+
+
+def test_the_bar_beside_the_lines_tells_where_they_are_and_leads_there() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+
+        def bar(pane: Lines) -> str:
+            return "".join(pane._strip(y).text[-1] for y in range(pane.size.height))
+
+        frames = ui.main.frames
+        assert bar(frames).startswith("█│")
+        await ui.press("G")
+        await ui.pilot.pause()
+        assert bar(frames).endswith("│█")
+        await ui.pilot.click(frames, (frames.size.width - 1, 0))
+        await ui.pilot.pause()
+        assert frames.scroll_offset.y == 0
+        await ui.pilot._post_mouse_events([events.MouseScrollDown], widget=frames, offset=(5, 5))
+        await ui.pilot.pause()
+        assert frames.scroll_offset.y == 3
+
+    drive(BASIC, test)

@@ -1,0 +1,114 @@
+"""Settings on the full screen: saved filters, columns, colour rules, the theme."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.support import CAPTURES, Driver, drive
+from wiredecode import read, settings
+from wiredecode.settings import Settings
+from wiredecode.ui.looks import stretches
+
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "wiredecode" / "config.toml"
+
+
+def test_filters_are_saved_named_and_completed() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("slash")
+        await ui.write('@pub = frame.type == "Publish"')
+        await ui.found()
+        count = ui.main.frames.count
+        assert 0 < count < 142 and settings.load().filters == {"pub": 'frame.type == "Publish"'}
+        await ui.press("slash")
+        ui.main.entry.value = "frame.number > 2 && @p"
+        await ui.press("tab")
+        assert ui.main.entry.value == "frame.number > 2 && @pub"
+        await ui.press("enter")
+        await ui.found()
+        assert ui.main.frames.count == count
+        await ui.press("slash")
+        ui.main.entry.value = "@other"
+        await ui.pilot.pause()
+        assert "no filter is saved as @other" in ui.text()
+        await ui.press("escape", "slash")
+        await ui.write("@pub =")
+        assert settings.load().filters == {}
+
+    drive(BASIC, test)
+
+
+def test_columns_are_chosen_and_kept() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("K", "space")
+        for _ in range(13):
+            await ui.press("down")
+        names = ui.app.screen.names  # type: ignore[attr-defined]
+        at = ui.app.screen.lines.cursor  # type: ignore[attr-defined]
+        await ui.press("space", "less_than_sign")
+        assert ui.app.screen.chosen == [names[at], "number"]  # type: ignore[attr-defined]
+        await ui.press("enter")
+        await ui.pilot.pause()
+        assert settings.load().columns == (names[at], "number")
+        head = ui.lines()[0].split()
+        assert head == [names[at], "number"]
+        await ui.press("K", "d", "enter")
+        await ui.pilot.pause()
+        assert settings.load().columns is None and "details" in ui.lines()[0]
+
+    drive(BASIC, test)
+
+
+def test_columns_of_fields_and_colour_rules_are_those_of_the_frames() -> None:
+    rules = {"one": "bold yellow: frame.number == 54", "publishes": 'red: frame.type == "Publish"'}
+    chosen = Settings(columns=("number", "rabbitmq_stream.publisher_id", "type", "clock", "delta", "src"), colors=rules)
+    wanted = {frame.number: frame for frame in read(BASIC)}
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        frames = ui.main.frames
+        for number in (54, 142, 31):
+            ui.main.go_to(number)
+            await ui.until(lambda: frames.painter is not None and frames.painter.look(ui.number) is not None)
+            look = frames.painter.look(number)  # type: ignore[union-attr]
+            assert look is not None
+            record = wanted[number].record()["layers"]["rabbitmq_stream"]
+            assert look.values["rabbitmq_stream.publisher_id"] == str(record.get("publisher_id", ""))
+            expected = "bold yellow" if number == 54 else "red" if wanted[number].type == "Publish" else ""
+            assert look.style == expected
+
+    drive(BASIC, test, settings=chosen)
+
+
+def test_what_is_wrong_with_a_rule_or_a_column_is_told_and_left_out() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.main.update()
+        assert "no column is called nowhere" in ui.text() or "the colour rule bad" in ui.text()
+        assert ui.main.frames.count == 142
+
+    drive(BASIC, test, settings=Settings(columns=("number", "nowhere"), colors={"bad": "blurple: frame"}))
+
+
+def test_the_theme_is_kept() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        assert ui.app.theme == "high-contrast"
+        await ui.press("L")
+        assert settings.load().theme == ui.app.theme == "ansi-dark"
+
+    drive(BASIC, test, settings=Settings(theme="high-contrast"))
+
+
+def test_what_lies_near_is_read_together() -> None:
+    assert stretches([]) == []
+    assert stretches([3, 4, 9, 200, 201, 900]) == [(3, 9), (200, 201), (900, 900)]

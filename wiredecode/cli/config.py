@@ -1,0 +1,89 @@
+"""``wiredecode config``: where settings stand, and what they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from wiredecode import settings
+from wiredecode.cli.options import UsageError
+from wiredecode.frames.escape import escape
+
+EXAMPLES = """\b
+Examples:
+  wiredecode config                                    the file, and what it says
+  wiredecode config filters.slow 'latency > 5ms'       from now on: -Y @slow
+  wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour, in wiredecode ui
+  wiredecode config time absolute                      as --time absolute, always
+  wiredecode config filters.slow --unset
+"""
+
+
+def config(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help="A setting.")] = None,
+    value: Annotated[
+        str | None, typer.Argument(metavar="VALUE", show_default=False, help="What it is to be; lists with commas.")
+    ] = None,
+    unset: Annotated[bool, typer.Option("--unset", help="Take the setting away.")] = False,
+) -> int:
+    """Show the file of settings and what it says, or change it.
+
+    Settings are filters by name, colour rules, how times are shown, and what the full screen looks like.
+    """
+    try:
+        if name is None:
+            if unset:
+                raise UsageError("--unset needs the name of a setting")
+            _show()
+        elif value is None and not unset:
+            found = settings.values()
+            if name not in found:
+                settings.check(name, None if name in settings.PLAIN else "")
+                raise UsageError(f"{name} is not set")
+            typer.echo(_text(found[name]))
+        else:
+            settings.write(name, None if unset else _value(name, value or ""))
+    except settings.SettingsError as error:
+        raise UsageError(str(error)) from None
+    return 0
+
+
+def _show() -> None:
+    """The file, and every setting: its value, or what could stand there."""
+    settings.load()
+    file, found = settings.path(), settings.values()
+    typer.echo(f"# {escape(str(file))}{'' if file.exists() else ' (not there yet)'}")
+    for name, (_, what) in settings.PLAIN.items():
+        typer.echo(f"{name} = {_text(found[name])}" if name in found else f"# {name}: {what}")
+    for table, what in settings.TABLES.items():
+        own = [name for name in found if name.startswith(f"{table}.")]
+        for name in own:
+            typer.echo(f"{name} = {_text(found[name])}")
+        if not own:
+            typer.echo(f"# {table}.NAME: {what}")
+
+
+def _text(value: Any) -> str:
+    return escape(json.dumps(value, ensure_ascii=False))
+
+
+def _value(name: str, text: str) -> str | bool | list[str]:
+    """A value as it was typed, checked for what only its users know."""
+    from wiredecode.filter import FilterError, compile_filter
+
+    if name == "ui.ascii":
+        if text not in ("true", "false"):
+            raise settings.SettingsError("ui.ascii is true or false")
+        return text == "true"
+    if name == "ui.columns":
+        return [each.strip() for each in text.split(",") if each.strip()]
+    table = name.partition(".")[0]
+    if table in settings.TABLES:
+        filter_text = text if table == "filters" else text.partition(":")[2]
+        try:
+            compile_filter(settings.load().expanded(filter_text.strip() or text))
+        except FilterError as error:
+            raise settings.SettingsError(f"{name}: {error.message}") from None
+    return text

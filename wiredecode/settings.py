@@ -1,0 +1,192 @@
+"""What users keep in a file: filters by name, colour rules, how times are shown, what the full screen looks like.
+
+The file is TOML, ``wiredecode/config.toml`` below ``$XDG_CONFIG_HOME`` or ``~/.config``. People may write it by hand:
+what a program changes is one line of it, and comments stay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TIMES = ("relative", "absolute", "delta", "epoch")
+PLAIN: dict[str, tuple[type, str]] = {
+    "time": (str, f"how times are shown where --time does not say it: {', '.join(TIMES)}"),
+    "ui.theme": (str, "colours of the full screen; L goes through them"),
+    "ui.ascii": (bool, "no characters but ASCII on the full screen; by default where the terminal has no UTF-8"),
+    "ui.columns": (list, "columns of the list of frames, in order; K chooses them"),
+}
+"""Settings with one value: its type, and what it is."""
+TABLES = {
+    "filters": "display filters by name, for -Y @NAME",
+    "colors": "colour rules, the first that fits counts: 'STYLE: FILTER', as in 'bold red: latency > 5ms'",
+}
+NAME = re.compile(r"[A-Za-z_][\w-]*")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|@([A-Za-z_][\w-]*)')
+
+
+class SettingsError(Exception):
+    """What is wrong with the file, or with a value for it: one clear line."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the file says; each may be missing."""
+
+    time: str | None = None
+    theme: str | None = None
+    ascii: bool | None = None
+    columns: tuple[str, ...] | None = None
+    filters: Mapping[str, str] = field(default_factory=dict)
+    colors: Mapping[str, str] = field(default_factory=dict)
+    """``STYLE: FILTER`` by name, in order."""
+
+    def expanded(self, text: str) -> str:
+        """A filter with the saved ones that it names as ``@name``. Raises SettingsError for one that is not there."""
+        alone = _TOKEN.fullmatch(text.strip())
+        if alone is not None and alone[1]:
+            return self._filter(alone[1], ())
+        return self._expanded(text, ())
+
+    def _expanded(self, text: str, inside: tuple[str, ...]) -> str:
+        return _TOKEN.sub(lambda found: f"({self._filter(found[1], inside)})" if found[1] else found[0], text)
+
+    def _filter(self, name: str, inside: tuple[str, ...]) -> str:
+        if name in inside:
+            raise SettingsError(f"the saved filter @{name} names itself")
+        if name not in self.filters:
+            known = ", ".join(f"@{each}" for each in self.filters) or "none is saved yet"
+            advice = f"wiredecode config filters.{name} FILTER saves one"
+            raise SettingsError(f"no filter is saved as @{name}; there is {known} ({advice})")
+        return self._expanded(self.filters[name], (*inside, name))
+
+
+def path() -> Path:
+    """Where the file is, or would be."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "wiredecode" / "config.toml"
+
+
+def load() -> Settings:
+    """What the file says; nothing where there is none. Raises SettingsError."""
+    try:
+        text = path().read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: there is no home
+        return Settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path()}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    found = _parsed(text)
+    for name, value in flat(found).items():
+        check(name, value)
+    screen = found.get("ui", {})
+    columns = screen.get("columns")
+    return Settings(
+        time=found.get("time"),
+        theme=screen.get("theme"),
+        ascii=screen.get("ascii"),
+        columns=None if columns is None else tuple(columns),
+        filters=found.get("filters", {}),
+        colors=found.get("colors", {}),
+    )
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import tomllib  # where there is no file, it is not needed
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path()}: {error}") from None
+
+
+def flat(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, as ``filters.slow``."""
+    made: dict[str, Any] = {}
+    for name, value in found.items():
+        made |= {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
+    return made
+
+
+def values() -> dict[str, Any]:
+    """What the file says, by name."""
+    try:
+        return flat(_parsed(path().read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def check(name: str, value: Any) -> None:
+    """Whether a setting may have this value. Raises SettingsError."""
+    table, _, key = name.partition(".")
+    if table in TABLES:
+        if not NAME.fullmatch(key):
+            raise SettingsError(f"{path()}: {name!r} is no name; letters, digits, - and _, as in {table}.slow")
+        if not isinstance(value, str):
+            raise SettingsError(f"{path()}: {name} has to be a text")
+        if table == "colors" and not value.partition(":")[2].strip():
+            raise SettingsError(f"{path()}: {name} is no 'STYLE: FILTER', as in 'bold red: latency > 5ms'")
+        return
+    if name not in PLAIN:
+        known = ", ".join([*PLAIN, *(f"{each}.NAME" for each in TABLES)])
+        raise SettingsError(f"{path()}: no setting is called {name!r}; there is {known}")
+    kind = PLAIN[name][0]
+    texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
+    if not isinstance(value, kind) or not texts:
+        told = {str: "a text", bool: "true or false", list: "a list of texts"}[kind]
+        raise SettingsError(f"{path()}: {name} has to be {told}")
+    if name == "time" and value not in TIMES:
+        raise SettingsError(f"{path()}: time is one of {', '.join(TIMES)}")
+
+
+def write(name: str, value: str | bool | list[str] | None) -> None:
+    """Change one setting, or with None take it away; all else in the file stays as it is. Raises SettingsError."""
+    if value is not None:
+        check(name, value)
+    file = path()
+    try:
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        text = changed(before, name, value)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = file.with_name(f".{file.name}.{os.getpid()}")
+        new.write_text(text, encoding="utf-8")
+        new.replace(file)
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def changed(text: str, name: str, value: str | bool | list[str] | None) -> str:
+    """The text of a file with another value of one setting."""
+    wanted = flat(_parsed(text))
+    if value is None:
+        wanted.pop(name, None)
+    else:
+        wanted[name] = value
+    table, _, key = name.rpartition(".")
+    line = None if value is None else f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+    lines = [each if each.endswith("\n") else f"{each}\n" for each in text.splitlines(keepends=True)]
+    heads = [at for at, each in enumerate(lines) if each.lstrip().startswith("[")]
+    begin = 0 if not table else next((at + 1 for at in heads if lines[at].split("#")[0].strip() == f"[{table}]"), None)
+    if begin is None:
+        lines += ["\n"] * bool(lines) + [f"[{table}]\n"]
+        begin = len(lines)
+    end = next((at for at in heads if at >= begin), len(lines))
+    there = next((at for at in range(begin, end) if re.match(rf'\s*"?{re.escape(key)}"?\s*=', lines[at])), None)
+    if there is not None:
+        lines[there : there + 1] = [] if line is None else [line]
+    elif line is not None:
+        while end > begin and not lines[end - 1].strip():
+            end -= 1
+        lines.insert(end, line)
+    made = "".join(lines)
+    try:
+        right = flat(_parsed(made)) == wanted
+    except SettingsError:
+        right = False
+    if not right:
+        raise SettingsError(f"{path()}: {name} is written in a form that only people can change: edit the file")
+    return made

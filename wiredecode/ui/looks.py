@@ -1,0 +1,150 @@
+"""What frames look like beyond their rows: colour rules and columns of fields, of the lines in view only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.errors import StyleSyntaxError
+from rich.style import Style
+
+from wiredecode.filter import Filter, FilterError, compile_filter
+from wiredecode.filter.names import Names
+from wiredecode.frames.escape import escape, shorten
+from wiredecode.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from wiredecode.filter.model import Field
+    from wiredecode.frames.frame import Frame
+    from wiredecode.ui.reading import Reading
+
+MOST_LOOKS = 8192
+"""Frames whose look is remembered."""
+NEAR = 64
+"""Frames between two that are wanted which are read with them."""
+MOST_CHARACTERS = 60
+
+
+class Look(NamedTuple):
+    """Of one frame."""
+
+    style: str
+    """Of the first rule that fits; empty: none does."""
+    values: Mapping[str, str]
+    """Of columns that are fields, by name."""
+
+
+NOTHING = Look("", {})
+
+
+class Looks:
+    """Rules and fields, as settings have them. ``problem``: what is wrong with one of them, which is left out."""
+
+    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
+        self.problem = ""
+        self._rules: list[tuple[str, Filter]] = []
+        self._fields: dict[str, Field] = {}
+        texts: list[str] = []
+        for name, rule in settings.colors.items():
+            style, _, text = rule.partition(":")
+            try:
+                Style.parse(style.strip())
+                made = settings.expanded(text.strip())
+                self._rules.append((style.strip(), compile_filter(made)))
+                texts.append(made)
+            except (FilterError, SettingsError, StyleSyntaxError) as error:
+                self.problem = escape(f"the colour rule {name}: {error}")
+        names = Names()
+        for column in columns:
+            field = names.find(column)
+            if field is None or field.secret:
+                self.problem = escape(f"no column is called {column}")
+            else:
+                self._fields[column] = field
+                texts.append(column)
+        self.select = compile_filter(" || ".join(f"({text})" for text in texts)) if texts else None
+        """Fits what has another look than others; None: nothing has."""
+
+    def of(self, frame: Frame, first_ns: int) -> Look:
+        """How one frame looks."""
+        for _, rule in self._rules:
+            rule.clock.first_ns = first_ns
+        style = next((style for style, rule in self._rules if rule.matches(frame)), "")
+        return Look(style, {name: _text(field, frame) for name, field in self._fields.items()})
+
+
+def _text(field: Field, frame: Frame) -> str:
+    values = [each for each in field.get(frame) if not isinstance(each, dict | list)]
+    shown = (each.hex() if isinstance(each, bytes) else str(each) for each in values[:4])
+    return shorten(escape(", ".join(shown) + (", …" if len(values) > 4 else "")), MOST_CHARACTERS)
+
+
+class Painter:
+    """Reads the frames in view, behind the screen; ``told()`` is called in its thread whenever some look is known."""
+
+    def __init__(self, reading: Reading, looks: Looks, told: Callable[[], None]) -> None:
+        self._reading, self._looks, self._told = reading, looks, told
+        self._known: OrderedDict[int, Look] = OrderedDict()
+        self._wanted: tuple[int, ...] = ()
+        self._changed = Condition()
+        self._over = False
+        self._thread = Thread(target=self._run, name="wiredecode looks", daemon=True)
+        self._thread.start()
+
+    def look(self, number: int) -> Look | None:
+        """How a frame looks; None: not known yet."""
+        return self._known.get(number)
+
+    def want(self, numbers: Sequence[int]) -> None:
+        """These are in view."""
+        missing = tuple(number for number in numbers if number not in self._known)
+        with self._changed:
+            if missing != self._wanted:
+                self._wanted = missing
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Nobody looks any more; the thread ends soon."""
+        with self._changed:
+            self._over, self._wanted = True, ()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while not self._over:
+            with self._changed:
+                while not self._wanted and not self._over:
+                    self._changed.wait()
+                wanted = self._wanted
+            for first, last in stretches(wanted):
+                if wanted is not self._wanted:
+                    break
+                self._paint(first, last)
+                self._told()
+            with self._changed:
+                if wanted is self._wanted:
+                    self._wanted = ()
+
+    def _paint(self, first: int, last: int) -> None:
+        found: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
+        try:
+            for frame in self._reading.between(first, last, self._looks.select):
+                found[frame.number] = self._looks.of(frame, self._reading.first_ns)
+                if not self._wanted:
+                    return
+        except Exception as error:
+            self._looks.problem = escape(f"colours: {type(error).__name__}: {error}")
+        self._known |= found
+        while len(self._known) > MOST_LOOKS:
+            self._known.popitem(last=False)
+
+
+def stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last of those that lie near each other."""
+    if not numbers:
+        return []
+    cuts = [at for at, (one, other) in enumerate(pairwise(numbers), 1) if other - one > NEAR]
+    bounds = [0, *cuts, len(numbers)]
+    return [(numbers[begin], numbers[end - 1]) for begin, end in pairwise(bounds)]
