@@ -171,6 +171,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         ),
         "--compression": Case("{basic} -q -o a.parquet", "--compression none"),
         "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),
+        "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "-c": Case("{basic} -q -o a.csv", "-c 3"),
         "-Y": Case("{basic} -q -o a.csv", "-Y frame.length>100"),
         "--utc": Case("{basic} -q -o a.csv --to 2026-11-20T20:00:00", "--utc"),
@@ -215,6 +216,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         **TIMES,
         "--utc": Case("{basic} {quick} --to 2026-11-20T20:00:00", "--utc"),
         "-o": See("tests/report/test_report.py::test_all_sections_and_plots_are_there"),
+        "-Y": See("tests/report/test_report.py::test_only_what_a_filter_chooses_counts"),
         "-n": Case("{basic} {quick} -n 2", "-n 3"),
         "--title": Case("{basic} {quick}", "--title Ticket"),
         "-q": Case("{basic} {quick}", "-q"),
@@ -259,6 +261,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         for words, _ in STATS
     },
     "sql": {
+        "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_for_those_who_ask"),
         **READING,
         "--format": Case("{basic} {quick}", "--format csv"),

@@ -267,3 +267,15 @@ def test_no_output_holds_a_password(run: Run, basic: Path) -> None:
             assert b"\0guest\0guest".hex().encode() not in raw
     shown = run("export", basic, "-o", "-", "--format", "csv", "--show-secrets", "--bytes", "text", "-q").raw
     assert b"guest" in shown
+
+
+def test_formulas_in_csv_can_be_guarded(run: Run, captures: Path, tmp_path: Path) -> None:
+    query = "select '=1+1' a, '+1' b, '-1' c, '@x' d, 'x=1' e, chr(9) || 'y' f, -1 g from frames limit 1"
+    said = ("sql", captures / "rabbitmq-stream" / "c43_basic.pcap", query, "--format", "csv")
+    assert run(*said).lines[1] == '"=1+1","+1","-1","@x","x=1","\ty",-1'
+    assert run(*said, "--csv-formulas", "guard").lines[1] == '"\'=1+1","\'+1","\'-1","\'@x","x=1","\'\ty",-1'
+    file = captures / "nats" / "04-request-reply.pcap"
+    words = ("export", file, "--level", "messages", "--columns", "topic", "-o", tmp_path / "a.csv")
+    assert run(*words, "--csv-formulas", "guard").code == 0
+    found = run("export", file, "-o", tmp_path / "a.parquet", "--csv-formulas", "guard")
+    assert (found.code, found.err.count("\n")) == (2, 1)

@@ -16,7 +16,7 @@ from wiredecode.frames.failure import GROUP
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record
 from wiredecode.testing import ProtocolTests, readers_agree
-from wiredecode.testing.dissection import Result, identity
+from wiredecode.testing.dissection import Result, identity, meaning
 from wiredecode.view.notebook import frame_text
 from wiredecode.view.screen import ScreenLines
 from wiredecode.view.summary import SummaryLines
@@ -118,3 +118,15 @@ def same_in_batches(dissect: Callable[[int | None], Result], size: int) -> Resul
     holds(len(whole.frames) == len(other.frames), f"batches: other frames in those of {size}")
     holds(whole.totals == other.totals, f"batches: other totals in those of {size}")
     return whole
+
+
+def same_without_records(result: Result, bare: Result) -> None:
+    """Frames that are read without records are the same, but for these."""
+
+    def said(frame: Frame) -> dict[str, Any]:
+        return {name: value for name, value in meaning(frame).items() if name != "layers"}
+
+    failures(bare)
+    for one, two in zip(map(said, bare.frames), map(said, result.frames), strict=False):
+        holds(one == two, f"records, {two['type'] or two['status']}: {one}, not {two}")
+    holds(len(bare.frames) == len(result.frames), "records: other frames")

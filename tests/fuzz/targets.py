@@ -79,6 +79,7 @@ def run_stream(kit: type[ProtocolTests], data: bytes) -> None:
     talk = TalkInput.read(data)
     result = properties.same_in_batches(lambda size: kit.dissect(talk.source(kit.port(), size)), 1 + talk.seed % 4)
     properties.failures(result)
+    properties.same_without_records(result, kit.dissect(talk.source(kit.port()), style=None))
     for frame in result.frames:
         properties.decoded(kit, frame)
 

@@ -770,3 +770,10 @@ def test_random_messages_never_break_the_record() -> None:
     bodies = [b"\x00\x53" + chance.randbytes(chance.randrange(30)) for _ in range(200)]
     frame = one_sided(bytes(publish(1, *bodies))).frames[0]
     assert [message["data"] for message in fields(frame)["messages"]] == [body.hex() for body in bodies]
+
+
+@pytest.mark.parametrize("options", [{}, {"style": None}], ids=["with records", "without"])
+def test_a_publish_of_no_messages(options: dict[str, Any]) -> None:
+    run = play(*declare(3, "orders", 1), (C, publish(3)), (C, publish(3, b"a")), **options)
+    assert [frame.status for frame in run.of("Publish")] == ["ok", "ok"]
+    assert not run.totals.failures

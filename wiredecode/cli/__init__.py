@@ -38,5 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = interrupt.exit_code()
     if code and interrupt.came():
         interrupt.end()
+        if (atomic := sys.modules.get("wiredecode.export.atomic")) is not None:
+            atomic.discard_all()
         interrupt.leave(interrupt.exit_code())
     return code

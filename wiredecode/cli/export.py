@@ -89,6 +89,7 @@ def export(
     row_group: Annotated[
         int | None, typer.Option("--row-group", min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
     ] = None,
+    csv_formulas: options.CsvFormulas = options.FormulasChoice.keep,
     count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None,
     display_filter: options.DisplayFilter = None,
     bytes_: Annotated[
@@ -127,6 +128,7 @@ def export(
         partition_by=names(partition_by, "--partition-by") or [],
         overwrite=overwrite,
         row_group=row_group,
+        guard_formulas=csv_formulas is options.FormulasChoice.guard,
         count=count,
         start=span.start,
         end=span.end,

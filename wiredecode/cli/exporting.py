@@ -54,6 +54,7 @@ class Job:
     partition_by: list[str]
     overwrite: bool
     row_group: int | None
+    guard_formulas: bool
     count: int | None
     start: Moment | None
     end: Moment | None
@@ -90,11 +91,11 @@ def run(job: Job) -> int:
     if kind_of(job.out):
         from wiredecode.cli.exporting_lake import run as run_into_tables
 
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        interrupt.begin_at(signal.SIGTERM)
         return run_into_tables(job)
     form = _form(job)
     _combine(job, form)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
+    interrupt.begin_at(signal.SIGTERM)  # so that it, too, leaves nothing behind
     if job.level == "frames" and form.name in RECORDS and not job.partition_by:
         return Records(job, form).run()
     return Tables(job, form).run()
@@ -130,6 +131,8 @@ def _combine(job: Job, form: target.Form) -> None:
         raise UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     if job.row_group and form.name != "parquet":
         raise UsageError(f"--row-group goes with parquet, not with {form.name}")
+    if job.guard_formulas and form.name != "csv":
+        raise UsageError(f"--csv-formulas goes with csv, not with {form.name}")
     if job.out != STANDARD_OUTPUT:
         _check_place(job)
 
@@ -390,7 +393,8 @@ class Tables(Export):
         from wiredecode.frames.record import BYTES
 
         job, make = self.job, WRITERS[self.form.name]
-        settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, job.row_group or ROW_GROUP)
+        groups = job.row_group or ROW_GROUP
+        settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, groups, job.guard_formulas)
         if not job.partition_by:
             self.open()
             return make(self.packed, self.projection.schema, settings)

@@ -12,7 +12,7 @@ GROUPS = {
     "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via --snaplen --buffer",
     "Selection": "-n --address --port -Y -c --from --to --follow-file --side --table --interval",
     "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
-    "--row-group --summary --json -T -e -E "
+    "--csv-formulas --row-group --summary --json -T -e -E "
     "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
     "Decoding": "-d --hole-timeout --max-buffer --limit --keylog --keylog-dir",
     "General": "--sandbox -q -v -h --help --version",

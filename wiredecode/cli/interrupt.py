@@ -29,9 +29,8 @@ def begin() -> None:
     """From now on SIGINT raises KeyboardInterrupt, again after a while until :func:`arrived` is called."""
     global _own
     _own = True
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return  # ignored, as under nohup: it stays so
-    signal.signal(signal.SIGINT, _raise)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in the background
+        signal.signal(signal.SIGINT, _raise)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
@@ -39,6 +38,12 @@ def begin() -> None:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, _raise)
     sys.unraisablehook = _unraisable
+
+
+def begin_at(number: signal.Signals) -> None:
+    """Where a program calls a command: a signal that would end it raises KeyboardInterrupt."""
+    if signal.getsignal(number) is signal.SIG_DFL:
+        signal.signal(number, signal.default_int_handler)
 
 
 def arrived() -> None:
@@ -59,8 +64,11 @@ def exit_code() -> int:
 
 def end() -> None:
     """The work is done: what comes now does not change the exit code."""
-    if signal.getsignal(signal.SIGINT) is _raise:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if _own:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_DFL:
+                signal.signal(number, signal.SIG_IGN)
     arrived()
 
 

@@ -64,6 +64,17 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
+class FormulasChoice(StrEnum):
+    keep = "keep"
+    guard = "guard"
+
+
+CsvFormulas = Annotated[
+    FormulasChoice,
+    typer.Option(
+        "--csv-formulas", help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."
+    ),
+]
 Files = Annotated[
     list[str],
     typer.Argument(

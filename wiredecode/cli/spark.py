@@ -70,6 +70,9 @@ class SparkCommand(Command):
         return super().make_context(info_name, args, parent=parent, **extra)
 
 
+COMMAND = SparkCommand
+
+
 @group
 class SparkOptions:
     """What ``wiredecode spark`` is asked for."""

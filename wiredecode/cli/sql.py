@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wiredecode.capture import CaptureError, PacketBatch
     from wiredecode.export.query import Open, Reader
+    from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
 
 EXAMPLES = """\b
@@ -77,6 +78,7 @@ def sql(
     allow_files: Annotated[
         bool, typer.Option("--allow-files", help="The query may read and write files, and load extensions.")
     ] = False,
+    csv_formulas: options.CsvFormulas = options.FormulasChoice.keep,
     color: options.Color = options.ColorChoice.auto,
 ) -> int:
     """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
@@ -89,8 +91,12 @@ def sql(
 
     gc.enable()
     from wiredecode.export.query import Database, QueryError
+    from wiredecode.export.writers import Settings
+    from wiredecode.frames.record import BYTES
 
-    form = _form(format_, out)
+    form, guarded = _form(format_, out), csv_formulas is options.FormulasChoice.guard
+    if guarded and (form is None or form.name != "csv"):
+        raise options.UsageError("--csv-formulas goes with csv: say --format csv")
     reading = {**decoding.arguments, "show_secrets": show_secrets}
 
     def display() -> Filter | None:
@@ -109,7 +115,8 @@ def sql(
                     if more and not verbosity.quiet:
                         complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
                 else:
-                    _write(schema, answer, form, out, bytes_.value)
+                    settings = Settings(BYTES[bytes_.value], form.compression, guard_formulas=guarded)
+                    _write(schema, answer, form, out, settings)
             return _exit_code(database.errors)
     except (QueryError, ValueError) as error:
         from wiredecode.frames.escape import escape
@@ -170,17 +177,16 @@ def _opener(
 
 
 def _write(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.Form, out: str, form_of_bytes: str
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.Form, out: str, settings: Settings
 ) -> None:
-    from wiredecode.export.writers import WRITERS, Settings
-    from wiredecode.frames.record import BYTES
+    from wiredecode.export.writers import WRITERS
 
     place = None if out == STANDARD_OUTPUT else NewFile(Path(out))
     try:
         standard = text_bytes() if form.is_text else sys.stdout.buffer
         raw = standard if place is None else place.stream
         packed = target.packing(raw, form) if form.is_text else raw
-        writer = WRITERS[form.name](packed, schema, Settings(BYTES[form_of_bytes], form.compression))
+        writer = WRITERS[form.name](packed, schema, settings)
         for batch in batches:
             writer.write(batch)
         writer.close()

@@ -9,12 +9,40 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from contextlib import suppress
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 NAME_BYTES = 200
 """Of the target's name in the name of its part: file systems take 255 bytes."""
+INTERRUPTS = {
+    number for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM") if (number := getattr(signal, name, None)) is not None
+}
+_parts: set[Path] = set()
+"""What is neither complete nor discarded."""
+
+
+def discard_all() -> None:
+    """Leave nothing behind: for the end of a process that was interrupted, at whatever moment."""
+    for part in _parts:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+    _parts.clear()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Meanwhile signals wait: steps that belong together are all done, or none."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS) if os.name == "posix" else set()
+    try:
+        yield
+    finally:
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class NewFile:
@@ -34,6 +62,7 @@ class NewFile:
         self._part = part_of(self.path)
         if self.path.exists() and not self.path.is_symlink():
             mode = self.path.stat().st_mode & 0o777
+        _parts.add(self._part)
         try:
             descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
             self.stream = os.fdopen(descriptor, "wb")
@@ -53,8 +82,10 @@ class NewFile:
             os.fsync(self.stream.fileno())
         self.stream.close()
         if self._part is not None:
-            self._part.replace(self.path)
-            self._part = None
+            with undisturbed():
+                self._part.replace(self.path)
+                _parts.discard(self._part)
+                self._part = None
             sync_folder(self.path.parent)
 
     def discard(self) -> None:
@@ -62,6 +93,7 @@ class NewFile:
         close_quietly(self.stream)
         if self._part is not None:
             self._part.unlink(missing_ok=True)
+            _parts.discard(self._part)
             self._part = None
 
 
@@ -79,6 +111,7 @@ class NewFolder:
         if not overwrite and self.path.exists() and any(self.path.iterdir()):
             raise FileExistsError(f"{path} is not empty; choose another folder, or replace all of it with --overwrite")
         self.part = part_of(self.path)
+        _parts.add(self.part)
         try:
             self.part.mkdir()
         except BaseException:  # an interrupt, too
@@ -90,20 +123,25 @@ class NewFolder:
         for folder, _, _ in os.walk(self.part):
             sync_folder(Path(folder))
         old = part_of(self.path)
-        if self.path.exists():
-            self.path.rename(old)
-        try:
-            self.part.rename(self.path)
-        except OSError:
-            if old.exists():
-                old.rename(self.path)
-            raise
+        with undisturbed():
+            if self.path.exists():
+                self.path.rename(old)
+            try:
+                self.part.rename(self.path)
+            except OSError:
+                if old.exists():
+                    old.rename(self.path)
+                raise
+            _parts.discard(self.part)
+            _parts.add(old)
         sync_folder(self.path.parent)
         shutil.rmtree(old, ignore_errors=True)
+        _parts.discard(old)
 
     def discard(self) -> None:
         """Leave nothing behind. After :meth:`commit` it does nothing."""
         shutil.rmtree(self.part, ignore_errors=True)
+        _parts.discard(self.part)
 
 
 def part_of(path: Path) -> Path:

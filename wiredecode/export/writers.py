@@ -36,8 +36,14 @@ class Settings:
     compression: str | None = None
     """Of Parquet (None: zstd) and Arrow (None: none); text is compressed by the stream it is written to."""
     row_group: int = ROW_GROUP
+    guard_formulas: bool = False
+    """CSV: an apostrophe stands before text that a spreadsheet would take for a formula."""
     order: str | None = None
     """Of Parquet: the column of integers by which the rows of a row group are sorted."""
+
+
+FORMULA = r"\A([=+\-@\t\r])"
+"""What spreadsheets take for one begins so."""
 
 
 class Writer(Protocol):
@@ -85,17 +91,28 @@ class CsvWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
         import pyarrow.csv as pcsv
 
-        self._show = settings.show
+        self._show, self._guarded = settings.show, settings.guard_formulas
         empty = [text_column(pa.array([], field.type), self._show).type for field in schema]
         self._schema = pa.schema(list(zip(schema.names, empty, strict=True)))
         self._writer = pcsv.CSVWriter(Unclosed(stream), self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [text_column(column, self._show) for column in batch.columns]
+        if self._guarded:
+            columns = [_guarded(column) for column in columns]
         self._writer.write_batch(pa.record_batch(columns, names=batch.schema.names).cast(self._schema))
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _guarded(column: pa.Array) -> pa.Array:
+    """Text that is no formula for a spreadsheet; other columns as they are."""
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    return pc.replace_substring_regex(column, pattern=FORMULA, replacement=r"'\1")
 
 
 class ArrowWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,10 @@ class Inspector(App[int]):
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "wiredecode"
+    CSS = """
+    .ascii #detail, .ascii #bytes { border-top: ascii $primary; }
+    .ascii .wide #bytes { border-top: none; border-left: ascii $primary; }
+    """
 
     def __init__(
         self,
@@ -39,11 +44,15 @@ class Inspector(App[int]):
     ) -> None:
         super().__init__()
         self.reading, self.live, self.settings = reading, live, settings
+        utf8 = (getattr(sys.__stdout__, "encoding", None) or "").lower().replace("-", "") == "utf8"
+        self.ascii = not utf8 if settings.ascii is None else settings.ascii
+        """Whether nothing but ASCII is shown."""
         self.main = MainScreen(reading, select, live, settings)
         self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
+        self.set_class(self.ascii, "ascii")
         self.theme = self.settings.theme if self.settings.theme in THEMES else THEMES[0]
         self._reader.start()
 

@@ -8,7 +8,7 @@ from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import transport, websocket
 from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
-from wiredecode.protocols.shared.proxy import preface_length
+from wiredecode.protocols.shared.proxy import known_at, preface_length
 
 MAX_CONTROL_LINE = 64 * 1024
 """Longest line taken for real; servers accept 4 KiB from clients by default."""
@@ -98,7 +98,7 @@ def split(data: bytes) -> Split:
             return Split(ends, known_at=seen, need=told - position)
         if websocket.opens(data, position, told):
             return Split([*ends, told], known_at=seen, then=websocket.STREAM)
-        if (place := sized_stop(data, position)) > told:
+        if (place := max(sized_stop(data, position), known_at(data, position))) > told:
             seen.append((len(ends), place))
         ends.append(told)
         position = told

@@ -53,6 +53,8 @@ def published(frame: Frame) -> list[Numbers]:
     jumps = values.pop("numbers", None)
     if jumps is None:
         return runs_of(_listed(frame, "messages"))
+    if not jumps:
+        return []  # a publish of no messages
     ends = [*(index for index, _ in jumps[1:]), _count(values["messages"])]
     return [(low, low + end - index) for (index, low), end in zip(jumps, ends, strict=True)]
 

@@ -72,6 +72,14 @@ def preface_length(data: bytes, position: int = 0) -> int | None:
     return 0
 
 
+def known_at(data: bytes, position: int) -> int:
+    """Up to where bytes had to be there to know that no binary preface begins at ``position``, where none does."""
+    for place, byte in enumerate(SIGNATURE, position):
+        if data[place] != byte:
+            return place + 1
+    return position
+
+
 def layer_of(frame: Frame) -> type[Layer] | None:
     """The layer of a frame that is a PROXY preface, None for other frames."""
     if frame.offset:

@@ -1,0 +1,109 @@
+"""Commands in a child of this process, in which something goes wrong at a chosen moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from wiredecode.cli import main
+
+OUTPUTS: dict[str, tuple[str, str]] = {
+    "ndjson": ("export FILE -o OUT.ndjson", "out.ndjson"),
+    "json": ("export FILE -o OUT.json", "out.json"),
+    "csv": ("export FILE --level messages -o OUT.csv", "out.csv"),
+    "parquet": ("export FILE -o OUT.parquet", "out.parquet"),
+    "folder": ("export FILE --level messages --format parquet --partition-by topic --overwrite -o OUT", "out"),
+    "report": ("report FILE -o OUT.html", "out.html"),
+    "packets": ("pcap FILE -w OUT.pcapng", "out.pcapng"),
+    "anonymized": ("anonymize FILE OUT.pcapng --key FILE", "out.pcapng"),
+    "totals": ("pcap FILE --summary --summary-json OUT.json", "out.json"),
+}
+"""What is run, and what it makes."""
+
+
+@dataclass
+class Ended:
+    """How a command ended."""
+
+    code: int
+    errors: str
+
+
+def in_a_child(words: list[str], prepare: Callable[[], object] = lambda: None) -> Ended:
+    """Run a command as the process's own, in a child; ``prepare`` is called in it first."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 99
+        try:
+            os.close(reader)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(writer, 2)
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+            for name in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(name, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.argv = ["wiredecode", *words]
+            prepare()
+            code = main()
+            sys.setprofile(None)
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        errors = pipe.read().decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    return Ended(os.waitstatus_to_exitcode(status), errors)
+
+
+def words_of(name: str, file: Path, folder: Path) -> list[str]:
+    """The command of an output."""
+    return [word.replace("FILE", str(file)).replace("OUT", str(folder / "out")) for word in OUTPUTS[name][0].split()]
+
+
+def signal_at(number: int, place: int, file: str) -> Callable[[], None]:
+    """What prepares a signal at the so manieth call or return in this file of the code."""
+
+    def prepare() -> None:
+        met = 0
+
+        def look(frame: FrameType, event: str, argument: Any) -> None:
+            nonlocal met
+            if frame.f_code.co_filename.endswith(file):
+                met += 1
+                if met == place:
+                    os.kill(os.getpid(), number)
+
+        sys.setprofile(look)
+
+    return prepare
+
+
+def places_in(words: list[str], file: str) -> int:
+    """How many calls and returns in this file of the code a command has."""
+    found = os.pipe()
+
+    def prepare() -> None:
+        def look(frame: FrameType, event: str, argument: Any) -> None:
+            if frame.f_code.co_filename.endswith(file):
+                os.write(found[1], b".")
+
+        sys.setprofile(look)
+
+    assert in_a_child(words, prepare).code == 0
+    os.close(found[1])
+    with os.fdopen(found[0], "rb") as pipe:
+        return len(pipe.read())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, hidden ones too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
