@@ -2,12 +2,14 @@
 
 ``python -m tests.damage starts N [CAPTURE...]`` prints, for each protocol, what is lost and what is wrong when captures
 begin at N of their later packets; ``python -m tests.damage snaplens STEP [CAPTURE...]`` the same for packets cut at 70
-to 130 bytes. Frames are known by their endpoints and TCP sequence number.
+to 130 bytes; ``python -m tests.damage losses N [CAPTURE...]`` for packets lost at random. Frames are known by their
+endpoints and TCP sequence number.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,14 +35,20 @@ DAMAGED = ("snap96", "drop1pct", "midconn", "ooo-dup", "shuffled_dups", "cutfile
 """Parts of the names of captures that are not whole."""
 HOSTILE = "hostile"
 """The folder of captures that were mutated: their frames lie, and one connection changes its dialect."""
+HEADER_BYTES = 8
+"""Most bytes of a frame that its length does not count."""
 LARGE = 200_000
 """Bytes of a capture of which many variants would take long."""
 STYLE = Style()
 
 GENERIC = ("Unknown", "Compressed", "Json")
 """Types of which nothing more is known when the rest was cut."""
-NUMBER_OF_FRAME = "copy_of"
+NUMBERS_OF_FRAMES = frozenset({"copy_of", "requests", "block", "begun_in"})
 """Fields that are numbers of frames: these differ."""
+LEARNED = frozenset({"event_count", "events", "acknowledged_appends", "segment", "in_reply_to"})
+"""Fields that frames before tell: where some were lost, those that are left."""
+
+WORD = re.compile(r"\w+")
 
 Place = tuple[str, str, int, int, int]
 """Source, destination, TCP sequence number, the order inside a frame that held others, its size."""
@@ -157,11 +165,65 @@ class Report:
         return "\n".join(rows)
 
 
-def compare(whole: Dissected, damaged: Dissected, first: int = 1) -> Report:
+def chosen(packets: PacketBatch, places: Iterable[int]) -> PacketBatch:
+    """Some of the packets, numbered anew."""
+    kept = np.array([*places], np.int64)
+    columns = ("start", "captured", "original", "time_ns", "linktype", "interface")
+    picked = {name: getattr(packets, name)[kept] for name in columns}
+    return replace(packets, number=np.arange(1, len(kept) + 1, dtype=packets.number.dtype), **picked)
+
+
+def lossy_variants(packets: PacketBatch, seed: str) -> Iterator[tuple[str, PacketBatch]]:
+    """The packets with some of them lost, one by one and several in a row."""
+    chance, count = random.Random(seed), len(packets)
+    for share in (0.01, 0.1, 0.4):
+        yield f"without {share:.0%}", chosen(packets, [each for each in range(count) if chance.random() > share])
+    start = chance.randrange(count)
+    gap = range(start, min(count, start + chance.randrange(1, 30)))
+    if len(gap) < count:
+        yield f"without {gap}", chosen(packets, [each for each in range(count) if each not in gap])
+
+
+def wrong_links(whole: Dissected, damaged: Dissected) -> Iterator[str]:
+    """Answers of a damaged capture that belong to another request than in the whole one, and outcomes that are not so.
+
+    Where messages pass several connections (NATS), the request may be another passage of the same message.
+    """
+    before = {frame.id: place for place, frame in whole.frames.items()}
+    after = {frame.id: place for place, frame in damaged.frames.items()}
+    for place, frame in damaged.frames.items():
+        same = whole.frames.get(place)
+        if same is None or "nats" in (same.layers or {}) or frame.dialect != same.dialect:
+            continue
+        said = (value for path, value in flat(same.layers or {}) if name_of(path) == "requests")
+        right = {before.get(number) for number in (same.request, *said)}
+        if frame.request is not None and after.get(frame.request) not in right:
+            yield f"{frame.protocol} {frame.type} {place}: answers {after.get(frame.request)}, not {right}"
+        if frame.outcome not in (None, "", same.outcome, "late", "unanswered", "not asked for"):
+            yield f"{frame.protocol} {frame.type} {place}: {frame.outcome}, not {same.outcome}"
+
+
+def losses(path: Path, count: int, seed: int = 1) -> Report:
+    """A capture of which packets are lost at random, ``count`` times in each way."""
+    packets, report = read(path), Report()
+    if len(packets) < 2:
+        return report
+    whole = dissect(packets)
+    for turn in range(count):
+        for how, variant in lossy_variants(packets, f"{seed} {turn} {path.name}"):
+            damaged = dissect(variant)
+            found = compare(whole, damaged, learned=False)
+            found.wrong = [f"{path.name} {how}: {line}" for line in (*found.wrong, *wrong_links(whole, damaged))]
+            report.add(found)
+    return report
+
+
+def compare(whole: Dissected, damaged: Dissected, first: int = 1, *, learned: bool = True) -> Report:
     """Hold a damaged capture against the whole one; ``first`` is the packet of the whole one that it begins with.
 
     Where connections begin in the middle, what other frames tell cannot be the same: then only the frames are compared,
-    without those inside others, whose offsets count from what was seen first.
+    without those inside others, whose offsets count from what was seen first. Not ``learned``: without the fields that
+    frames before tell.
     """
     report = Report()
     began: dict[tuple[str, str], int] = {}
@@ -169,7 +231,8 @@ def compare(whole: Dissected, damaged: Dissected, first: int = 1) -> Report:
         if frame.status != UNDECODED:
             began.setdefault((frame.source, frame.destination), frame.packets[0])
             if first == 1 or not frame.place:
-                report.wrong += differences(place, frame, whole.frames.get(place), values=first == 1)
+                said = differences(place, frame, whole.frames.get(place), values=first == 1)
+                report.wrong += [line for line in said if learned or not LEARNED.intersection(WORD.findall(line))]
     for place, frame in whole.frames.items():
         if frame.status != OK or frame.place or frame.packets[0] < first:
             continue
@@ -198,13 +261,27 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
         yield f"{where}: its type is {whole.type}"
     said = dict(flat(whole.layers or {}))
     undecided = frame.dialect is None and whole.dialect is not None  # as a finding tells
-    if frame.type in GENERIC or undecided or not values:
+    if not values:
         return
     for path, value in flat(frame.layers or {}):
-        if not path.endswith(NUMBER_OF_FRAME) and (path not in said or said[path] != value):
+        if (path in said and said[path] == value) or name_of(path) in NUMBERS_OF_FRAMES:
+            continue
+        if not (frame.type in GENERIC or undecided) or not is_raw(path, value, frame, whole):
             yield f"{where}: {path} = {value!r}, not {said.get(path)!r}"
-    if frame.status == "malformed" and whole.status != "malformed":
+    if frame.status == "malformed" and whole.status != "malformed" and not undecided:
         yield f"{where}: malformed"
+
+
+def name_of(path: str) -> str:
+    """The last name of a path, without an index."""
+    return path.rpartition(".")[2].partition("[")[0]
+
+
+def is_raw(path: str, value: Any, frame: Frame, whole: Frame) -> bool:
+    """Whether a value of a frame of which nothing more is known is its own bytes, their number, or its type."""
+    if isinstance(value, str):
+        return value in whole.data.hex() or value.startswith("<redacted ") or name_of(path) == "message_type"
+    return name_of(path) in ("length", "message_length") and 0 <= frame.length - value <= HEADER_BYTES
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -253,7 +330,10 @@ def main(arguments: list[str]) -> int:
     total = Report()
     for root in roots or [str(CAPTURES)]:
         for path in [Path(root)] if Path(root).is_file() else whole_captures(Path(root)):
-            report = starts(path, count) if what == "starts" else snaplens(path, range(70, 131, count))
+            if what == "snaplens":
+                report = snaplens(path, range(70, 131, count))
+            else:
+                report = {"starts": starts, "losses": losses}[what](path, count)
             print(f"{path.name}: {len(report.wrong)} wrong, {sum(report.missed.values())} missed", file=sys.stderr)
             total.add(report)
     print("\n".join(total.wrong))

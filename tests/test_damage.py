@@ -9,10 +9,12 @@ import pytest
 
 from tests.damage import (
     CAPTURES,
+    chosen,
     compare,
     cut_packets,
     damaged_captures,
     dissect,
+    losses,
     read,
     small_captures,
     snaplens,
@@ -23,6 +25,15 @@ from wiredecode.frames.frame import Frame
 from wiredecode.testing import Talk, batches
 from wiredecode.testing import dissect as dissected
 
+LOSSY_BYTES = 60_000
+"""Of captures up to this size packets are lost at random in the suite; of larger ones in the sweep."""
+SAID_TWICE = {
+    "read_cuts.pcap": "reads the same places again and again",
+    "c43_dedup.pcap": "publishes the same numbers again",
+    "seed_dialect.pcap": "only some messages tell its dialect",
+    "22-port-reuse-abort.pcap": "another connection with the same ports",
+}
+"""Captures in which a frame that was lost and one that was not look the same to what comes later."""
 STARTED_PACKETS = 4000
 """Packets of a capture that are read in all, from one start or another."""
 
@@ -56,6 +67,37 @@ def test_what_a_snapshot_length_left_is_not_taken_for_something_else(name: str, 
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
 def test_every_snapshot_length(capture: Path) -> None:
     assert snaplens(capture, range(70, 131) if capture in small_captures() else (79, 96, 128)).wrong == []
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [path for path in small_captures() if path.stat().st_size <= LOSSY_BYTES and path.name not in SAID_TWICE],
+    ids=lambda path: path.name,
+)
+def test_where_packets_are_lost_nothing_is_told_that_is_not_so(capture: Path) -> None:
+    """Neither frames nor values, nor which request an answer belongs to."""
+    assert losses(capture, 1).wrong == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
+def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
+    if capture.name not in SAID_TWICE:
+        assert losses(capture, 5).wrong == []
+
+
+@pytest.mark.parametrize("name", ["pravega/read_cuts.pcap", "rabbitmq-stream/c43_errors.pcap", "cursus/negotiate.pcap"])
+def test_behind_a_hole_that_is_given_up_requests_come_before_their_answers(name: str) -> None:
+    """One packet of the client is lost: both sides wait for it, and are then numbered in the order of their times."""
+    packets = read(CAPTURES / name)
+    whole = dissect(packets)
+    asked = [frame for frame in whole.frames.values() if frame.response and frame.sender == "client"]
+    gone = sorted(asked, key=lambda frame: frame.number)[len(asked) // 3].packets[0] - 1
+    damaged = dissect(chosen(packets, [place for place in range(len(packets)) if place != gone]))
+    linked = [sum(frame.request is not None for frame in each.frames.values()) for each in (whole, damaged)]
+    assert linked[1] >= linked[0] - 3
+    for frame in damaged.frames.values():
+        assert frame.request is None or frame.request < frame.number
 
 
 @pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)

@@ -18,6 +18,7 @@ SECOND = 1_000_000_000
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
     told |= {
+        "status": "ok",
         "findings": (),
         "confirmations": (),
         "answers": (),
@@ -131,9 +132,9 @@ def test_adding_and_skipping_follow_the_rule(seed: int, monkeypatch: pytest.Monk
     assert 0 < sum(response is not None for response in responses) < answers
 
 
-def heard(*, missing: int = 0, started: bool = True, captured: int = 0) -> Any:
-    answering = SimpleNamespace(missing=missing, started=started, captured=captured)
-    return SimpleNamespace(directions=(None, answering), label=None)
+def heard(*, missing: int = 0, started: bool = True, first_ns: int | None = None, asking: int = 0) -> Any:
+    answering = SimpleNamespace(missing=missing, started=started, first_ns=first_ns)
+    return SimpleNamespace(directions=(SimpleNamespace(missing=asking), answering), label=None)
 
 
 def asked(**of_the_other_side: Any) -> Any:
@@ -146,8 +147,10 @@ def asked(**of_the_other_side: Any) -> Any:
     ("other_side", "outcome"),
     [
         ({}, "unanswered"),
-        ({"started": False, "captured": 0x01020304}, "unanswered"),
+        ({"started": False, "first_ns": -1}, "unanswered"),
+        ({"started": False, "first_ns": 1}, None),
         ({"missing": 1}, None),
+        ({"asking": 1}, None),
         ({"started": False}, None),
     ],
 )
@@ -166,6 +169,14 @@ def test_a_response_tells_the_outcome() -> None:
         waits.add(request)
         waits.add(response)
         assert request.outcome == outcome
+
+
+def test_a_response_that_was_cut_does_not_tell_the_outcome() -> None:
+    waits, request, response = Lookahead(), asked(), frame(2, request=1)
+    response.status = "partial"
+    waits.add(request)
+    waits.add(response)
+    assert (request.response, request.outcome) == (2, None)
 
 
 def test_what_is_held_back_no_longer_is_late_and_not_unanswered() -> None:

@@ -238,11 +238,9 @@ def test_help_imports_nothing_of_spark() -> None:
 def test_stats_is_the_second_word_of_a_command_and_not_a_file(
     run: Run, jobs: list[SparkOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wiredecode.cli import app
+    from wiredecode.cli.commands import COMMANDS
 
-    tree = app.command_line()
-    tree.commands["spark stats"] = tree.commands["protocols"]
-    monkeypatch.setattr(app, "command_line", lambda: tree)
+    monkeypatch.setitem(COMMANDS, "spark stats", COMMANDS["protocols"])
     plain = run("protocols")
     assert (plain.code, run("spark", "stats").raw) == (0, plain.raw)
     assert jobs == []

@@ -56,3 +56,19 @@ def test_a_cut_message_has_no_defaults() -> None:
     partial = [frame.layers["liftbridge"] for frame in cut if "liftbridge" in (frame.layers or {})]
     assert partial
     assert not {"partition", "stream", "ack_policy"} & partial[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"), [("orders", 0), ("orders.12", None), ("orders.0", 0), ("orders.x1", 0)]
+)
+def test_a_publish_to_a_later_partition_which_its_subject_alone_tells_is_not_one_to_partition_0(
+    subject: str, expected: int | None
+) -> None:
+    said = one(bytes(Publish(value=b"v")), subject=subject).layers["liftbridge"]  # type: ignore[index]
+    assert said.get("partition") == expected
+    assert not {"timestamp", "stream", "reply_subject"} & said.keys()
+
+
+def test_a_partition_that_a_publish_says_is_told_whatever_its_subject() -> None:
+    said = one(bytes(Publish(value=b"v", partition=3)), subject="orders").layers["liftbridge"]  # type: ignore[index]
+    assert said["partition"] == 3

@@ -41,7 +41,7 @@ class TestPravega(ProtocolTests):
     cut: ClassVar = [FOLDER / f"{stem}.pcap" for stem in ("append_basic", "seed_dialect", "tables", "read_cuts")]
     steady: ClassVar = frozenset(
         {"message_length", "block_length", "length_before_end", "size_of_whole_events", "connection_offset", "offset"}
-        | {"high_version", "low_version", "last_event_number"}
+        | {"high_version", "low_version", "last_event_number", "previous_event_number"}
     )
     with_columns = (126, 126)
 

@@ -98,12 +98,14 @@ class Requests(Rule):
             connection = request.connection
             if last - request.time_ns < PATIENCE_NS or request.type in self._elsewhere:
                 continue
-            answers = connection.directions[1 - request.side]
+            asked, answers = connection.directions[request.side], connection.directions[1 - request.side]
             severity = None if request.always else "note"
             name = self.report.names.short(connection)
             what = f"{request.type} of {request.protocol} was not answered"
             if answers.missing or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
+            elif asked.missing:
+                severity, what = "note", f"{what}, but not all that was sent before it was captured"
             problem = self.report.add(
                 *(codes.UNANSWERED, what, (request.protocol, request.type, severity)),
                 severity=severity,

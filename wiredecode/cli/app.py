@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli.commands import Commands
 from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
-from wiredecode.cli.help import Command
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
 from wiredecode.cli.tshark import translate
@@ -46,6 +46,7 @@ wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
 
 app = typer.Typer(
     name="wiredecode",
+    cls=Commands,
     help="Decode what clients and streaming brokers say to each other, from packet captures.",
     epilog=EXAMPLES,
     rich_markup_mode=None,  # plain help: a third faster to show, and [brackets] stay
@@ -78,103 +79,6 @@ def common(
     ] = False,
 ) -> None:
     """Decode what clients and streaming brokers say to each other, from packet captures."""
-
-
-def _register() -> None:
-    from wiredecode.cli import (
-        anonymize,
-        check,
-        config,
-        export,
-        extcap,
-        fields,
-        follow,
-        interfaces,
-        pcap,
-        protocols,
-        report,
-        sniff,
-        spark,
-        spark_stats,
-        sql,
-        stats,
-        trace,
-        ui,
-        wireshark,
-    )
-
-    command = partial(app.command, cls=Command)
-    command(
-        "pcap", short_help="Decode captures: trees, lines or JSON records.", no_args_is_help=True, epilog=pcap.EXAMPLES
-    )(pcap.pcap)
-    command(
-        "sniff",
-        short_help="Decode what passes an interface, live.",
-        no_args_is_help=True,
-        epilog=sniff.EXAMPLES,
-    )(sniff.sniff)
-    command("interfaces", short_help="Where sniff can listen.", epilog=interfaces.EXAMPLES)(interfaces.interfaces)
-    command("follow", short_help="One connection as a dialogue.", no_args_is_help=True, epilog=follow.EXAMPLES)(
-        follow.follow
-    )
-    command(
-        "export",
-        short_help="Write files for other programs: Parquet, Arrow, CSV, JSON.",
-        no_args_is_help=True,
-        epilog=export.EXAMPLES,
-    )(export.export)
-    command(
-        "stats",
-        short_help="Counts, latencies, throughput: what captures hold.",
-        no_args_is_help=True,
-        epilog=stats.EXAMPLES,
-    )(stats.stats)
-    command("check", short_help="What is wrong, and what to do about it.", no_args_is_help=True, epilog=check.EXAMPLES)(
-        check.check
-    )
-    command("trace", short_help="What became of one message.", no_args_is_help=True, epilog=trace.EXAMPLES)(trace.trace)
-    command(
-        "report", short_help="One HTML page for a ticket or a colleague.", no_args_is_help=True, epilog=report.EXAMPLES
-    )(report.report)
-    command("ui", short_help="Look through captures on a full screen.", no_args_is_help=True, epilog=ui.EXAMPLES)(ui.ui)
-    command(
-        "anonymize",
-        short_help="The same capture without secrets and addresses.",
-        no_args_is_help=True,
-        epilog=anonymize.EXAMPLES,
-    )(anonymize.anonymize)
-    command("sql", short_help="Ask captures in SQL (DuckDB).", no_args_is_help=True, epilog=sql.EXAMPLES)(sql.sql)
-    app.command(
-        "spark",
-        cls=spark.SparkCommand,
-        short_help="Captures of any size to Parquet, on Spark.",
-        no_args_is_help=True,
-        epilog=spark.EXAMPLES,
-    )(spark.spark)
-    app.command(
-        "spark stats",
-        cls=Command,
-        short_help="The same counts of tables that spark wrote.",
-        no_args_is_help=True,
-        epilog=spark_stats.EXAMPLES,
-    )(spark_stats.stats)
-    command("config", short_help="Saved filters, colour rules, how times are shown.", epilog=config.EXAMPLES)(
-        config.config
-    )
-    command(
-        "wireshark",
-        short_help="A dissector for Wireshark, with the same fields.",
-        no_args_is_help=True,
-        epilog=wireshark.EXAMPLES,
-    )(wireshark.wireshark)
-    command("extcap", short_help="Live capture for Wireshark.", no_args_is_help=True, epilog=extcap.EXAMPLES)(
-        extcap.extcap
-    )
-    command("protocols", short_help="What is decoded: ports and dialects.")(protocols.protocols)
-    command("fields", short_help="Every field: name, type, meaning.", epilog=fields.EXAMPLES)(fields.fields)
-
-
-_register()
 
 
 def command_line() -> Any:

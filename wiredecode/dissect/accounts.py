@@ -139,7 +139,7 @@ class Accounts:
         """The capture is over: add up its packets."""
         totals = self.totals
         totals.packets, totals.tcp_packets = network.packets, network.tcp_packets
-        totals.not_decoded = network.not_decoded
+        totals.not_decoded, totals.copies = network.not_decoded, network.copies
         totals.limits.update(network.limits_hit)
 
     def _attach_notes(self, frame: Frame) -> None:

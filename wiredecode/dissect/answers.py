@@ -61,7 +61,7 @@ class LateAnswers:
             if confirmation.final is not None:
                 del self._open[confirmation.request]
                 if self._is_late(asked, frame):
-                    self.known[confirmation.request] = Known(frame.id, confirmation.final, tuple(asked.answers))
+                    self.known[confirmation.request] = Known(frame.id, confirmation.final or None, tuple(asked.answers))
         if waits(frame):
             self._open[frame.id] = Asked(frame.connection, frame.side, frame.time_ns, self._seen, self._size)
             if len(self._open) > MOST_OPEN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
@@ -63,7 +64,7 @@ class Lookahead:
             request.answers = (*request.answers, Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is not None:
                 del self._requests[confirmation.request]
-                request.response, request.outcome = frame.id, confirmation.final
+                request.response, request.outcome = frame.id, confirmation.final or None
         if frame.expects_response:
             self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
@@ -163,7 +164,25 @@ class Sent(Protocol):
     def side(self) -> int: ...
 
 
-def reply_captured(request: Sent) -> bool:
-    """Whether everything that could answer was captured."""
-    answering = request.connection.directions[1 - request.side]
-    return not answering.missing and (answering.started or answering.captured > 0)
+class Asking(Sent, Protocol):
+    """A request."""
+
+    @property
+    def time_ns(self) -> int: ...
+
+
+def captured_from(request: Sent) -> float:
+    """The time from which on everything that could answer was captured, and everything that was asked before.
+
+    What lies behind a hole waits until that is given up, so its answer may come before it, and find no request. Where a
+    capture begins in the middle, the first answers may have been sent before it.
+    """
+    asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]
+    if answering.missing or asking.missing:
+        return inf
+    return 0 if answering.started else inf if answering.first_ns is None else answering.first_ns
+
+
+def reply_captured(request: Asking) -> bool:
+    """Whether an answer would have been captured."""
+    return request.time_ns >= captured_from(request)

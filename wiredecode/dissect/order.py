@@ -12,6 +12,7 @@ import numpy.typing as npt
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.run import Run
 from wiredecode.frames.span import Skipped
+from wiredecode.net.types import Connection
 
 Int64s = npt.NDArray[np.int64]
 
@@ -34,6 +35,31 @@ def ready_columns(items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
     return np.array(ready, np.int64), np.repeat(first, sizes)
 
 
+def lossy(items: list[Any]) -> set[Connection]:
+    """The connections of which bytes are missing, among those of frames, runs and skipped frames."""
+    connections = {item.connection for item in items}
+    return {each for each in connections if each.directions[0].missing or each.directions[1].missing}
+
+
+def sent_times(items: list[Frame | Run | Skipped], connections: set[Connection]) -> Int64s:
+    """When each frame of these connections was sent, as far as that is told, in the order of its stream; of others 0.
+
+    What waited for a hole that was given up is ready with one packet: both sides, in whatever order they were kept.
+    """
+    latest: dict[tuple[Connection, int], int] = {}
+    columns: list[Int64s] = []
+    for item in items:
+        if item.connection not in connections or isinstance(item, Skipped):
+            columns.append(np.zeros(1 if isinstance(item, Frame) else len(item), np.int64))
+            continue
+        key = item.connection, item.side
+        times = np.array([item.time_ns]) if isinstance(item, Frame) else item.time_ns
+        times = np.maximum.accumulate(np.maximum(times, latest.get(key, 0)))
+        latest[key] = int(times[-1])
+        columns.append(times)
+    return np.concatenate(columns)
+
+
 def steps(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
     """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
     sizes = [
@@ -50,10 +76,12 @@ def steps(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[i
     return [mark for mark in np.unique(marks).tolist() if watermark is None or mark < watermark]
 
 
-def capture_order(ready: Int64s, first: Int64s) -> Int64s:
+def capture_order(ready: Int64s, first: Int64s, sent: Int64s | None) -> Int64s:
     """Where each frame stands among those that wait, which are never so many that this overflows."""
     if not len(ready):
         return np.empty(0, np.int64)
+    if sent is not None:
+        return np.lexsort((sent, first, ready))
     return np.argsort(
         (ready - ready.min()) * (int(first.max()) - int(first.min()) + 1) + (first - first.min()), kind="stable"
     )
@@ -63,10 +91,15 @@ class FrameOrder:
     """Takes the frames that are ready out of ``pending``, where there is nothing else; numbers go on after ``number``.
 
     Iterating gives each frame and its number. Frames are in the order of the packets that made them ready; those of one
-    packet by connection, and within that as they stand in ``pending``.
+    packet by connection, and within that in the order of their times where bytes are missing, else as they stand in
+    ``pending``.
     """
 
     def __init__(self, pending: list[Any], watermark: int | None, number: int) -> None:
+        connections = lossy(pending)
+        if connections:
+            order = np.argsort(sent_times(pending, connections), kind="stable")
+            pending[:] = [pending[place] for place in order.tolist()]
         pending.sort(key=attrgetter("connection.first"))  # so it does not matter where they waited
         pending.sort(key=attrgetter("ready"))
         count = len(pending)
@@ -99,7 +132,8 @@ class Order(FrameOrder):
 
     def __init__(self, pending: list[Frame | Run | Skipped], watermark: int | None, number: int) -> None:
         ready, first = ready_columns(pending)
-        order = capture_order(ready, first)
+        connections = lossy(pending)
+        order = capture_order(ready, first, sent_times(pending, connections) if connections else None)
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         self.count = len(ready) if watermark is None else int(np.count_nonzero(ready < watermark))

@@ -82,7 +82,7 @@ class Confirmation(NamedTuple):
     refusal: str | None
     """Why they were refused; None: they are confirmed."""
     final: str | None
-    """Where no message of that frame is left without an answer: what became of it, :data:`OUTCOMES`."""
+    """Where no message of that frame is left without an answer: what became of it, :data:`OUTCOMES`; "": not known."""
 
 
 class Answer(NamedTuple):
@@ -243,6 +243,14 @@ class Frame:
         Asked before telling that something was never declared, asked for or answered.
         """
         return not any(self.connection.directions[side].incomplete(self.ready) for side in sides or (0, 1))
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether what the other side sent before it may be decoded after it, since that waits behind a hole.
+
+        Then the oldest request that waits need not be the one that it answers.
+        """
+        return self.connection.directions[1 - self.side].has_hole(self.ready)
 
     # For people: of frames that wiredecode.read gives.
 

@@ -81,6 +81,8 @@ class Framer:
             chunk = rest
         if not self.have:
             self.base = chunk.offset
+        if self.direction.first_ns is None:
+            self.direction.first_ns = int(chunk.time_ns[0])
         self.pieces.add(chunk)
         if self.in_step:
             self._append(chunk.data)

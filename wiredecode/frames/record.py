@@ -209,6 +209,7 @@ def totals_record(totals: Totals) -> dict[str, Any]:
         "packets": {
             "read": totals.packets,
             "tcp": totals.tcp_packets,
+            **({"copies": totals.copies} if totals.copies else {}),
             "not_decoded": dict(sorted(totals.not_decoded.items())),
         },
         "connections": totals.connections,

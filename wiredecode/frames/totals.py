@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
-PACKETS = ("packets", "tcp_packets", "not_decoded", "first_ns", "last_ns")
+PACKETS = ("packets", "tcp_packets", "copies", "not_decoded", "first_ns", "last_ns")
 """What is counted where packets are read; all else is counted where connections are decoded."""
 
 
@@ -17,6 +17,8 @@ class Totals:
     tcp_packets: int = 0
     not_decoded: Counter[str] = field(default_factory=Counter)
     """Packets without TCP, by reason."""
+    copies: int = 0
+    """Packets with TCP that were seen before at another interface, where connections are analysed."""
     connections: int = 0
     captured: int = 0
     """TCP payload bytes = duplicate + late + ignored + framed + undecoded + other."""
@@ -51,6 +53,7 @@ class Totals:
         """Count the packets that were read of another part of the capture."""
         self.packets += part.packets
         self.tcp_packets += part.tcp_packets
+        self.copies += part.copies
         self.not_decoded.update(part.not_decoded)
         if part.first_ns is not None:
             self.first_ns = part.first_ns if self.first_ns is None else min(self.first_ns, part.first_ns)

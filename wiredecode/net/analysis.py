@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from wiredecode.net.copies import Bools
 from wiredecode.net.flows import FlowKey, Flows, reverse
 from wiredecode.net.health import (
     ACK_LOST,
@@ -305,6 +306,8 @@ NEEDED = (
     *("length", "window", "ready", "header"),
 )
 """Columns of `Segments`."""
+OWNED = NEEDED[:6]
+"""The key of the flow, and the packet."""
 
 
 class Analyser:
@@ -337,11 +340,16 @@ class Analyser:
         if found is not None and found[0].health is connection.health:
             self._closed.append((found[0], key))
 
-    def analyse(self, segments: Segments, by_flow: Flows | None = None) -> None:
-        """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped."""
+    def analyse(self, segments: Segments, by_flow: Flows | None = None, copies: Bools | None = None) -> None:
+        """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped.
+
+        ``copies`` are packets that were seen before: nothing that TCP did.
+        """
         flows, opened, buffer = self._flows, self._opened, segments.buffer
         left: Any = slice(None)
-        if by_flow is not None and len(segments) >= COLUMNS_PAY_FROM:
+        if copies is not None:
+            left = ~copies
+        elif by_flow is not None and len(segments) >= COLUMNS_PAY_FROM:
             undisturbed = Undisturbed(segments, by_flow, flows)
             left = undisturbed.analyse({key for _, key in opened.values()})
             self.kinds.update(undisturbed.kinds)
@@ -362,7 +370,17 @@ class Analyser:
             kinds = conversation.analyse(side, Segment(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds
+        if copies is not None and self.connections is not None:
+            self._own(segments, copies)
         self.finish()
+
+    def _own(self, segments: Segments, copies: Bools) -> None:
+        """Copies are packets of their connections, too."""
+        assert self.connections is not None
+        for *key, packet in zip(*(getattr(segments, name)[copies].tolist() for name in OWNED), strict=True):
+            owner = self._flows.get(tuple(key))
+            if owner is not None:
+                self.connections[packet] = owner[0].number
 
     def finish(self) -> None:
         """Let go of the connections that are over."""

@@ -21,6 +21,7 @@ from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import Waiting
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
+from wiredecode.net.copies import Copies
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.intake import ColumnIntake, feed_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
@@ -59,6 +60,7 @@ class Network:
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._analyser: Analyser | None = None
+        self._copies = Copies()
         self._connections = Connections(limits, self.limits_hit)
         if analyse:
             self.analyse()
@@ -85,6 +87,11 @@ class Network:
     def tcp_packets(self) -> int:
         """Packets that carried TCP. After `finish`, this plus all of ``not_decoded`` is ``packets``."""
         return self._headers.tcp_packets
+
+    @property
+    def copies(self) -> int:
+        """Packets with TCP that were seen before at another interface; 0 where connections are not analysed."""
+        return self._copies.count
 
     @property
     def connections(self) -> int:
@@ -117,7 +124,7 @@ class Network:
                 rows, extra = self._headers.read_rows(part, clock)
                 feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             else:
-                self._feed_segments(self._headers.read(part, clock), clock, out)
+                self._feed_segments(self._headers.read(part, clock), part, clock, out)
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
@@ -128,7 +135,7 @@ class Network:
                 self._connections.bound_closed(last, out)
         return out
 
-    def _feed_segments(self, segments: Segments, clock: Int64s, out: list[Event]) -> None:
+    def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
         by_flow = None
@@ -137,7 +144,7 @@ class Network:
             by_flow = intake.flows
             intake.process()
         if self._analyser is not None:
-            self._analyser.analyse(segments, by_flow)
+            self._analyser.analyse(segments, by_flow, self._copies.find(segments, part))
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.

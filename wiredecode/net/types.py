@@ -79,6 +79,8 @@ class Direction:
     """
     missing: int = 0
     """Bytes of holes: known to have been sent, never captured."""
+    first_ns: int | None = None
+    """Time of the first byte that was handed on."""
     lost_from: int | None = None
     """The packet from which on bytes are known to lack here that never come."""
     _open: list[tuple[int, int]] = field(default_factory=list)
@@ -92,6 +94,10 @@ class Direction:
         """
         if not self.started or (self.lost_from is not None and self.lost_from <= packet):
             return True
+        return self.has_hole(packet)
+
+    def has_hole(self, packet: int) -> bool:
+        """Whether bytes that lack at ``packet`` hold up what was sent behind them."""
         return any(seen <= packet and not 0 < filled <= packet for seen, filled in self._open)
 
     def lose(self, packet: int) -> None:

@@ -24,7 +24,7 @@ from wiredecode.tables.portable import TIME_NS
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-SMALL_BYTES, JOINED_BYTES = 8 << 20, 128 << 20
+SMALL_BYTES, JOINED_BYTES = 4 << 20, 64 << 20
 """Files below the first size are joined, until they have the second one."""
 MOST_FILES = 100
 """Of a group: so many are open at the same time."""

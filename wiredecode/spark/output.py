@@ -79,9 +79,14 @@ INDEX_FILE = ".index.parquet"
 ATTEMPTS, PROBE = "_temporary", "probe"
 DAY_NS = 86_400_000_000_000
 
-TOTALS_COLUMNS = "source string, section string, name string, protocol string, type string, status string, port int"
-TOTALS_SCHEMA = f"{TOTALS_COLUMNS}, value bigint"
-PROBLEMS_SCHEMA = "source string, file string, problem string"
+TOTALS_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("source", "section", "name", "protocol", "type", "status")),
+        ("port", pa.int32()),
+        ("value", pa.int64()),
+    ]
+)
+PROBLEMS_SCHEMA = pa.schema([(name, pa.string()) for name in ("source", "file", "problem")])
 
 
 class Occupied(Exception):
@@ -184,6 +189,24 @@ class Folder:
                 pq.write_table(index, file, compression="zstd")
             self._delete(whole)
             self._rename(f"{self.out}/{name}", whole)
+
+    def write_small(self, name: str, table: pa.Table) -> bool:
+        """Write a table as one file, without a job of Spark; False where pyarrow does not reach the folder."""
+        import pyarrow.parquet as pq
+
+        path = f"{self.table(name)}/part-0.parquet"
+        self._fs.mkdirs(self._path(self.table(name)))
+        try:
+            found = place_of(plain(path))
+            with found.system.open_output_stream(found.path) as file:
+                pq.write_table(table, file, compression="zstd")
+        except (OSError, CaptureError, pa.ArrowException):
+            self._delete(self.table(name))
+            return False
+        if not self._fs.exists(self._path(path)):
+            self._delete(self.table(name))
+            return False
+        return True
 
     def commit(self, success: dict[str, Any]) -> None:
         """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""
@@ -360,9 +383,11 @@ def _beside(spark: SparkSession, folder: Folder, level: str, accounts: Accounts)
     """Write what stands beside a table that is there."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    def small(data: Iterable[tuple[Any, ...]], schema: str, name: str) -> None:
-        made = spark.createDataFrame(list(data), schema).coalesce(1)
-        made.write.options(**WRITING).parquet(folder.table(name))
+    def small(data: Iterable[tuple[Any, ...]], schema: pa.Schema, name: str) -> None:
+        table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in data], schema)
+        if not folder.write_small(name, table):
+            made = spark.createDataFrame(table.to_pylist(), from_arrow_schema(schema)).coalesce(1)
+            made.write.options(**WRITING).parquet(folder.table(name))
 
     with session.having(spark, session.TIMES):
         small(totals_rows(accounts), TOTALS_SCHEMA, TOTALS)

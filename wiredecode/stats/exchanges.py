@@ -39,6 +39,7 @@ class Asked:
     place: Place
     connection: Connection
     side: int
+    time_ns: int
     asks: bool
     elsewhere: list[tuple[str | None, int]] = field(default_factory=list)
     """Broker and latency of answers on other connections."""
@@ -69,7 +70,7 @@ class Latency:
             self._remember(frame.id, None)
             return
         place = frame.protocol, frame.type, broker(frame)
-        self._asked[frame.id] = Asked(place, frame.connection, frame.side, frame.expects_response)
+        self._asked[frame.id] = Asked(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
         if len(self._asked) > MOST_WAITING:
             self._give_up(self._asked.popitem(last=False)[1])
 

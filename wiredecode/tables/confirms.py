@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from wiredecode.dissect.lookahead import Lookahead
-from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
+from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, Messages, RunMessages
 from wiredecode.frames.run import Int64s, Run
 from wiredecode.tables.confirms_runs import AskingRuns, answering
@@ -45,18 +45,19 @@ def _answers(part: Part) -> list[ConfirmRow]:
     if part.operation != PUBLISH:
         return [NO_CONFIRM]
     found: list[ConfirmRow] = [
-        (
-            at_ns,
-            at_ns - frame.time_ns,
-            ANSWERED if confirmation.refusal is None else REFUSED,
-            confirmation.refusal,
-            number,
-        )
+        (at_ns, at_ns - frame.time_ns, message_outcome(confirmation), confirmation.refusal, number)
         for confirmation, number, at_ns in frame.answers
     ]
     if len(found) == 1 and frame.answers[0].confirmation.final is not None:
         return found
     return [(None, None, frame.outcome or None, None, None), *found]
+
+
+def message_outcome(confirmation: Confirmation) -> str | None:
+    """What became of the messages that it names; None: not all of it was captured."""
+    if confirmation.refusal is not None:
+        return REFUSED
+    return None if confirmation.final == "" else ANSWERED
 
 
 def _which(part: Part, count: int, first: int) -> Int64s:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, reply_captured
+from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, captured_from
 from wiredecode.frames.frame import ANSWERED, LATE, NOT_ASKED, REFUSED, UNANSWERED, Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameElements, FrameMessages, RunMessages, Valid
 from wiredecode.frames.run import Bools, Int64s, Run
@@ -160,11 +160,9 @@ def asking_of(parts: Sequence[Part], step: Step) -> Asking | None:
         return None
     counts, total = [len(part.rows) for part in some], len(waits)
     numbers = np.concatenate([part.run.numbers[part.rows] for part in some])[rows]
-    reportable, captured = (
-        np.repeat([test(part.run) for part in some], counts)[rows]
-        for test in (lambda run: run.connection.label is None, reply_captured)
-    )
+    reportable = np.repeat([part.run.connection.label is None for part in some], counts)[rows]
     at = numbers - step.first
+    captured = step.times[at] >= np.repeat([captured_from(part.run) for part in some], counts)[rows]
     asking = Asking(
         rows=rows,
         ids=np.concatenate([part.run.ids[part.rows] for part in some])[rows],
@@ -206,7 +204,7 @@ def answers_of(frames: list[Frame], runs: list[Run]) -> Answers:
     others = [np.stack((run.requests, run.ids, run.numbers), axis=1)[rows] for run, rows in several]  # type: ignore[arg-type]
     table = np.concatenate([own, *others])
     codes = np.full(len(table), CODES[ANSWERED])
-    codes[: len(single)] = [CODES[outcome] for outcome in outcomes]
+    codes[: len(single)] = [CODES.get(outcome, NONE) for outcome in outcomes]
     refusals = [
         refusal_of(frame) if outcome == REFUSED else None for frame, outcome in zip(single, outcomes, strict=True)
     ]

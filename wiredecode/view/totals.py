@@ -84,6 +84,8 @@ def escape_lines(lines: list[str]) -> str:
 
 def _packets(totals: Totals) -> str:
     text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP in {_plural(totals.connections, 'connection')}"
+    if totals.copies:
+        text += f", {totals.copies:,} of them seen before at another interface"
     reasons = totals.not_decoded.most_common()
     if reasons:
         text += f"; not decoded: {_list(f'{number:,} {reason}' for reason, number in reasons)}"

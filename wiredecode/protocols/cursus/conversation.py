@@ -12,6 +12,7 @@ from wiredecode.frames.frame import NOT_ASKED, WAITING, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.layers import (
     Command,
     DiscoveryCommand,
@@ -99,6 +100,8 @@ class CursusConversation(Conversation):
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
         facts = {name: value for name, value in named.items() if _is_fact(value)}
+        if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
+            facts["commits"] = naming.offsets_spelled(offsets)
         frame.generated = {**facts, **frame.generated}
         if frame.sender == "client":
             self._add_request(frame, named)
@@ -172,7 +175,7 @@ class CursusConversation(Conversation):
             if frame.first_ns - early.time_ns <= REORDER_NS:
                 self._answer(early, said, early=True)
                 frame.response = frame.response or early.id
-                frame.outcome = outcome_of(early)
+                frame.outcome = outcome_of(early) or None
 
     def _answer(self, frame: Frame, named: dict[str, Any], *, early: bool = False) -> None:
         """A reply: it belongs to the oldest command that waits, or to the stream. ``early``: it was captured first."""
@@ -187,12 +190,13 @@ class CursusConversation(Conversation):
             return
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
-        frame.request, self.answered = request.frame, request
-        if not early:
-            frame.latency_ns = frame.time_ns - request.time_ns
-        self._report_request(frame, request, named)
-        if self.uncertain:
-            frame.find("note", "protocol", "after-gap", "frames were lost: the command it answers is a guess")
+        if self.uncertain or frame.overtakes:
+            frame.find("note", "protocol", "after-gap", "frames were lost: which command it answers is not known")
+        else:
+            frame.request, self.answered = request.frame, request
+            if not early:
+                frame.latency_ns = frame.time_ns - request.time_ns
+            self._report_request(frame, request, named)
         if not request.type and frame.type in PUSHED:
             self.outstanding.clear()  # it may have been STREAM
             self.uncertain = True
@@ -204,7 +208,8 @@ class CursusConversation(Conversation):
             count = named.get("count")
             request.count = count if isinstance(count, int) else -1
         elif request.type != "CONSUME" or frame.type != "Text":  # in 2025-11 each message came as a frame of text
-            self._check_second(frame, request)
+            if frame.request is not None:
+                self._check_second(frame, request)
             self.outstanding.pop_oldest()
         self.uncertain = self.uncertain and bool(self.outstanding)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from wiredecode.fields import compiler
@@ -67,6 +68,8 @@ def _relate(
     hop = None
     expected = meaning.message_type
     if code == names.PUBLISH:
+        if "partition" not in fields and frame.status == OK and subject and not NUMBERED.search(subject):
+            facts = FIRST_PARTITION
         inbox = fields.get("ack_inbox")
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
@@ -99,6 +102,9 @@ def _relate(
         frame.find("warning", "protocol", "unexpected-type", message, f"{NAME}.message_type")
 
 
+NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")
+"""Subjects of partitions from 1 on, or of a stream that is called so: only its metadata tells."""
+FIRST_PARTITION = {"partition": 0}
 RESPONSES = frozenset(names.REQUESTS.values())
 
 

@@ -82,18 +82,21 @@ class Header(Message):
 
 
 class Publish(Envelope):
-    """proto.Message: a message to be stored in the partitions attached to its NATS subject."""
+    """proto.Message: a message to be stored in the partitions attached to its NATS subject.
+
+    That subject tells stream and partition, and the server its time: left out, these are not 0 or empty but not said.
+    """
 
     fields_desc = envelope(
         0,
         PbInt64(1, "offset", "offset the publisher expects it to get; -1: any"),
         Bytes(2, "key", "key"),
         Bytes(3, "value", "value"),
-        TimestampNs(4, "timestamp", "normally unset: the server stamps its own"),
-        stream(5),
-        partition(6),
-        String(7, "subject", "NATS subject"),
-        String(8, "reply_subject", "NATS reply subject"),
+        TimestampNs(4, "timestamp", "normally unset: the server stamps its own", optional=True),
+        String(5, "stream", "name of the stream, where a server says it", optional=True),
+        PbInt32(6, "partition", "normally unset: the subject tells", optional=True),
+        String(7, "subject", "NATS subject, where a server says it", optional=True),
+        String(8, "reply_subject", "normally unset", optional=True),
         Repeated(Embedded(9, "headers", Header, "headers, in no order")),
         String(10, "ack_inbox", "subject for the ack; empty: none wanted"),
         String(11, "correlation_id", "repeated in the ack"),

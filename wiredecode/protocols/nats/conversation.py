@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
+LOST_PING_NS = 1_000_000_000
+"""So long after bytes were lost a PONG may answer a PING that was among them."""
 MAX_ENDED = 1_024
 """Of these, ended ones that late messages may still name."""
 
@@ -58,6 +60,8 @@ class NatsConversation(Conversation):
         self.max_payload = 0
         self.carried = CarriedStreams(protocol)
         self.connected = self.tls_found = False
+        self.counts_from = 0
+        """Time from which on a PONG answers a PING that was seen: where bytes were lost, some seconds later."""
 
     # Reading.
 
@@ -116,6 +120,7 @@ class NatsConversation(Conversation):
         said.whole = False
         for side in self.sides:
             side.pings.clear()
+        self.counts_from = frame.time_ns + LOST_PING_NS
         self.verbose = None
         self.hand_on += self.carried.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
@@ -242,8 +247,9 @@ class NatsConversation(Conversation):
     # Answers in turn.
 
     def _ping(self, frame: Frame) -> None:
-        self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
         frame.expects_response = True
+        if frame.time_ns >= self.counts_from:
+            self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
 
     def _pong(self, frame: Frame) -> None:
         pings = self.sides[1 - frame.side].pings

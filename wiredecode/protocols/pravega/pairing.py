@@ -63,6 +63,13 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
                 del self.groups[request.group]
         return request
 
+    def forget_reads(self) -> None:
+        """Bytes were lost: a reply about a place may belong to another read of it than the one that waits."""
+        for key in [key for key, _ in self.items() if key[0] == "read"]:
+            while self.pop(key) is not None:
+                pass
+        self.answered.clear()
+
     def refused(self, group: Hashable, segment: str | None, offset: int | None) -> SegmentRequest | None:
         """The request with this id that a refusal means: with the same segment and offset if it names them."""
         keys = list(islice(self.groups.get(group, ()), MAX_LOOKED_AT))
@@ -72,7 +79,7 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
                 assert request is not None
                 if wanted[0] in (None, request.segment) and wanted[1] in (None, request.offset):
                     return self.pop(key)
-        return self.pop(keys[0]) if keys else None
+        return self.pop(keys[0]) if len(keys) == 1 and keys[0][0] != "read" else None
 
     def read_at(self, offset: int | None, segment: str | None = None) -> SegmentRequest | None:
         """An outstanding read at an offset, for replies that do not carry its request id."""

@@ -62,6 +62,8 @@ class Shipped:
         self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
+        if lost or frame.missing or frame.overtakes:
+            self.outstanding.forget_reads()
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
             self._inside_block(frame, name)
         if name in names.FAILURES:
@@ -337,6 +339,9 @@ class Shipped:
         if number is None:
             return
         pending = deque([number]) if writer is None else writer.pending
+        before = values.get("previous_event_number", NO_VALUE)
+        while pending and pending[0] <= before < number:  # their acknowledgement was not captured
+            self.outstanding.pop(("append", identity, pending.popleft()))
         taken, count = [], 0
         while pending and pending[0] <= number:
             request = self.outstanding.pop(("append", identity, pending.popleft()))

@@ -220,6 +220,7 @@ class RabbitMQConversation(Conversation):
     def _declare_publisher(self, frame: Frame) -> None:
         self._add_request(frame)
         values = frame.values
+        self.publishing.end(values.get("publisher_id", -1))  # what is declared anew was deleted before
         if "stream" in values:
             self.publishers.declare(values["publisher_id"], values["stream"], values["publisher_reference"])
         else:

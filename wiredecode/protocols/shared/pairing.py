@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
+from wiredecode.frames.frame import ANSWERED, PARTIAL, REFUSED, Frame
 
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
@@ -102,8 +102,10 @@ class Outstanding(Generic[K, R]):
 
 
 def outcome_of(response: Frame) -> str:
-    """Whether a response says no: then it has a finding about that."""
-    return REFUSED if any(finding.group == "response" for finding in response.findings) else ANSWERED
+    """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
+    if any(finding.group == "response" for finding in response.findings):
+        return REFUSED
+    return ANSWERED if response.status != PARTIAL else ""
 
 
 def refusal_of(response: Frame) -> str:
