@@ -131,3 +131,21 @@ def test_a_terminal_without_other_characters_gets_ascii() -> None:
 
     for size in ((80, 24), (170, 40)):
         drive(BASIC, test, settings=Settings(ascii=True), size=size)
+
+
+def test_without_colours_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        used = {
+            colour.name
+            for strip in ui.app.screen._compositor.render_strips()
+            for segment in strip.apply_filter(ui.app.get_line_filters()[-1], ui.app.screen.background_colors[1])
+            if segment.style is not None
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+        assert used <= {"default"}, used
+
+    drive(BASIC, test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from threading import Thread
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from wiredecode.ui.packets import Growing
 
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
-THEMES = ("textual-dark", "textual-light", CONTRAST.name, "ansi-dark", "ansi-light")
+ANSI = "ansi-dark"
+THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 
 
 class Inspector(App[int]):
@@ -42,7 +44,7 @@ class Inspector(App[int]):
         live: Live | None = None,
         settings: Settings = NOTHING_SET,
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)  # else NO_COLOR leaves shades of grey
         self.reading, self.live, self.settings = reading, live, settings
         utf8 = (getattr(sys.__stdout__, "encoding", None) or "").lower().replace("-", "") == "utf8"
         self.ascii = not utf8 if settings.ascii is None else settings.ascii
@@ -53,7 +55,8 @@ class Inspector(App[int]):
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
         self.set_class(self.ascii, "ascii")
-        self.theme = self.settings.theme if self.settings.theme in THEMES else THEMES[0]
+        wanted = ANSI if self.no_color else self.settings.theme
+        self.theme = wanted if wanted in THEMES else THEMES[0]
         self._reader.start()
 
     def get_default_screen(self) -> Screen[Any]:
