@@ -216,6 +216,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         **TIMES,
         "--utc": Case("{basic} {quick} --to 2026-11-20T20:00:00", "--utc"),
         "-o": See("tests/report/test_report.py::test_all_sections_and_plots_are_there"),
+        "-Y": See("tests/report/test_report.py::test_only_what_a_filter_chooses_counts"),
         "-n": Case("{basic} {quick} -n 2", "-n 3"),
         "--title": Case("{basic} {quick}", "--title Ticket"),
         "-q": Case("{basic} {quick}", "-q"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,30 @@ def test_only_the_time_asked_for_counts(tmp_path: Path) -> None:
     expected = sum(frame.type == "Open" and frame.time_ns - begin <= 300_000_000 for frame in frames)
     assert told["Open"] == str(expected)
     assert "Unsubscribe" not in told
+
+
+def test_only_what_a_filter_chooses_counts(tmp_path: Path) -> None:
+    page = report(tmp_path / "r.html", STARVED, "-Y", "tcp.stream == 5")
+    expected = [frame for frame in wiredecode.read(STARVED) if frame.connection.number == 5]
+    told = {(row[1], row[2]): row[3] for row in page.rows["commands"][1:]}
+    assert told["Credit", "client"] == str(sum(frame.type == "Credit" for frame in expected))
+    assert [row[0] for row in page.rows["connections"][1:]] == ["#5"]
+    assert "report-export (#5) consumes orders too slowly" in page.text["findings"]
+    assert {row[1] for row in page.rows["timeline"][1:]} == {"opened", "closed", "warning"}
+    assert sum(int(row[4].replace(",", "")) for row in page.rows["streams"][1:]) > 0
+    other = report(tmp_path / "o.html", STARVED, "-Y", "tcp.stream == 3")
+    assert "too slowly" not in other.text["findings"] + other.text["timeline"]
+
+
+def test_the_timeline_is_that_of_stats_with_the_problems_in_between(tmp_path: Path, run: Run) -> None:
+    path = CAPTURES / "stories/leader-killed.pcap.gz"
+    rows = report(tmp_path / "r.html", path).rows["timeline"][1:]
+    kinds = {row[1] for row in rows}
+    told = {each["kind"] for each in json.loads(run("stats", path, "--timeline", "--json", "-q").out)["events"]}
+    assert {"leader", "replicas", "term", "opened", "closed"} <= kinds & told
+    assert kinds - told <= {"error", "warning"}
+    assert any("went away" in row[2] for row in rows if row[1] == "error")
+    assert [float(row[0].replace(",", "")) for row in rows] == sorted(float(row[0].replace(",", "")) for row in rows)
 
 
 def test_standard_input_is_read_once_and_used_twice(

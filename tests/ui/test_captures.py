@@ -66,7 +66,7 @@ def test_only_escaped_text_reaches_the_terminal(name: str) -> None:
             for key in ("tab", "G", "tab", "G", "tab"):
                 await ui.press(key)
                 assert [line for line in ui.lines() if line != escape(line)] == []
-        for key in ("c", "w", "F"):
+        for key in ("c", "w", "F", "D", "M", "T"):
             await ui.press(key)
             listing = ui.app.screen.query_one("#listing")
             await ui.until(lambda: listing.count)  # type: ignore[attr-defined] # noqa: B023

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pyarrow.parquet as pq
 import pytest
 
 from tests.ui.support import CAPTURES, Driver, drive
@@ -262,7 +263,7 @@ def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path)
         await ui.loaded()
         ui.main.filter_by(compile_filter("frame.number in {3, 7..9}"))
         await ui.found()
-        for name in ("out.pcapng", "out.json", "out.svg"):
+        for name in ("out.pcapng", "out.json", "out.parquet", "out.svg"):
             await ui.press("W")
             await ui.write(str(tmp_path / name))
             await ui.until(lambda: "saved: " in ui.main.said)
@@ -276,6 +277,7 @@ def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path)
     assert [record["frame"] for record in records] == [3, 7, 8, 9]
     wanted = {packet for record in records for packet in record["packets"]}
     assert sum(map(len, open_capture([tmp_path / "out.pcapng"]))) == len(wanted)
+    assert pq.read_table(tmp_path / "out.parquet").column("frame").to_pylist() == [3, 7, 8, 9]
     assert (tmp_path / "out.svg").read_text().startswith("<svg")
 
 

@@ -112,3 +112,40 @@ def test_the_theme_is_kept() -> None:
 def test_what_lies_near_is_read_together() -> None:
     assert stretches([]) == []
     assert stretches([3, 4, 9, 200, 201, 900]) == [(3, 9), (200, 201), (900, 900)]
+
+
+def test_a_terminal_without_other_characters_gets_ascii() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        for key in (None, "c", "D", "T", "question_mark", "K"):
+            if key is not None:
+                await ui.press(key)
+                listing = ui.app.screen.query_one("#listing")
+                await ui.until(lambda: listing.count)  # type: ignore[attr-defined] # noqa: B023
+                await ui.pilot.pause(0.3)
+            assert all(line.isascii() for line in ui.lines()), ui.text()
+            if key is not None:
+                await ui.press("escape")
+        await ui.press("slash")
+        assert all(line.isascii() for line in ui.lines()), ui.text()
+
+    for size in ((80, 24), (170, 40)):
+        drive(BASIC, test, settings=Settings(ascii=True), size=size)
+
+
+def test_without_colours_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        used = {
+            colour.name
+            for strip in ui.app.screen._compositor.render_strips()
+            for segment in strip.apply_filter(ui.app.get_line_filters()[-1], ui.app.screen.background_colors[1])
+            if segment.style is not None
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+        assert used <= {"default"}, used
+
+    drive(BASIC, test)

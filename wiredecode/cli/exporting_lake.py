@@ -10,7 +10,7 @@ from wiredecode.cli.exporting import STANDARD_OUTPUT, Job, Tables, check_stable
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say
 from wiredecode.export import target
-from wiredecode.export.lake.run import AlreadyThere, run_of
+from wiredecode.export.lake.run import AlreadyThere, run_of, selection
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def run(job: Job) -> int:
     export = LakeExport(job, form)
     try:
         return export.run()
-    except AlreadyThere:
+    except AlreadyThere as there:
         if not job.quiet:
-            say(f"{'nothing':<10}to do: {escape(job.out)} has these captures already; --overwrite writes them again")
+            say(f"{'nothing':<10}to do: {escape(job.out)} {there}")
         return 0
 
 
@@ -52,15 +52,10 @@ def _combine(job: Job) -> None:
         check_stable(job.display)
 
 
-def selection(job: Job) -> str:
+def chosen(job: Job) -> str:
     """What of the captures is written."""
-    parts = [job.level]
-    if job.display is not None:
-        parts.append(f"-Y {job.display.text}")
-    for option, given in (("-c", job.count), ("--from", job.start), ("--to", job.end)):
-        if given is not None:
-            parts.append(f"{option} {given}")
-    return " ".join(parts)
+    display = None if job.display is None else job.display.text
+    return selection(job.level, display, count=job.count, **{"from": job.start, "to": job.end})
 
 
 class LakeExport(Tables):
@@ -84,7 +79,7 @@ class LakeExport(Tables):
         self.reader = session.counted_reader = self._reader(session.batches())
         self.portable = spark_schema(self.reader.schema)
         self.lake = open_lake(job.out)
-        self.captures = run_of(job.files, selection(job))
+        self.captures = run_of(job.files, chosen(job))
         self.captures.replaces(self.lake.known(TABLES, self.captures), overwrite=job.overwrite)
         self.into = self.writer = LakeWriter(self.lake, job.level, self.captures, compression=self.form.compression)
         self.committing = False
@@ -100,7 +95,7 @@ class LakeExport(Tables):
     def finish(self) -> None:
         self.end()
         self.committing = True
-        self.tables = self.into.commit(selection(self.job), overwrite=self.job.overwrite)
+        self.tables = self.into.commit(chosen(self.job), overwrite=self.job.overwrite)
 
     def discard(self) -> None:
         if self.background is not None:

@@ -24,6 +24,7 @@ EXAMPLES = """\b
 Examples:
   wiredecode report a.pcap -o report.html              one page, for any browser
   wiredecode report a.pcap -o r.html --connection 3    the sequence of connection 3
+  wiredecode report a.pcap -o r.html -Y 'ip.addr == 10.0.0.7'
   wiredecode report a.pcap* -o r.html --from 60 --to 90 --title 'Ticket 4711'
 """
 STANDARD_INPUT = "-"
@@ -49,6 +50,7 @@ class ReportOptions:
     decoding: options.Decoding
     span: options.Span
     verbosity: options.Verbosity
+    display_filter: options.DisplayFilter = None
 
 
 @with_groups
@@ -81,9 +83,10 @@ class Reporting:
     def run(self) -> int:
         from wiredecode.report.gather import Gathering, chosen
 
-        gathering = Gathering()
+        display = options.display_filter(self.settings.display_filter, utc=self.settings.span.utc)
+        gathering = Gathering(filtered=display is not None)
         session = self._session(
-            self._demand(gathering), end=gathering.end, quiet=self.settings.verbosity.quiet, analyse=True
+            self._demand(gathering, display), gathering, quiet=self.settings.verbosity.quiet, display=display
         )
         code = session.work(lambda: self._gather(session, gathering))
         totals = session.totals
@@ -98,14 +101,16 @@ class Reporting:
         self._write(gathering, session, number, sequence)
         return code
 
-    def _demand(self, gathering: Gathering) -> Demand:
+    def _demand(self, gathering: Gathering, display: Filter | None) -> Demand:
         from wiredecode.dissect.demand import Demand
 
-        return Demand(link_responses=False, messages=gathering.messages, decode_as=self.settings.decoding.ports)
+        links = display is not None and display.needs_responses
+        return Demand(link_responses=links, messages=gathering.messages, decode_as=self.settings.decoding.ports)
 
     def _session(
-        self, demand: Demand, *, quiet: bool, end: object = None, analyse: bool = False, display: Filter | None = None
+        self, demand: Demand, watcher: Gathering | None = None, *, quiet: bool, display: Filter | None = None
     ) -> Session:
+        """``watcher`` is told the connections, with TCP analysis."""
         from wiredecode.capture import open_capture
         from wiredecode.cli.session import Session
         from wiredecode.dissect.dissector import Dissector
@@ -114,7 +119,12 @@ class Reporting:
         for each in self._source:
             if not isinstance(each, str):
                 each.seek(0)
-        dissector = Dissector(demand, Network(self.settings.decoding.limits, analyse=analyse), on_end=end)  # type: ignore[arg-type]
+        dissector = Dissector(
+            demand,
+            Network(self.settings.decoding.limits, analyse=watcher is not None),
+            on_end=None if watcher is None else watcher.end,
+            on_over=None if watcher is None else watcher.over,
+        )
         span, verbose = self.settings.span, self.settings.verbosity.verbose
         return Session(
             open_capture(self._source),
@@ -131,6 +141,7 @@ class Reporting:
     def _gather(session: Session, gathering: Gathering) -> None:
         """Tell all frames; from the first one on it is known when the capture began."""
         assert session.dissector is not None
+        display = session.display
         report = gathering.checker.report
         session.look = gathering.checker.look
         try:
@@ -138,7 +149,7 @@ class Reporting:
                 if not report.first_ns:
                     report.first_ns, report.span = session.first_ns, session.span()
                 gathering.checker.frame(frame)
-                gathering.frame(frame)
+                gathering.frame(frame, counts=display is None or display.matches(frame))
         finally:
             report.first_ns, report.span = session.first_ns, session.span()
             gathering.first_ns = session.first_ns

@@ -88,7 +88,11 @@ class SparkOptions:
     out: Annotated[
         str,
         typer.Option(
-            "-o", "--output", metavar="OUT", help="Folder of the tables; those of an earlier run are replaced."
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="Folder of the tables; those of an earlier run are replaced. delta:PATH, iceberg:CATALOG: tables that "
+            "are added to.",
         ),
     ]
     level: Annotated[SparkLevel, typer.Option("--level", help="What a row is.")] = SparkLevel.frames
@@ -138,6 +142,35 @@ class SparkOptions:
             "goes on from there. OUT then has a folder of rows per micro-batch.",
         ),
     ] = None
+    every: Annotated[
+        float | None,
+        typer.Option("--every", min=0, metavar="SECONDS", help="With --stream: how often to look. [default: 10]"),
+    ] = None
+    settle: Annotated[
+        float | None,
+        typer.Option(
+            "--settle",
+            min=0,
+            metavar="SECONDS",
+            help="With --stream: a file that has not changed for so long is complete. [default: 60]",
+        ),
+    ] = None
+    expire: Annotated[
+        float | None,
+        typer.Option(
+            "--expire",
+            min=0,
+            metavar="SECONDS",
+            help="With --stream: end the connections of a bucket to which nothing came for so long.",
+        ),
+    ] = None
+    finish: Annotated[
+        bool,
+        typer.Option("--finish", help="With --stream: the capture is over. Take all files, end all connections, stop."),
+    ] = False
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Into tables: write captures again that are there already.")
+    ] = False
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="End at the first file that cannot be read; nothing is written.")
     ] = False

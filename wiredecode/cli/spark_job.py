@@ -17,6 +17,8 @@ from typing import IO, TYPE_CHECKING, Any
 from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
+from wiredecode.export.lake import kind_of, open_lake
+from wiredecode.export.lake.run import AlreadyThere
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def run(options: SparkOptions) -> int:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
     cluster = options.cluster
+    check_combined(options)
     whole = options.hadoop or options.split_bytes is not None or options.summary_json is not None
     if options.stream is not None and whole:
         raise UsageError("--stream does not go with --hadoop, --split-bytes and --summary-json")
@@ -49,6 +52,8 @@ def run(options: SparkOptions) -> int:
     try:
         session.check(cluster.master)
         plan = options.plan()
+        if kind_of(options.out):
+            open_lake(options.out)
     except session.CannotStart as error:
         complain(escape(str(error)))
         return FAILED
@@ -65,6 +70,10 @@ def run(options: SparkOptions) -> int:
                 accounts = run.work(spark)
             finally:
                 interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
+    except AlreadyThere as there:
+        if not options.verbosity.quiet:
+            say(f"{'nothing':<10}to do: {escape(options.out)} {there}")
+        return 0
     except (KeyboardInterrupt, Exception) as error:
         interrupt.arrived()
         run.discard()
@@ -88,6 +97,22 @@ def reason(error: BaseException, options: SparkOptions) -> str:
             "" if options.verbosity.verbose or "Stopped" in str(error) else "; -v shows what Spark says"
         )
     raise error
+
+
+def check_combined(options: SparkOptions) -> None:
+    """Refuse options that would do nothing."""
+    steps = {name: getattr(options, name) for name in ("every", "settle", "expire")}
+    if options.stream is None:
+        steps["finish"] = options.finish or None
+        alone = [f"--{name}" for name, value in steps.items() if value is not None]
+        if alone:
+            raise UsageError(f"{alone[0]} goes with --stream")
+    elif options.finish and options.every is not None:
+        raise UsageError("--finish takes what there is and ends; --every is for streams that go on")
+    if options.plan_only and kind_of(options.out):
+        raise UsageError("--plan goes with a folder of tables, where its index is kept")
+    if options.overwrite and (options.stream is not None or not kind_of(options.out)):
+        raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
 
 
 @contextmanager
@@ -120,6 +145,8 @@ class Run:
         from wiredecode.spark import output, pipeline, writing
 
         options = self.options
+        if kind_of(options.out):
+            return self.into_tables(spark)
         self.folder = output.Folder(spark, options.out)
         self.folder.begin()
         level, columns = options.level.value, tuple(self.plan.schema.names)
@@ -141,6 +168,25 @@ class Run:
         else:
             self.folder.discard()
         self.folder = None
+        return accounts
+
+    def into_tables(self, spark: SparkSession) -> Accounts:
+        """Add to tables of Iceberg or Delta what is not there yet."""
+        from wiredecode.export.lake.run import selection
+        from wiredecode.spark import lake, pipeline
+
+        options = self.options
+        level, source = options.level.value, options.source
+        selected = selection(level, options.display_filter, source=None if source == "none" else source)
+        captures = lake.captures(options.inputs, selected)
+        columns = tuple(self.plan.schema.names)
+        run = lake.LakeRun(options.out, level, columns, captures, selected, overwrite=options.overwrite)
+        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
+        divide: Divide = "shuffle" if options.shuffle else "auto"
+        rows = pipeline.rows(spark, options.inputs, self.plan, sink=run.sink, divide=divide, **how)
+        with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
+            accounts = run.commit(rows)
+        self.written = bool(accounts.totals.packets) or not accounts.problems
         return accounts
 
     def planned(self, spark: SparkSession, folder: Folder) -> Planned:
@@ -166,13 +212,28 @@ class Run:
         return 0
 
     def follow(self, spark: SparkSession, checkpoint: str) -> int:
-        """Write files as they come, until it is interrupted."""
+        """Write files as they come, until it is interrupted; with ``--finish`` all that there are, to their end."""
         from wiredecode.spark import streaming
 
         options = self.options
         plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
-        rows = streaming.stream(spark, options.inputs, plan, source=options.source)
-        streaming.write(rows, options.out, checkpoint, partitions=options.partitions).awaitTermination()
+        every = None if options.finish else f"{options.every or streaming.EVERY_SECONDS} seconds"
+        settle = streaming.IDLE_SECONDS if options.settle is None else options.settle
+        rows = streaming.stream(
+            spark,
+            options.inputs,
+            plan,
+            source=options.source,
+            idle=settle,
+            expire=options.expire,
+            finish=options.finish,
+        )
+        query = streaming.write(
+            rows, options.out, checkpoint, level=options.level.value, every=every, partitions=options.partitions
+        )
+        query.awaitTermination()
+        if not options.verbosity.quiet:
+            say(f"{'written':<10}{escape(options.out)}; all connections were brought to their end")
         return 0
 
     def summary(self, accounts: Accounts) -> dict[str, Any]:
@@ -203,6 +264,8 @@ class Run:
 
     def undone(self, why: str) -> str:
         why, out = escape(why), escape(self.options.out)
+        if kind_of(self.options.out) and self.options.stream is None:
+            return f"{why}; the same command adds to {out} what is not there yet"
         if self.options.stream is not None:
             return f"{why}; {out} holds what was taken, and the same command goes on from there"
         return f"{why}; {out} was not written, what was there before is untouched"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from typing import Protocol as Shape
 
 from wiredecode.frames.frame import Frame
@@ -145,21 +146,37 @@ class Protocol(ABC):
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
         return None
 
+    # What few commands need stands in modules of the protocol's package, imported when it is asked for.
+
     def identities(self) -> Mapping[str | None, IdentityReader]:
-        """By message type, its own or a carried one: what a frame tells about who stands behind its connection."""
-        return {}
+        """By message type, its own or a carried one: what a frame tells about who stands behind its connection.
+
+        ``IDENTITIES`` of the module ``who``.
+        """
+        return self._part("who", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
 
     def checks(self) -> Checks | None:
-        """What ``wiredecode check`` looks for in its traffic. Imported here, as for :meth:`bulk`."""
-        return None
+        """What ``wiredecode check`` looks for in its traffic: ``CHECKS`` of the module ``checking``."""
+        return self._part("checking", "CHECKS", None)  # type: ignore[no-any-return]
 
     def disguises(self) -> Disguises:
-        """What ``wiredecode anonymize`` has to know, by filter name of its layers. Imported as for :meth:`bulk`."""
-        return {}
+        """What ``wiredecode anonymize`` has to know, by filter name: ``DISGUISES`` of the module ``anonymity``."""
+        return self._part("anonymity", "DISGUISES", {})  # type: ignore[no-any-return]
 
     def wireshark(self) -> Script | None:
-        """What ``wiredecode wireshark`` adds to its declarations. Imported as for :meth:`bulk`."""
-        return None
+        """What ``wiredecode wireshark`` adds to its declarations: ``SCRIPT`` of the module ``wireshark``."""
+        return self._part("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
+
+    def _part(self, module: str, name: str, default: Any) -> Any:
+        """``name`` in a module of the package of the protocol; ``default`` where there is none."""
+        package = type(self).__module__.rpartition(".")[0]
+        place = f"{package}.{module}"
+        try:
+            return getattr(import_module(place), name, default) if package else default
+        except ModuleNotFoundError as error:
+            if error.name != place:
+                raise
+            return default
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

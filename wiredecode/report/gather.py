@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wiredecode.check import Checker, Problem
 from wiredecode.check.codes import offers
+from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames import who
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
@@ -80,9 +81,16 @@ class Gathering:
     ``messages`` is what the dissector has to collect messages in. ``first_ns`` is to be set when it is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, filtered: bool = False) -> None:
+        self.filtered = filtered
+        """Whether only some frames count: of connections without any, nothing is told."""
+        self._held: dict[Frame, list[FrameMessages | FrameElements]] = {}
+        """Messages of frames that come later."""
         self.checker = Checker()
         self.messages = Messages(elements=True)
+        self.timeline = Timeline()
+        self.events: list[Event] = []
+        """What changed when."""
         self.problems: list[Problem] = []
         self.first_ns = 0
         self.last_ns = 0
@@ -105,6 +113,8 @@ class Gathering:
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over; frames of it may still come."""
         self.checker.end(connection, other)
+        if self.filtered and connection.number not in self.talks:
+            return
         talk = self._talk(connection)
         if other:
             talk.protocols[f"({other})"] = None
@@ -119,11 +129,17 @@ class Gathering:
             self.checker.frame(frame)
             self.frame(frame)
 
-    def frame(self, frame: Frame) -> None:
-        """The next frame, which the checker was told already."""
-        if not self.checker.report.covers(frame.time_ns):
-            self.messages.drain()
+    def over(self, connection: Connection, other: str | None = None) -> None:
+        """A connection is over, and no frame of it comes any more."""
+        if not self.filtered or connection.number in self.talks:
+            self.timeline.end(connection, other)
+
+    def frame(self, frame: Frame, *, counts: bool = True) -> None:
+        """The next frame, which the checker was told already; whether it ``counts``."""
+        parts = self._parts(frame)
+        if not counts or not self.checker.report.covers(frame.time_ns):
             return
+        self.timeline.frame(frame)
         time_ns, length, sender = frame.time_ns, frame.length, frame.sender
         self.by_time.add(time_ns, SENDERS[sender], length)
         talk = self.talks.get(frame.connection.number) or self._talk(frame.connection)
@@ -151,12 +167,15 @@ class Gathering:
             self._answer(frame)
         for gauge in self._gauges.get((frame.protocol, frame.type), ()):
             self._read(gauge, frame)
-        if self.messages.parts:
-            self._count_messages()
+        if parts and "copy_of" not in frame.generated:
+            self._count_messages(frame, parts)
 
     def finish(self) -> None:
         """The capture is over."""
-        self.problems = self.checker.finish()
+        found = self.checker.finish()
+        talks = self.talks.keys()
+        self.problems = [each for each in found if not self.filtered or not talks.isdisjoint(each.connections)]
+        self.events = [each for each in self.timeline.finish(self.first_ns) if self.checker.report.covers(each.time_ns)]
         self.last_ns = max(self.last_ns, *(talk.last_ns for talk in self.talks.values()), self.first_ns)
 
     def sums(self) -> list[int]:
@@ -215,21 +234,23 @@ class Gathering:
                 series = self.series[key] = Series(lowest=reading.what == "credit")
             series.add(frame.time_ns, reading.value)
 
-    def _count_messages(self) -> None:
-        """Copies of a message on its further way are not counted."""
-        carrier = None
-        for part in self.messages.drain():
-            assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
-            frame = part.frame
-            if "copy_of" in frame.generated:
-                continue
+    def _parts(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
+        """The messages of a frame."""
+        if self.messages.parts:
+            for part in self.messages.drain():
+                assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
+                self._held.setdefault(part.frame, []).append(part)
+        return self._held.pop(frame, ()) if self._held else ()
+
+    def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages | FrameElements]) -> None:
+        """Of a frame that is no copy of a message on its further way."""
+        for place, part in enumerate(parts):
             count = len(part.starts) if isinstance(part, FrameElements) else len(part.bodies)
             self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, count)
             stream = self._stream(frame.protocol, part.topic or "")
             stream.messages[part.operation] += count
-            if frame is not carrier:
+            if not place:
                 stream.length[part.operation] += frame.length
-            carrier = frame
 
     def _stream(self, protocol: str, topic: str) -> Stream:
         stream = self.streams.get((protocol, topic))

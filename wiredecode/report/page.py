@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.check import SEVERITIES
 from wiredecode.check.text import evidence
+from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.frames import who
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.report.drawn import drawn
@@ -142,28 +143,25 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
 
 
 def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
-    """What began, ended and went wrong, in order of time; and how many of these are left out."""
-    found: list[tuple[int, str, str]] = []
-    for talk in gathering.talks.values():
-        connection, health = talk.connection, talk.connection.health
-        found.append((connection.first_ns, "", f"{who.describe(connection)} (#{connection.number}) begins"))
-        if health is not None and health.end is not None:
-            ended = who.end_text(connection, talk.client)
-            found.append((health.end.time_ns, "", f"{who.short(connection)} ends: {ended}"))
+    """What changed and what went wrong, in order of time; and how many of the changes are left out."""
+    span_ns = max(gathering.last_ns - gathering.first_ns, 1)
+    changes, left_out = condensed(gathering.events, span_ns, MOST_EVENTS)
+    found = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
     found += [
-        (problem.first_ns, problem.severity, problem.what)
-        for problem in gathering.problems
+        (problem.first_ns, problem.severity, problem.severity, problem.what)
+        for problem in gathering.problems[:MOST_FINDINGS]
         if problem.first_ns is not None and problem.severity != "note"
     ]
-    found.sort()
-    shown = found
-    if len(found) > MOST_EVENTS:  # the beginning, and what went wrong
-        begin = MOST_EVENTS // 4
-        shown = [*found[:begin], *[each for each in found[begin:] if each[1]][: MOST_EVENTS - begin]]
+    found.sort(key=lambda each: each[0])
     return [
-        {"time": f"{(time_ns - gathering.first_ns) / 1e9:,.6f}", "severity": severity, "text": cut(text)}
-        for time_ns, severity, text in shown
-    ], len(found) - len(shown)
+        {
+            "time": f"{(time_ns - gathering.first_ns) / 1e9:,.6f}",
+            "kind": kind,
+            "severity": severity,
+            "text": cut(text),
+        }
+        for time_ns, kind, severity, text in found
+    ], left_out + gathering.timeline.untold
 
 
 def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None) -> dict[str, Any] | None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "wiredecode"
+OLDEST = 4, 1
+"""The oldest Spark whose Python data sources can push filters down."""
 LOGGER = logging.getLogger("wiredecode.spark")
 OPTIONS = (
     "level",
@@ -67,6 +69,10 @@ def register(spark: SparkSession) -> None:
 
     Filters of a query are pushed down where ``spark.sql.python.filterPushdown.enabled`` is on, at whatever moment.
     """
+    release = ".".join(spark.version.split(".")[:2])
+    if tuple(map(int, release.split("."))) < OLDEST:
+        least = ".".join(map(str, OLDEST))
+        raise ValueError(f"format('wiredecode') needs Spark {least} or newer, this is {spark.version}; frames() does")
     spark.dataSource.register(Captures)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +23,8 @@ from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.remote import open_file
-from wiredecode.spark import session
+from wiredecode.export.lake import kind_of
+from wiredecode.spark import lake, session
 from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
@@ -54,7 +56,7 @@ REPORTS = -1
 PARCELS = "source string, bucket int, data binary"
 """``data``: a batch of packets of the bucket; none at all: nothing more will come."""
 PARCEL = pa.schema([("source", pa.string()), ("bucket", pa.int32()), ("data", pa.binary())])
-FILES, IDLE_SECONDS = 100, 60.0
+FILES, IDLE_SECONDS, EVERY_SECONDS = 100, 60.0, 10.0
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER, TASKS = "spark.sql.streaming.stateStore.providerClass", "spark.sql.shuffle.partitions"
 EMPTY = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -303,6 +305,7 @@ def write(
     out: str,
     checkpoint: str,
     *,
+    level: str = "frames",
     every: str | None = "10 seconds",
     partitions: int | None = None,
 ) -> StreamingQuery:
@@ -317,10 +320,19 @@ def write(
     ``availableNow``). ``partitions``: tasks of the stage with state, by default the cores that there are; like the
     options of :func:`stream` it stays as it is as long as the checkpoint lives. States are in RocksDB, where no other
     provider was set.
+
+    ``out`` may be a place of tables, ``delta:PATH`` or ``iceberg:CATALOG``: there each micro-batch is a commit, which
+    remembers its number, and ``level`` names the tables.
     """
 
+    started: Future[str] = Future()
+
     def save(batch: DataFrame, number: int) -> None:
-        write_batch(batch, out, number)
+        if kind_of(out) is None:
+            write_batch(batch, out, number)
+            return
+        columns = [name for name in batch.columns if name != REPORTED.name]
+        lake.step(out, level, columns, started.result(), number, batch)
 
     writer = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
@@ -333,7 +345,9 @@ def write(
     if PROVIDER not in spark.conf.getAll:
         settings[PROVIDER] = ROCKSDB
     with session.having(spark, settings):  # a query keeps the settings with which it was started
-        return writer.start()
+        query = writer.start()
+    started.set_result(str(query.id))
+    return query
 
 
 def write_batch(batch: DataFrame, out: str, number: int) -> None:

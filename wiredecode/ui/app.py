@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from wiredecode.ui.packets import Growing
 
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
-THEMES = ("textual-dark", "textual-light", CONTRAST.name, "ansi-dark", "ansi-light")
+ANSI = "ansi-dark"
+THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 
 
 class Inspector(App[int]):
@@ -29,6 +32,10 @@ class Inspector(App[int]):
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "wiredecode"
+    CSS = """
+    .ascii #detail, .ascii #bytes { border-top: ascii $primary; }
+    .ascii .wide #bytes { border-top: none; border-left: ascii $primary; }
+    """
 
     def __init__(
         self,
@@ -37,14 +44,19 @@ class Inspector(App[int]):
         live: Live | None = None,
         settings: Settings = NOTHING_SET,
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)  # else NO_COLOR leaves shades of grey
         self.reading, self.live, self.settings = reading, live, settings
+        utf8 = (getattr(sys.__stdout__, "encoding", None) or "").lower().replace("-", "") == "utf8"
+        self.ascii = not utf8 if settings.ascii is None else settings.ascii
+        """Whether nothing but ASCII is shown."""
         self.main = MainScreen(reading, select, live, settings)
         self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
-        self.theme = self.settings.theme if self.settings.theme in THEMES else THEMES[0]
+        self.set_class(self.ascii, "ascii")
+        wanted = ANSI if self.no_color else self.settings.theme
+        self.theme = wanted if wanted in THEMES else THEMES[0]
         self._reader.start()
 
     def get_default_screen(self) -> Screen[Any]:

@@ -15,6 +15,8 @@ class Job:
 
     def __init__(self, name: str, work: Callable[[Job], Any], told: Callable[[Job], None]) -> None:
         self.name, self.share = name, 0.0
+        self.width = 100
+        """Columns of the screen, for what is laid out."""
         self.result: Any = None
         self.problem: str | None = None
         self.finished = False

@@ -65,7 +65,7 @@ KEYS = (
     Key("Y", "copy('filter')", "Y", "copy the filter", TAKING),
     Key("R", "copy('record')", "R", "copy the frame as a JSON record", TAKING),
     Key("C", "copy('command')", "C", "copy the command line that shows these frames", TAKING),
-    Key("W", "ask('file')", "W", "save the shown frames: .json records, .svg the screen, else pcapng", TAKING),
+    Key("W", "ask('file')", "W", "save the shown frames: .json, .parquet, .svg the screen, else pcapng", TAKING),
     Key("P", "hold", "P", "live: hold the list still; again: go on with the last frame", OTHER),
     Key("K", "columns", "K", "choose the columns of the list", OTHER),
     Key("L", "theme", "L", "other colours: dark, light, high contrast, the terminal's; kept", OTHER),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import ClassVar, Self
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -23,6 +24,7 @@ CURSOR, UNFOCUSED = Style(reverse=True), Style(bold=True, underline=True)
 DISTANT = bool(os.environ.get("SSH_CONNECTION"))
 """Over a network half a page is scrolled at a time: a line is sent once, not with every key."""
 THUMB, TRACK = "█", "│"
+LIKE = str.maketrans("→←↔↑↓…│┊─▶◀█▁▂▃▄▅▆▇·±µ", "><-^v~|:-><#_.,-=+*.~u")
 WHEEL = 3
 """Lines that a step of the mouse wheel scrolls."""
 
@@ -105,8 +107,9 @@ class Lines(ScrollView, can_focus=True):
 
     def _strip(self, y: int) -> Strip:
         left, top = self.scroll_offset
-        at, width, plain = top + y, self.scrollable_content_region.width - 1, self.rich_style
-        bar = Segment(self._scrollbar(y, top), plain)
+        at, width, plain = top + y, self.scrollable_content_region.width, self.rich_style
+        scrollbar = self._clean(self._scrollbar(y, top)) if self.has_scrollbar else ""
+        bar, width = Segment(scrollbar, plain), width - len(scrollbar)
         if not 0 <= at < self.count:
             return Strip([Segment(" " * width, plain), bar])
         try:
@@ -115,11 +118,19 @@ class Lines(ScrollView, can_focus=True):
             text = Text(escape(f"cannot be shown: {type(error).__name__}: {error}"), "red")
         cursor = (CURSOR if self.has_focus else UNFOCUSED) if self.BAR and at == self.cursor else None
         segments = [
-            Segment(escape(each.text.rstrip("\n")), each.style)  # the last guard: nothing raw from the wire
+            Segment(self._clean(each.text.rstrip("\n")), each.style)  # the last guard: nothing raw from the wire
             for each in text.render(self.app.console)
         ]
         strip = Strip(segments).crop(left, left + width).extend_cell_length(width)
         return Strip([*Segment.apply_style(strip, plain, cursor), bar]).simplify()
+
+    @property
+    def has_scrollbar(self) -> bool:
+        """Whether the last column tells where the lines are."""
+        return True
+
+    def _clean(self, text: str) -> str:
+        return in_ascii(escape(text)) if getattr(self.app, "ascii", False) else escape(text)
 
     def _scrollbar(self, y: int, top: int) -> str:
         """Where in all lines these are: one column, part of the lines, so that only what changes of it is sent."""
@@ -195,6 +206,14 @@ class Lines(ScrollView, can_focus=True):
         self.refresh()
 
 
+def in_ascii(text: str) -> str:
+    """For terminals without other characters: as wide, with what is like them or question marks."""
+    if text.isascii():
+        return text
+    text = text.translate(LIKE)
+    return text if text.isascii() else "".join(each if each.isascii() else "?" * cell_len(each) for each in text)
+
+
 def changed(before: Strip, now: Strip) -> tuple[int, int]:
     """The columns in which a line is another one: all of them where characters are wide."""
     first, second = _cells(before), _cells(now)
@@ -220,6 +239,8 @@ class TextLine(Widget):
     def show(self, text: Text | str) -> None:
         """Show it, if it is another one."""
         made = Text(escape(text)) if isinstance(text, str) else text
+        if getattr(self.app, "ascii", False):
+            made = Text(in_ascii(made.plain), made.style, spans=made.spans)
         made.no_wrap, made.overflow = True, "ellipsis"
         if made != self.text or made.spans != self.text.spans:
             self.text = made

@@ -351,7 +351,7 @@ class MainScreen(Moves, Screen[None]):
             self.say("no frame to begin with")
             return
         title, make = MAKERS[kind]
-        number = self.frames.number
+        number, width = self.frames.number, self.size.width
         screen = ReportScreen(title, 0 if of_frame else self.visited.get(kind, 0))
         lines = self.reports.get(kind)
         if lines is not None:
@@ -359,12 +359,16 @@ class MainScreen(Moves, Screen[None]):
         else:
             whole = self.reading.finished and not of_frame
 
+            def work(job: Job) -> Any:
+                job.width = width
+                return make(self.reading, job, number)
+
             def told(job: Job) -> None:
                 if whole and job.result is not None and not job.stopped:
                     self.reports[kind] = job.result
                 self.post_message(Done(job, screen))
 
-            screen.job = Job(title.lower(), lambda job: make(self.reading, job, number), told)
+            screen.job = Job(title.lower(), work, told)
             self._jobs.append(screen.job)
 
         def back(frame: int | None) -> None:

@@ -27,8 +27,8 @@ MOST_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
 MOST_TRACED = 20
 """Messages of a frame whose way is shown."""
-DIAGRAM = 84
-"""Columns between the two sides of a sequence diagram."""
+LEAST, MOST_DIAGRAM, MARGIN = 50, 130, 17
+"""Columns between the two sides of a sequence diagram, and beside them."""
 PAUSE_NS = 500_000_000
 """When nothing is said for so long, a diagram tells it."""
 HOP = re.compile(r" *\d+\.\d+ +\S+  .*?, frame (\d+)")
@@ -155,7 +155,7 @@ def follow(reading: Reading, job: Job, number: int) -> list[Told]:
 
 def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
     """The connection of a frame as a sequence diagram, from that frame on."""
-    row = reading.rows[number]
+    row, room = reading.rows[number], min(max(job.width - MARGIN, LEAST), MOST_DIAGRAM)
     seen = reading.survey.seen.get(row.connection)
     ends = seen.connection.endpoints if seen is not None else ("", "")
     sides = {row.side: row.sender for row in (reading.rows[each] for each in _along(reading, number, 50))}
@@ -163,8 +163,8 @@ def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
     left, right = f"client {ends[client]}", f"server {ends[1 - client]}"
     margin = " " * 13
     made = [
-        Told(Text(f"{margin}{left}{right:>{DIAGRAM - len(left) + 2}}", theme.HEAD)),
-        Told(Text(f"{margin}│{' ' * DIAGRAM}│", "dim")),
+        Told(Text(f"{margin}{left}{right:>{room - len(left) + 2}}", theme.HEAD)),
+        Told(Text(f"{margin}│{' ' * room}│", "dim")),
     ]
     before = row.time_ns
     for at in _along(reading, number, MOST_FOLLOWED):
@@ -172,18 +172,18 @@ def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
             break
         if reading.rows[at].time_ns - before > PAUSE_NS:
             pause = f" {(reading.rows[at].time_ns - before) / 1e9:.1f} s "
-            made.append(Told(Text(f"{margin}┊{pause:^{DIAGRAM}}┊", "dim")))
+            made.append(Told(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
         before = reading.rows[at].time_ns
-        made.append(_arrow(reading, reading.rows[at], client))
+        made.append(_arrow(reading, reading.rows[at], client, room))
     return made
 
 
-def _arrow(reading: Reading, row: Row, client: int) -> Told:
+def _arrow(reading: Reading, row: Row, client: int, room: int) -> Told:
     """A frame between the life lines of both sides."""
     latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
-    label = cut(f"{row.type} {row.details}".rstrip(), DIAGRAM - 8 - len(latency)) + latency
+    label = cut(f"{row.type} {row.details}".rstrip(), room - 8 - len(latency)) + latency
     line = f" {label} "
-    rest = DIAGRAM - 3 - cell_len(line)
+    rest = room - 3 - cell_len(line)
     text = Text(f"{(row.time_ns - reading.first_ns) / 1e9:11.6f}  │")
     style = theme.SEVERITY.get(row.severity, "") or theme.SIDE.get(row.sender or "", "")
     if row.side == client:

@@ -10,7 +10,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Static
 
 from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
@@ -36,6 +35,11 @@ class Listing(Lines):
         self.widest = max((each.text.cell_len for each in told), default=0)
         self.recount(len(told))
 
+    @property
+    def has_scrollbar(self) -> bool:
+        """Not where it would cover the end of lines that just fit."""
+        return self.widest != self.size.width
+
     def line(self, at: int) -> Text:
         return self.told[at].text.copy()
 
@@ -48,11 +52,10 @@ class BackScreen(Screen[int]):
     def __init__(self) -> None:
         super().__init__()
         self.lines = Listing()
-        self.bottom = Static(markup=False)
+        self.bottom = TextLine("bottom")
 
     def compose(self) -> ComposeResult:
         yield self.lines
-        self.bottom.styles.height = 1
         self.bottom.styles.text_style = "reverse"
         yield self.bottom
 
@@ -91,7 +94,7 @@ class ReportScreen(BackScreen):
         at = self.lines.cursor
         frames = self.lines.told[at].frames if at < len(self.lines.told) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
-        self.bottom.update(Text(f" {self.heading} │ {text or f'{leads}Esc: back'}"))
+        self.bottom.show(f" {self.heading} │ {text or f'{leads}Esc: back'}")
 
     def made(self, job: Job) -> None:
         """The lines are ready, or could not be made; the user may have left."""
@@ -195,4 +198,4 @@ class HelpScreen(BackScreen):
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
         self.lines.fill([Told(row) for row in rows])
-        self.bottom.update(Text(" Help │ Esc: back"))
+        self.bottom.show(" Help │ Esc: back")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 0.15
 """So much dissecting, in time of the processor, lies between two states at least: to show a frame it is done again."""
-COST_SHARE = 6
+COST_SHARE = 3
 """Keeping states takes one part in so many of the time at most."""
 MOST_STATES, MOST_BYTES = 256, 512 << 20
 """When there are more, every second one is dropped and they are made half as often."""

@@ -87,14 +87,14 @@ def save_screen(app: App[Any], name: str) -> str:
 
 
 def save(reading: Reading, name: str, numbers: Iterable[int] | None, job: Job) -> str:
-    """Save records (``.json``) or packets of some frames, of all by default; what is said of it."""
+    """Save records (``.json``), a table (``.parquet``) or packets of some frames, by default of all; what is said."""
     path = Path(name).expanduser()
     if path.exists():
         raise FileExistsError(f"{name} is there already; choose another name")
     wanted = None if numbers is None else set(numbers)
     target = NewFile(path)
     try:
-        said = (_records if path.suffix in (".json", ".ndjson") else _packets)(reading, target, wanted, job)
+        said = WRITERS.get(path.suffix, _packets)(reading, target, wanted, job)
         target.commit()
     finally:
         target.discard()
@@ -130,3 +130,28 @@ def _packets(reading: Reading, target: NewFile, wanted: set[int] | None, job: Jo
     except CaptureError:  # told by the pass that reads all
         pass
     return f"{count:,} packets"
+
+
+def _table(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from wiredecode.tables.reader import TableReader
+
+    packets = reading.source.again(lambda: job.stopped, job.progress)
+    table = TableReader(packets, "frames", decode_as=reading.decode_as, limits=reading.limits, bulk=False)
+    numbers = None if wanted is None else pa.array(sorted(wanted), table.schema.field("frame").type)
+    count = 0
+    with pq.ParquetWriter(target.stream, table.schema, compression="zstd") as writer:
+        for batch in table:
+            chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
+            writer.write_batch(chosen)
+            count += chosen.num_rows
+    if job.stopped:
+        raise Stopped
+    return f"{count:,} rows"
+
+
+WRITERS = {".json": _records, ".ndjson": _records, ".parquet": _table}
+"""By the end of the name; all other names get packets."""

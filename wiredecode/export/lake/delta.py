@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import ALIASES, is_local, place_of
 from wiredecode.export.lake.run import Known, Run
-from wiredecode.export.lake.table import PREFIX, Lake, Written, files_of, plainly
+from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, create_file, files_of, plainly, remove_file
 
 DAY = "day"
 MS_US = 1000
@@ -88,15 +88,14 @@ class DeltaLake(Lake):
 
     def create(self, name: str, path: str) -> BinaryIO:
         with plainly(name):
-            place = place_of(f"{self.uri}/{name}/{path}")
-            if is_local(self.uri):
-                place.system.create_dir(place.path.rpartition("/")[0], recursive=True)
-            return cast(BinaryIO, place.system.open_output_stream(place.path))
+            return create_file(self.places().path(name, path))
 
     def remove(self, name: str, path: str) -> None:
         with plainly(name):
-            place = place_of(f"{self.uri}/{name}/{path}")
-            place.system.delete_file(place.path)
+            remove_file(self.places().path(name, path))
+
+    def places(self) -> Places:
+        return Places(self.uri, {}, "", DAY)
 
     def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
         from deltalake import CommitProperties
@@ -107,6 +106,8 @@ class DeltaLake(Lake):
         with plainly(name, CommitFailedError):
             table = self._table(name)
             known = _known(table, run)
+            if run.stream is not None:
+                run.check_step(table.transaction_version(_stream(run)))
             replaced = run.replaces(known, overwrite=overwrite)
             actions: list[Any] = [self._added(file, now) for file in files]
             if replaced:
@@ -161,9 +162,16 @@ def _known(table: Any, run: Run) -> dict[int, Known]:
     }
 
 
+def _stream(run: Run) -> str:
+    """What a stream is called among the transactions."""
+    return f"{PREFIX}:stream:{run.stream[0]}" if run.stream is not None else ""
+
+
 def _remembered(run: Run, files: int) -> list[Any]:
     from deltalake import Transaction
 
+    if run.stream is not None:
+        return [Transaction(_stream(run), run.stream[1])]
     sizes = {"captures": len(run.tokens), "files": files}
     return [
         *(Transaction(f"{PREFIX}:capture:{token}", run.id) for token in sorted(run.tokens)),

@@ -14,11 +14,13 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from wiredecode.export.lake.run import Known, LakeError, Run
-from wiredecode.export.lake.table import PREFIX, Lake, Written, files_of, plainly
+from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of, plainly
 
 NAMESPACE = "wiredecode"
 CATALOG = "catalog.db"
 TIME = "time"
+BELOW = "/data"
+"""Where in a table its files are."""
 RETRIES = "commit.retry.num-retries"
 LOCK_SECONDS = 30
 """How long a writer waits for another one that has the file of the catalog."""
@@ -91,10 +93,31 @@ class IcebergLake(Lake):
     def _create(self, identifier: tuple[str, ...], schema: pa.Schema) -> None:
         from pyiceberg.transforms import DayTransform
 
-        with self.catalog.create_table_transaction(identifier, schema=schema) as transaction:
+        base = self._base()
+        location = None if base is None else f"{base}/{identifier[-1]}"
+        with self.catalog.create_table_transaction(identifier, schema=schema, location=location) as transaction:
             if TIME in schema.names:
                 with transaction.update_spec() as spec:
                     spec.add_field(TIME, DayTransform(), "day")
+
+    def _base(self) -> str | None:
+        """The folder of the namespace; None: the catalog alone knows."""
+        found: str | None = self.catalog.load_namespace_properties(self.namespace).get("location")
+        warehouse = self.catalog.properties.get("warehouse")
+        if found is None and warehouse is not None and "/" in warehouse:
+            found = f"{warehouse.rstrip('/')}/{self.namespace}"
+        return found and found.rstrip("/")
+
+    def places(self) -> Places:
+        with plainly(self.namespace):
+            self.catalog.create_namespace_if_not_exists(self.namespace)
+            base = self._base()
+            if base is None:
+                raise LakeError(
+                    f"the catalog does not tell where tables are: give namespace {self.namespace} a location"
+                )
+            known = {name: self._table(name).location().rstrip("/") for name in self.tables()}
+        return Places(base, known, BELOW, None)
 
     def create(self, name: str, path: str) -> BinaryIO:
         with plainly(name):
@@ -115,6 +138,9 @@ class IcebergLake(Lake):
         with plainly(name, CommitFailedException):
             table = self._table(name)
             known = _known(table, run)
+            if run.stream is not None:
+                last = table.properties.get(_stream(run))
+                run.check_step(None if last is None else int(last))
             replaced = run.replaces(known, overwrite=overwrite)
             # Its own retries would add the files without looking again whether they are there.
             metadata = table.metadata
@@ -133,14 +159,22 @@ class IcebergLake(Lake):
                     if number != run.id:
                         transaction.remove_properties(_property(number))
                 tokens = " ".join(sorted(run.tokens))
-                transaction.set_properties({_property(run.id): f"{len(files)} {tokens}"})
+                told_once = {_property(run.id): f"{len(files)} {tokens}"}
+                if run.stream is not None:
+                    told_once = {_stream(run): str(run.stream[1])}
+                transaction.set_properties(told_once)
                 if files:
                     places = [_place(table, file.path) for file in files]
                     transaction.add_files(places, snapshot_properties=told, check_duplicate_files=False)
 
 
 def _place(table: Any, path: str) -> str:
-    return f"{table.location().rstrip('/')}/data/{path}"
+    return f"{table.location().rstrip('/')}{BELOW}/{path}"
+
+
+def _stream(run: Run) -> str:
+    """The property that tells the last step of a stream."""
+    return f"{PREFIX}.stream.{run.stream[0]}" if run.stream is not None else ""
 
 
 def _property(run: int) -> str:

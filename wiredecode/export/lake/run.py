@@ -5,6 +5,7 @@ A table remembers its runs in the same commit as their rows, so a run is there a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,6 +18,10 @@ from wiredecode.export.target import Unclear
 DIGEST_BYTES = 12
 """Of a token; two captures that differ have the same one once in 2**48 captures."""
 PIECE = 1 << 20
+WHOLE_BYTES = 4 << 20
+SAMPLES, SAMPLE_BYTES = 16, 64 << 10
+"""Of a file larger than :data:`WHOLE_BYTES` so many pieces tell what it is, the first and the last bytes among them:
+captures of terabytes are not read twice. Packets have times, so two captures do not agree in all of these."""
 RUN_BITS = 63
 """Of the number of a run: Delta keeps it in a signed integer."""
 
@@ -27,6 +32,9 @@ class LakeError(Unclear):
 
 class AlreadyThere(Exception):
     """A table holds these captures."""
+
+    def __str__(self) -> str:
+        return "has these captures already; --overwrite writes them again"
 
 
 class Capture(NamedTuple):
@@ -51,6 +59,8 @@ class Run:
     """The captures of one export. ``id`` follows from them: the same export again is the same run."""
 
     captures: tuple[Capture, ...]
+    stream: tuple[str, int] | None = None
+    """Instead of captures: which stream, and the number of its step; a table remembers the last one only."""
 
     @property
     def tokens(self) -> frozenset[str]:
@@ -58,13 +68,19 @@ class Run:
 
     @property
     def id(self) -> int:
-        digest = blake2b("".join(sorted(self.tokens)).encode(), digest_size=8).digest()
+        text = "".join(sorted(self.tokens)) if self.stream is None else "stream {} {}".format(*self.stream)
+        digest = blake2b(text.encode(), digest_size=8).digest()
         return int.from_bytes(digest) >> (64 - RUN_BITS)
 
     @property
     def name(self) -> str:
         """``id`` as names of files have it."""
         return run_name(self.id)
+
+    def check_step(self, last: int | None) -> None:
+        """Raise :class:`AlreadyThere` where a table has this step of the stream; ``last``: the last one that it has."""
+        if self.stream is not None and last is not None and last >= self.stream[1]:
+            raise AlreadyThere
 
     def replaces(self, known: Mapping[int, Known], *, overwrite: bool) -> list[int]:
         """The runs whose rows this one brings again, and more; ``known``: those of a table that share captures.
@@ -104,11 +120,28 @@ def run_of(files: Iterable[str], selection: str) -> Run:
     return Run(tuple(found))
 
 
+def selection(level: str, display: str | None = None, **others: object) -> str:
+    """What of captures is written, as words of the command line."""
+    given = {"-Y": display, **{f"--{name}": value for name, value in others.items()}}
+    return " ".join([level, *(f"{name} {value}" for name, value in given.items() if value is not None)])
+
+
 def content(name: str) -> tuple[str, int]:
-    """Digest and size of a file. Raises OSError, CaptureError."""
-    made, size = blake2b(digest_size=DIGEST_BYTES), 0
+    """Digest and size of a file: of all its bytes, or of :data:`SAMPLES` from it. Raises OSError, CaptureError."""
+    made = blake2b(digest_size=DIGEST_BYTES)
     with open_file(name) as file:
-        while piece := file.read(PIECE):
-            made.update(piece)
-            size += len(piece)
-    return made.hexdigest(), size
+        size = file.seek(0, os.SEEK_END)
+        for low, high in _sampled(size):
+            file.seek(low)
+            while low < high and (piece := file.read(min(high - low, PIECE))):
+                made.update(piece)
+                low += len(piece)
+    return f"{made.hexdigest()}-{size}", size
+
+
+def _sampled(size: int) -> list[tuple[int, int]]:
+    """The parts of a file that its digest is made of."""
+    if size <= WHOLE_BYTES:
+        return [(0, size)]
+    step = (size - SAMPLE_BYTES) // (SAMPLES - 1)
+    return [(low, low + SAMPLE_BYTES) for low in range(0, step * SAMPLES, step)][:SAMPLES]

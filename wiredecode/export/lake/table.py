@@ -8,10 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
+from wiredecode.capture.remote import place_of
 from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, Run, run_name
 from wiredecode.frames.escape import escape
 
@@ -31,6 +33,22 @@ class Written:
     rows: int
     size: int
     day: str | None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where files of tables are written by others than who commits, in a form that goes to them."""
+
+    base: str
+    """URI of the folder of tables that are not there yet."""
+    known: Mapping[str, str]
+    """Those of tables that are."""
+    below: str
+    """Where in a table the files are."""
+    day: str | None
+
+    def path(self, name: str, path: str) -> str:
+        return f"{self.known.get(name) or f'{self.base}/{name}'}{self.below}/{path}"
 
 
 class Conflict(Exception):
@@ -70,6 +88,10 @@ class Lake(ABC):
         What is there is asked of the same version of the table that is committed upon. Raises :class:`Conflict` where
         that is not the newest any more, and AlreadyThere.
         """
+
+    @abstractmethod
+    def places(self) -> Places:
+        """Where others may write files that are committed here."""
 
     def prepare(self, name: str, schema: pa.Schema) -> None:
         """Make a table, or give it the columns of ``schema`` that it does not have. Others may do so meanwhile."""
@@ -122,3 +144,16 @@ def files_of(paths: Mapping[str, Any], known: Mapping[int, Known], replaced: Seq
             )
         found += some
     return found
+
+
+def create_file(uri: str) -> BinaryIO:
+    """A new file of a table, local or not."""
+    place = place_of(uri)
+    if isinstance(place.system, pafs.LocalFileSystem):
+        place.system.create_dir(place.path.rpartition("/")[0], recursive=True)
+    return cast(BinaryIO, place.system.open_output_stream(place.path))
+
+
+def remove_file(uri: str) -> None:
+    place = place_of(uri)
+    place.system.delete_file(place.path)

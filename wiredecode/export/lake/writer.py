@@ -104,6 +104,20 @@ class LakeWriter:
         for _, writer in self._open.values():
             writer.close()
 
+    def complete(self) -> list[Written]:
+        """The files that are complete."""
+        return [file for files in self._open.values() for file in files[0].complete]
+
+    def adopt(self, file: Written, schema: pa.Schema) -> None:
+        """A file that somebody else has written; ``schema`` of its table."""
+        if file.table not in self._open:
+            self.lake.prepare(file.table, schema)
+            files = TableFiles(self.lake, file.table, self.run)
+            self._open[file.table] = files, PartitionWriter(files, schema, [DATE], self._parquet)
+        files = self._open[file.table][0]
+        files.begun.append(file.path)
+        files.complete.append(file)
+
     def commit(self, selection: str, *, overwrite: bool) -> list[str]:
         """Make the files part of their tables, that of the captures last; the names of the tables."""
         found = {name: files.complete for name, (files, _) in self._open.items()}
@@ -112,7 +126,8 @@ class LakeWriter:
         for name, files in found.items():
             if self.lake.commit(name, self.run, files, overwrite=overwrite):
                 self._open[name][0].begun.clear()
-        self._commit_captures(selection, overwrite=overwrite)
+        if self.run.captures:
+            self._commit_captures(selection, overwrite=overwrite)
         return sorted(found)
 
     def _others(self, found: dict[str, list[Written]]) -> list[str]:

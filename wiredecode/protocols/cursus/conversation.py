@@ -12,6 +12,7 @@ from wiredecode.frames.frame import NOT_ASKED, WAITING, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.cursus import names, naming
 from wiredecode.protocols.cursus.layers import (
     Command,
     DiscoveryCommand,
@@ -99,6 +100,8 @@ class CursusConversation(Conversation):
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
         facts = {name: value for name, value in named.items() if _is_fact(value)}
+        if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
+            facts["commits"] = naming.offsets_spelled(offsets)
         frame.generated = {**facts, **frame.generated}
         if frame.sender == "client":
             self._add_request(frame, named)

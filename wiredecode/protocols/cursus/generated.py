@@ -25,6 +25,7 @@ COLUMN_TYPES = {
     "cursus.message": "string",
     "cursus.payload": "json",
     "cursus.offsets": "list<struct>",
+    "cursus.commits": "-",  # the same as text, for lines
     "cursus.offsets.partition": "int64",
     "cursus.offsets.offset": "int64",
     "cursus.offsets.earliest": "int64",

@@ -26,6 +26,8 @@ SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
+MOST_SPELLED = 8
+"""Offsets of a list that lines tell."""
 MAX_OFFSETS = 65_536
 """Longest list of offsets that is taken apart."""
 
@@ -132,6 +134,12 @@ def offset_list(text: str) -> list[dict[str, int]] | None:
     if not all(pairs):
         return None
     return [{"partition": int(pair[1]), "offset": int(pair[2])} for pair in pairs if pair]
+
+
+def offsets_spelled(offsets: Sequence[Mapping[str, int]]) -> str:
+    """``"0:3,1:7"``; of many the first ones."""
+    found = [f"{each['partition']}:{each['offset']}" for each in offsets[:MOST_SPELLED]]
+    return ",".join([*found, "..."] if len(offsets) > MOST_SPELLED else found)
 
 
 # Commands.

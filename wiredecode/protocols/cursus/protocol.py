@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields.layer import Layer
@@ -38,10 +38,7 @@ START = re.compile(
 )
 
 if TYPE_CHECKING:
-    from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import IdentityReader
-    from wiredecode.protocols.shared.anonymity import Disguises
-    from wiredecode.protocols.shared.checking import Checks
+    pass
 
 
 class Cursus(BehindProxy):
@@ -52,31 +49,22 @@ class Cursus(BehindProxy):
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
-    apart = ("error_code", "in_reply_to", "topic", "partition", "group", "group_name", "generation", "offset", "member")
+    apart = (
+        "error_code",
+        "in_reply_to",
+        "topic",
+        "partition",
+        "group",
+        "group_name",
+        "generation",
+        "offset",
+        "commits",
+        "member",
+    )
     column_types = COLUMN_TYPES
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )
-
-    def identities(self) -> Mapping[str | None, IdentityReader]:
-        from wiredecode.protocols.cursus.who import IDENTITIES
-
-        return IDENTITIES
-
-    def checks(self) -> Checks:
-        from wiredecode.protocols.cursus.checking import CHECKS
-
-        return CHECKS
-
-    def disguises(self) -> Disguises:
-        from wiredecode.protocols.cursus.anonymity import DISGUISES
-
-        return DISGUISES
-
-    def wireshark(self) -> Script:
-        from wiredecode.protocols.cursus.wireshark import SCRIPT
-
-        return SCRIPT
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""

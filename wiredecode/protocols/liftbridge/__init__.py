@@ -28,7 +28,7 @@ class Liftbridge(CarriedProtocol):
     requests = frozenset(MESSAGE_TYPES[code] for code in REQUESTS)
     apart = (
         *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
-        *("count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
+        *("operations", "count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
     )
     generated = {
         "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
@@ -48,6 +48,7 @@ class Liftbridge(CarriedProtocol):
         ),
         "liftbridge.partition": Generated("int32", "as stream"),
         "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
+        "raft.operations": Generated("string", "of log entries: what they do, in a few words"),
         "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
     }
 

@@ -9,14 +9,12 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import codes, names
+from wiredecode.protocols.liftbridge.spelling import spelled
 from wiredecode.protocols.shared.checking import Problem, Report, Rule, inner_values
 
 MOST_PARTITIONS = 10_000
 MAX_REQUESTS = 10_000
 """Operations that may wait for their answer; the oldest are forgotten."""
-
-WHO = ("leader", "replica", "replica_to_add", "replica_to_remove", "group_id", "consumer_id")
-"""Fields of operations that name servers and members."""
 
 
 class Metadata(Rule):
@@ -122,7 +120,7 @@ class Refusals(Rule):
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":
-            self._requests[frame.id] = subject_of(inner_values(frame))
+            self._requests[frame.id] = spelled(inner_values(frame))
             if len(self._requests) > MAX_REQUESTS:
                 self._requests.popitem(last=False)
             return
@@ -144,19 +142,3 @@ class Refusals(Rule):
         else:
             what = message
         self.report.add(codes.REFUSED, what, what, frame=frame)
-
-
-def subject_of(values: Mapping[str, Any]) -> str:
-    """``"REPORT_LEADER orders[1], leader lb-c, replica lb-b"``."""
-    op = names.OPS.get(values.get("op", 0), f"operation {values.get('op', 0)}")
-    for name, operation in values.items():
-        if not name.endswith("_op") or not isinstance(operation, Mapping):
-            continue
-        stream: Any = operation.get("stream", operation.get("name", ""))
-        if isinstance(stream, Mapping):
-            stream = stream.get("stream_name", "")
-        partition = f"[{operation.get('partition', 0)}]" if "isr" in name or "report_leader" in name else ""
-        told = {name: operation[name] for name in WHO if isinstance(operation.get(name), str)}
-        spelled = [f"{name.replace('_', ' ')} {printable(value)}" for name, value in told.items()]
-        return ", ".join([f"{op} {printable(str(stream))}{partition}".rstrip(), *spelled])
-    return op

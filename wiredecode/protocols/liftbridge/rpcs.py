@@ -8,11 +8,12 @@ from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import PARTIAL, Frame
 from wiredecode.protocols.liftbridge import raft
-from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, mark_copy, read
+from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, mark_copy, read
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Piece
 from wiredecode.protocols.liftbridge.session import MAX_KEY_CHARACTERS
+from wiredecode.protocols.liftbridge.spelling import entries_spelled
 from wiredecode.protocols.shared.pairing import Request, link
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
         reading = read(piece.layer, piece.data, style)
         if index == 0:
             frame.protocol, frame.type = NAME, _type_of(piece)
+            if piece.layer is raft.AppendEntries and (told := entries_spelled(reading.fields.get("entries") or ())):
+                generate(frame, reading, style, "operations", told)
         carry(frame, reading, piece.data, at, style)
         find_problem(frame, reading, at, len(piece.data))
         if piece.remark is not None:

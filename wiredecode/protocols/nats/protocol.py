@@ -19,11 +19,7 @@ from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
-    from wiredecode.fields.lua import Script
     from wiredecode.frames.run import Bulk
-    from wiredecode.frames.who import IdentityReader
-    from wiredecode.protocols.shared.anonymity import Disguises
-    from wiredecode.protocols.shared.checking import Checks
 
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""
@@ -69,26 +65,6 @@ class Nats(Protocol):
         from wiredecode.protocols.nats.bulk import NatsBulk
 
         return NatsBulk()
-
-    def identities(self) -> Mapping[str | None, IdentityReader]:
-        from wiredecode.protocols.nats.who import IDENTITIES
-
-        return IDENTITIES
-
-    def checks(self) -> Checks:
-        from wiredecode.protocols.nats.checking import CHECKS
-
-        return CHECKS
-
-    def disguises(self) -> Disguises:
-        from wiredecode.protocols.nats.anonymity import DISGUISES
-
-        return DISGUISES
-
-    def wireshark(self) -> Script:
-        from wiredecode.protocols.nats.wireshark import SCRIPT
-
-        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
         preface = preface_length(data) if started else 0

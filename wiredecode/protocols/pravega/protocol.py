@@ -61,10 +61,7 @@ def hello(data: bytes, final: bool) -> bool | None:
 
 
 if TYPE_CHECKING:
-    from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import IdentityReader
-    from wiredecode.protocols.shared.anonymity import Disguises
-    from wiredecode.protocols.shared.checking import Checks
+    pass
 
 
 class MessageChain(Chain):
@@ -127,26 +124,6 @@ class Pravega(BehindProxy):
         self.part_base = part_base
         if extra:
             self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
-
-    def identities(self) -> Mapping[str | None, IdentityReader]:
-        from wiredecode.protocols.pravega.who import IDENTITIES
-
-        return IDENTITIES
-
-    def checks(self) -> Checks:
-        from wiredecode.protocols.pravega.checking import CHECKS
-
-        return CHECKS
-
-    def disguises(self) -> Disguises:
-        from wiredecode.protocols.pravega.anonymity import DISGUISES
-
-        return DISGUISES
-
-    def wireshark(self) -> Script:
-        from wiredecode.protocols.pravega.wireshark import SCRIPT
-
-        return SCRIPT
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
@@ -28,10 +28,7 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
-    from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import IdentityReader
-    from wiredecode.protocols.shared.anonymity import Disguises
-    from wiredecode.protocols.shared.checking import Checks
+    pass
 
 
 class RabbitMQStream(Protocol):
@@ -50,26 +47,6 @@ class RabbitMQStream(Protocol):
         for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
     )
     generated, column_types = GENERATED, COLUMN_TYPES
-
-    def identities(self) -> Mapping[str | None, IdentityReader]:
-        from wiredecode.protocols.rabbitmq_stream.who import IDENTITIES
-
-        return IDENTITIES
-
-    def checks(self) -> Checks:
-        from wiredecode.protocols.rabbitmq_stream.checking import CHECKS
-
-        return CHECKS
-
-    def disguises(self) -> Disguises:
-        from wiredecode.protocols.rabbitmq_stream.anonymity import DISGUISES
-
-        return DISGUISES
-
-    def wireshark(self) -> Script:
-        from wiredecode.protocols.rabbitmq_stream.wireshark import SCRIPT
-
-        return SCRIPT
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
@@ -28,10 +28,7 @@ SEARCH_BYTES = 256 * 1024
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
 if TYPE_CHECKING:
-    from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import IdentityReader
-    from wiredecode.protocols.shared.anonymity import Disguises
-    from wiredecode.protocols.shared.checking import Checks
+    pass
 
 
 class Tank(BehindProxy):
@@ -48,26 +45,6 @@ class Tank(BehindProxy):
     requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
     apart = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
-
-    def identities(self) -> Mapping[str | None, IdentityReader]:
-        from wiredecode.protocols.tank.who import IDENTITIES
-
-        return IDENTITIES
-
-    def checks(self) -> Checks:
-        from wiredecode.protocols.tank.checking import CHECKS
-
-        return CHECKS
-
-    def disguises(self) -> Disguises:
-        from wiredecode.protocols.tank.anonymity import DISGUISES
-
-        return DISGUISES
-
-    def wireshark(self) -> Script:
-        from wiredecode.protocols.tank.wireshark import SCRIPT
-
-        return SCRIPT
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:

@@ -1,0 +1,92 @@
+"""Tables of Delta and Iceberg from Spark: the rows of one machine, once, in steps and all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.export.test_lake import KINDS, expected, export, parquet, plain, table, versions
+from tests.spark.test_streaming import Replay
+from tests.support import RABBITMQ
+from wiredecode.export.lake import open_lake
+from wiredecode.export.lake.run import AlreadyThere, selection
+from wiredecode.spark.decode import Plan
+from wiredecode.tables.narrow import members
+
+pytest.importorskip("pyspark")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+A = RABBITMQ / "c43_basic.pcap"
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore{what}")
+    for what in ("::DeprecationWarning", "::UserWarning", "::ResourceWarning", ":Iceberg scan planning")
+]
+
+
+@pytest.fixture(params=KINDS)
+def out(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[request.param])
+    return f"{request.param}:{tmp_path}/lake"
+
+
+def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:
+    from wiredecode.spark import lake, pipeline
+
+    plan, names = Plan(level), [str(file) for file in files]
+    captures = lake.captures(names, selection(level))
+    run = lake.LakeRun(out, level, plan.schema.names, captures, selection(level), overwrite=False)
+    run.commit(pipeline.rows(spark, names, plan, sink=run.sink, partitions=3))
+
+
+def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spark: SparkSession, out: str) -> None:
+    add(spark, out, "messages", A)
+    assert plain(table(out, "messages")) == expected(A)
+    export(out, A)
+    assert versions(out, "messages") == versions(out, "captures")
+    with pytest.raises(AlreadyThere):
+        add(spark, out, "messages", A)
+    export(out, A, level="frames")
+    with pytest.raises(AlreadyThere):
+        add(spark, out, "frames", A)
+
+
+def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
+    spark: SparkSession, out: str, tmp_path: Path
+) -> None:
+    replay = Replay(tmp_path, 6)
+    replay.out = out  # type: ignore[assignment]
+    plan = Plan("frames", buckets=2)
+    replay.put(3)
+    replay.run(spark, plan, files=2)
+    replay.put(3)
+    replay.run(spark, plan, files=4)
+    before = sum(len(table(out, name)) for name in open_lake(out).tables())
+    replay.run(spark, plan, finish=True)
+    wanted = expected(replay.whole, level="frames")
+    assert before < len(wanted), "some wait for what may come"
+    rows: list[dict[str, Any]] = []
+    for name in open_lake(out).tables():
+        rows += plain(table(out, name))
+    for row in wanted:
+        row["layers"] = row["layers"] and {key: row["layers"][key] for key in order(row["layers"], row["protocol"])}
+    assert sorted(rows, key=str) == sorted(wanted, key=str)
+
+
+def order(layers: dict[str, Any], protocol: str) -> list[str]:
+    kept = members(protocol)
+    return [key for key in layers if key in kept]
+
+
+def test_a_step_that_is_done_again_adds_nothing_and_leaves_no_files(spark: SparkSession, out: str) -> None:
+    from wiredecode.spark import lake, pipeline
+
+    plan = Plan("messages")
+    for number in (0, 1, 1, 0):
+        lake.step(
+            out, "messages", plan.schema.names, "stream-1", number, pipeline.rows(spark, [str(A)], plan, partitions=1)
+        )
+    assert len(table(out, "messages")) == 2 * len(expected(A))
+    assert len(parquet(out)) == 2

@@ -1,0 +1,231 @@
+"""Every key that help lists does what help says of it: one scenario per key, and no key without one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ui.support import CAPTURES, Driver, drive
+from wiredecode.filter import compile_filter
+from wiredecode.ui import keys
+
+BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+PUBLISH = 31
+"""A frame of the capture."""
+
+Check = Callable[[Driver], Awaitable[None]]
+CHECKS: dict[str, tuple[int, Check]] = {}
+"""By key, as it is pressed: the frame under the cursor before, and what has to be true afterwards."""
+
+
+def key(name: str, frame: int = PUBLISH) -> Callable[[Check], Check]:
+    def add(check: Check) -> Check:
+        CHECKS[name] = frame, check
+        return check
+
+    return add
+
+
+def leads_to(name: str, before: int, after: int) -> None:
+    async def check(ui: Driver) -> None:
+        await ui.until(lambda: ui.number == after)
+
+    CHECKS[name] = before, check
+
+
+def asks(name: str, prompt: str) -> None:
+    async def check(ui: Driver) -> None:
+        assert ui.main.entry.has_focus and prompt in ui.text()
+
+    CHECKS[name] = PUBLISH, check
+
+
+def shows(name: str, title: str) -> None:
+    async def check(ui: Driver) -> None:
+        assert ui.app.screen is not ui.main
+        await ui.until(lambda: title in ui.text())
+
+    CHECKS[name] = PUBLISH, check
+
+
+leads_to("n", 30, 31)
+leads_to("p", 30, 29)
+leads_to("r", 1, 2)
+leads_to("right_square_bracket", 1, 2)
+leads_to("left_square_bracket", 2, 1)
+leads_to("right_curly_bracket", 12, 29)
+leads_to("left_curly_bracket", 139, 137)
+for _name, _prompt in (
+    ("colon", "frame, or a time"),
+    ("slash", "Tab completes"),
+    ("f", "Tab completes"),
+    ("s", "search for text"),
+    ("X", "search in bytes"),
+    ("W", "save as"),
+):
+    asks(_name, _prompt)
+for _name, _title in (
+    ("c", "CLIENT → SERVER"),
+    ("F", "Findings"),
+    ("S", "Statistics"),
+    ("T", "Timeline"),
+    ("w", "Follow"),
+    ("M", "published: "),
+    ("D", "Sequence"),
+    ("question_mark", "In every pane"),
+    ("K", "Columns"),
+):
+    shows(_name, _title)
+
+
+@key("tab")
+async def _(ui: Driver) -> None:
+    assert ui.main.fields.has_focus
+
+
+@key("shift+tab")
+async def _(ui: Driver) -> None:
+    assert ui.main.octets.has_focus
+
+
+@key("exclamation_mark", 1)
+async def _(ui: Driver) -> None:
+    rows = ui.main.reading.rows
+    assert rows[ui.number].severity or "no further finding" in ui.text()
+
+
+@key("o")
+async def _(ui: Driver) -> None:
+    assert "no copies are known in this protocol" in ui.text()
+
+
+@key("m")
+async def _(ui: Driver) -> None:
+    assert ui.main.frames.marks == {PUBLISH}
+
+
+@key("apostrophe")
+async def _(ui: Driver) -> None:
+    assert "nothing is marked" in ui.text()
+
+
+@key("b")
+async def _(ui: Driver) -> None:
+    assert ui.number == 1, "where the jump of the test began"
+
+
+@key("t")
+async def _(ui: Driver) -> None:
+    assert ui.main.frames.since(ui.main.reading.rows[PUBLISH]) == 0
+
+
+@key("a")
+async def _(ui: Driver) -> None:
+    assert ui.main.select is not None and ui.main.select.text == "rabbitmq_stream"
+
+
+@key("A")
+async def _(ui: Driver) -> None:
+    assert ui.main.select is not None and ui.main.select.text == "rabbitmq_stream"
+
+
+@key("x")
+async def _(ui: Driver) -> None:
+    assert ui.main.select is not None and ui.main.select.text == "!(rabbitmq_stream)"
+
+
+@key("escape")
+async def _(ui: Driver) -> None:
+    assert ui.app.screen is ui.main
+
+
+@key("N")
+async def _(ui: Driver) -> None:
+    assert "nothing to search for" in ui.text()
+
+
+@key("B")
+async def _(ui: Driver) -> None:
+    assert "nothing to search for" in ui.text()
+
+
+@key("y")
+async def _(ui: Driver) -> None:
+    assert "rabbitmq_stream Publish" in ui.app.clipboard
+
+
+@key("Y")
+async def _(ui: Driver) -> None:
+    assert "there is no filter" in ui.text()
+
+
+@key("R")
+async def _(ui: Driver) -> None:
+    assert ui.app.clipboard.startswith('{"frame":31,')
+
+
+@key("C")
+async def _(ui: Driver) -> None:
+    assert ui.app.clipboard.startswith("wiredecode pcap ")
+
+
+@key("P")
+async def _(ui: Driver) -> None:
+    assert "no live capture" in ui.text()
+
+
+@key("L")
+async def _(ui: Driver) -> None:
+    assert ui.app.theme == "textual-light"
+
+
+@key("Z")
+async def _(ui: Driver) -> None:
+    assert "Z again shows" in ui.text() and not ui.main.reading.secrets
+
+
+@key("q")
+async def _(ui: Driver) -> None:
+    assert ui.app.return_code == 0
+
+
+def test_no_key_is_without_a_check() -> None:
+    listed = {name for each in keys.KEYS for name in each.keys.split(",")}
+    assert listed == set(CHECKS)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_key_does_what_help_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    before, check = CHECKS[name]
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.main.go_to(before)
+        await ui.shown()
+        if name in ("a", "A", "x", "y"):  # of the protocol, in the tree
+            ui.main.fields.move_to(2)
+        if name == "A":
+            ui.main.select = None
+        await ui.press(name)
+        await ui.pilot.pause()
+        await check(ui)
+
+    with contextlib.suppress(SystemExit):
+        drive(BASIC, test, size=(120, 40))
+
+
+def test_and_joins_what_is_filtered_by_now() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.main.filter_by(compile_filter("frame.number > 9"))
+        await ui.found()
+        await ui.shown()
+        ui.main.fields.move_to(2)
+        await ui.press("A")
+        assert ui.main.select is not None and ui.main.select.text == "(frame.number > 9) && rabbitmq_stream"
+
+    drive(BASIC, test)

@@ -1,0 +1,57 @@
+"""What tells messages apart is in their line: offsets that are committed, what entries of a log do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wiredecode import read
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.liftbridge.spelling import entries_spelled
+from wiredecode.view.summary import SummaryLines
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def lines(name: str, kind: str) -> list[tuple[Frame, str]]:
+    made = SummaryLines()
+    return [(frame, made.line(frame, 0)) for frame in read(CAPTURES / name) if frame.type == kind]
+
+
+def test_a_batch_commit_tells_its_offsets() -> None:
+    found = lines("cursus/group.pcap", "BATCH_COMMIT")
+    assert " commits=0:12,1:3,2:0" in found[0][1]
+    for frame, line in found:
+        offsets = frame.record()["layers"]["cursus"].get("offsets")
+        told = ",".join(f"{each['partition']}:{each['offset']}" for each in offsets or ())
+        assert (f" commits={told}" in line) == bool(offsets)
+        assert "commits" not in frame.record()["layers"]["cursus"]
+
+
+def test_append_entries_tells_what_its_entries_do() -> None:
+    found = lines("stories/leader-killed.pcap.gz", "AppendEntries")
+    told = [line for _, line in found if " operations=" in line]
+    assert any("CHANGE_LEADER orders-stream[" in line for line in told)
+    assert any("CREATE_STREAM" in line for line in told)
+    for frame, line in found:
+        entries = frame.record()["layers"]["raft"].get("entries")
+        assert (" operations=" in line) == bool(entries)
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ([], ""),
+        ([{"log_type": 1}], "LogNoop"),
+        (
+            [{"raft_log": {"op": 3, "change_leader_op": {"stream": "s", "partition": 7, "leader": "b"}}}] * 2,
+            "CHANGE_LEADER s[7], leader b; CHANGE_LEADER s[7], leader b",
+        ),
+        ([{"raft_log": {"op": "DELETE_STREAM", "op_code": 5, "delete_stream_op": {"stream": "s"}}}], "DELETE_STREAM s"),
+        ([{"log_type": 1}] * 6, "LogNoop; LogNoop; LogNoop; LogNoop; 2 more"),
+        ([{"raft_log": {"op": 0x01020304}}, "cut"], "operation 16909060"),
+    ],
+)
+def test_entries_in_a_few_words(entries: list[object], told: str) -> None:
+    assert entries_spelled(entries) == told
