@@ -81,8 +81,7 @@ class Framer:
             chunk = rest
         if not self.have:
             self.base = chunk.offset
-        if self.direction.first_ns is None:
-            self.direction.first_ns = int(chunk.time_ns[0])
+        self.direction.begin(chunk)
         self.pieces.add(chunk)
         if self.in_step:
             self._append(chunk.data)
@@ -92,9 +91,8 @@ class Framer:
 
     def gap(self, gap: Gap) -> None:
         self.now = gap.ready
-        lost = Finding(
-            "warning", "reassembly", "hole", f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}"
-        )
+        message = f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}"
+        lost = Finding("warning", "reassembly", "hole", message)
         self._interrupt()
         span = self.span
         if span is not None and span.left:
@@ -299,8 +297,7 @@ class Framer:
             )
             start = stop
         self.framed += ends[-1] - begin
-        if self.findings:
-            self._attach(out[first])
+        self._attach(out[first])
 
     def _skip_frames(self, data: bytes, ends: list[int], start: int) -> bool:
         """Let frames go that nobody will see; not the first of a stream, and not one that has something to tell."""
@@ -333,8 +330,7 @@ class Framer:
             look = self.protocol.search if self.base else self.protocol.begin
             answer = look(data, final=final)
             position, found = answer.position, answer.found
-        if final and not found:
-            position = len(data)
+        position = len(data) if final and not found else position
         if position:
             self._leave_undecoded(data, position)
         if found:

@@ -100,6 +100,11 @@ class Direction:
         """Whether bytes that lack at ``packet`` hold up what was sent behind them."""
         return any(seen <= packet and not 0 < filled <= packet for seen, filled in self._open)
 
+    def begin(self, chunk: Chunk) -> None:
+        """These bytes are handed on."""
+        if self.first_ns is None:
+            self.first_ns = int(chunk.time_ns[0])
+
     def lose(self, packet: int) -> None:
         """Bytes are lost, as is known from ``packet`` on."""
         self.lost_from = packet if self.lost_from is None else min(self.lost_from, packet)
