@@ -53,6 +53,7 @@ def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spa
         add(spark, out, "frames", A)
 
 
+@pytest.mark.slow
 def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
     spark: SparkSession, out: str, tmp_path: Path
 ) -> None:
