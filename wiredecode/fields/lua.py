@@ -1,8 +1,7 @@
 """Declarations as Lua tables, for Wireshark: the fourth reader of ``fields_desc``.
 
 Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and what that needs.
-Conditions become Lua functions. The type in Wireshark (``ftype``) follows from the kind of a field; kinds of one
-protocol are spelled by its package (:class:`Script`).
+Conditions become Lua functions; ``ftype`` follows from the kind; a protocol spells kinds of its own (:class:`Script`).
 """
 
 from __future__ import annotations
