@@ -29,8 +29,14 @@ os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # what this user has settled for
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
-TOGETHER = ("tests/spark/", "tests/live/")
-"""Folders whose tests stay in one process of ``pytest -n``: they share a Spark session, or interfaces."""
+TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/")
+"""Tests below these stay in one process of ``pytest -n``: they share a Spark session, or interfaces."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: the process with the Spark session waits for Java most of the time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -34,6 +34,8 @@ SAID_TWICE = {
     "22-port-reuse-abort.pcap": "another connection with the same ports",
 }
 """Captures in which a frame that was lost and one that was not look the same to what comes later."""
+UNDECIDED = "seed_dialect.pcap"
+"""Cut, none of its messages tells the dialect: they are read as the shipped protocol, and a note says so."""
 STARTED_PACKETS = 4000
 """Packets of a capture that are read in all, from one start or another."""
 
@@ -43,7 +45,9 @@ def test_a_damaged_capture_says_what_the_whole_one_says(whole: Path, damaged: Pa
     assert compare(dissect(read(whole)), dissect(read(damaged))).wrong == []
 
 
-@pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "capture", [path for path in small_captures() if path.name != UNDECIDED], ids=lambda path: path.name
+)
 def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -> None:
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 

@@ -28,6 +28,10 @@ LATE = "late.pcap"
 """Made by :func:`folder`: a frame of 2 MiB, one segment of which comes 30 ms late, after an ACK of it."""
 
 
+LIVE = (
+    *("-i", "-f", "-p", "--snaplen", "--buffer", "--duration", "--via"),
+    *("-w", "--ring-size", "--ring-seconds", "--ring-files"),
+)
 TWO_PASSES = "tests/export/test_two_passes.py"
 
 
@@ -275,7 +279,12 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-q": See("tests/cli/test_sql.py::test_a_long_answer_is_cut_on_terminals_only"),
         "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
     },
-    "ui": dict.fromkeys([*READING, "-Y"], See("tests/ui/test_command.py::test_options_reach_the_screen")),
+    "ui": {
+        **dict.fromkeys([*READING, "-Y"], See("tests/ui/test_command.py::test_options_reach_the_screen")),
+        **dict.fromkeys(LIVE, See("tests/ui/test_command.py::test_options_reach_the_capture_and_what_is_saved")),
+        "--follow-file": See("tests/ui/test_command.py::test_a_file_that_grows_is_looked_at_as_such"),
+    },
+    "config": {"--unset": See("tests/cli/test_settings.py::test_config_shows_sets_and_unsets")},
     "wireshark": {
         "--install": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
         "--uninstall": See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),

@@ -161,7 +161,7 @@ def test_an_interrupt_leaves_nothing_and_says_how_far_it_came(
             assert process.poll() is None
         process.send_signal(number)
         errors = process.stderr.read().decode()
-        assert process.wait() == 130
+        assert process.wait() == 128 + number
         process.stdin.close()
     assert only(tmp_path) == []
     assert "Traceback" not in errors

@@ -51,7 +51,7 @@ COMMANDS = [
     "spark stats lake",
 ]
 NEEDS = {
-    "duckdb": r"sql|stats",
+    "duckdb": r"sql",
     "zstandard": r".*(\.zst | iceberg:)",
     "pyspark": "spark",
     "deltalake": ".* delta:",

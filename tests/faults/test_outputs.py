@@ -16,6 +16,8 @@ from tests.faults.harness import OUTPUTS, contents, in_a_child, places_in, signa
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ALL = [pytest.param(name, marks=() if name == "csv" else pytest.mark.slow) for name in OUTPUTS]
 BEFORE = b"what was there before"
+MOST_PLACES = 24
+"""So many places, at equal distances, are tried of an output that has more."""
 WRITING = "export/atomic.py"
 """Where outputs get their names."""
 
@@ -39,10 +41,10 @@ def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp
     whole.mkdir()
     count = places_in(words_of(name, file, whole), WRITING)
     ended = set()
-    for place in range(1, count + 1):
+    for number, place in zip(itertools.cycle(SIGNALS), range(1, count + 1, max(1, -(-count // MOST_PLACES)))):
         folder = tmp_path / str(place)
         folder.mkdir()
-        found = in_a_child(words_of(name, file, folder), signal_at(SIGNALS[place % 3], place, WRITING))
+        found = in_a_child(words_of(name, file, folder), signal_at(number, place, WRITING))
         assert "Traceback" not in found.errors
         assert names(folder) in (set(), names(whole)), (place, found)
         assert found.code or names(folder) == names(whole), (place, found)

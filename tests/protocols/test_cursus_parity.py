@@ -24,7 +24,7 @@ class TestCursus(ProtocolTests):
     damaged: ClassVar = [path for path in FILES if path.stem in DAMAGED]
     cut: ClassVar = CUT
     steady: ClassVar = frozenset({"length", "magic"})
-    with_columns = (11, 22)
+    with_columns = (13, 24)
 
     @classmethod
     def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:

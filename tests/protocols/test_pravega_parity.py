@@ -43,7 +43,7 @@ class TestPravega(ProtocolTests):
         {"message_length", "block_length", "length_before_end", "size_of_whole_events", "connection_offset", "offset"}
         | {"high_version", "low_version", "last_event_number", "previous_event_number"}
     )
-    with_columns = (126, 126)
+    with_columns = (128, 128)
 
     @classmethod
     def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:

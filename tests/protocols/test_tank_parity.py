@@ -21,7 +21,7 @@ class TestTank(ProtocolTests):
     damaged: ClassVar = DERIVED
     cut: ClassVar = SMALL[::2]
     steady: ClassVar = frozenset({"payload_length", "chunk_length", "node_count"})
-    with_columns = (21, 22)
+    with_columns = (23, 24)
 
     @classmethod
     def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:

@@ -293,7 +293,7 @@ def test_decompression_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_findings_about_bundles_are_bounded() -> None:
     frame = answer(consumed([sized(*[b"\x06x"] * 100)]))
-    assert len(codes(frame)) == contents.MAX_TOLD + 1
+    assert len(codes(frame)) == contents.MAX_REPORTED + 1
     assert frame.findings[-1].code == "more-findings"
 
 

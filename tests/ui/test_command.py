@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.docs.test_reference import script
 from tests.ui.support import CAPTURES
+from wiredecode.capture.live.saving import Rotation
+from wiredecode.capture.live.source import LiveOptions
+from wiredecode.cli import ui
 from wiredecode.cli.app import run
+from wiredecode.cli.sniff import Via
 from wiredecode.filter import Filter
 from wiredecode.ui import app
 from wiredecode.ui.packets import Growing
@@ -48,6 +54,22 @@ def test_a_file_that_grows_is_looked_at_as_such(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(app, "run", lambda source, select, **options: said.append(source) or 0)
     assert run(["ui", BASIC, "--follow-file"]) == 0
     assert isinstance(said[0], Growing) and said[0].files == [BASIC]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    sniffer = SimpleNamespace(close=lambda: said.append("closed"))
+    monkeypatch.setattr(ui, "open_live", lambda *words, saves: said.append((*words, saves)) or sniffer)
+    monkeypatch.setattr(ui.Saving, "begin", lambda saving, _: said.append((saving.save, saving.rotation)))
+    capture = ["--snaplen", "96", "--buffer", "7", "-f", "tcp", "-p", "--duration", "2.5", "--via", "tcpdump"]
+    ring = ["--ring-size", "3", "--ring-seconds", "11", "--ring-files", "5"]
+    assert run(["ui", "-i", "lo", *capture, "-w", "saved.pcapng", *ring]) == 2
+    assert said == [
+        (LiveOptions("lo", "tcp", promiscuous=False, snaplen=96, buffer_mib=7), Via.tcpdump, 2.5, True),
+        (Path("saved.pcapng"), Rotation(3 << 20, 11, 5)),
+        "closed",
+    ]
 
 
 @pytest.mark.usefixtures("terminal")

@@ -63,6 +63,7 @@ def test_fields_are_those_of_our_records(dissector: Path, protocol: str) -> None
 
 @needs_tshark
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::wiredecode.api.DamagedCapture")
 @pytest.mark.parametrize("protocol", FOLDERS)
 def test_whole_folders_agree_as_far_as_documented(dissector: Path, protocol: str) -> None:
     total = Agreement()

@@ -1,8 +1,7 @@
 """Declarations as Lua tables, for Wireshark: the fourth reader of ``fields_desc``.
 
-Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and what that function
-has to know; conditions become Lua functions. The type of a field in Wireshark (``ftype``) follows from its kind. Kinds
-of one protocol are spelled by its package (:class:`Script`).
+Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and what that needs.
+Conditions become Lua functions; ``ftype`` follows from the kind; a protocol spells kinds of its own (:class:`Script`).
 """
 
 from __future__ import annotations
