@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any
+from unittest.mock import patch
 
 from textual.pilot import Pilot
 
@@ -20,6 +22,8 @@ from wiredecode.ui.reading import Reading
 CAPTURES = Path(__file__).parents[2] / "captures"
 PATIENCE = 20.0
 """Seconds until a test gives up waiting."""
+CALM, TURN_SECONDS, MOST_SECONDS = 3, 0.001, 1.0
+"""The screen stands still when nothing is to be done in so many turns; it is not waited for longer than that."""
 
 
 class Driver:
@@ -35,6 +39,32 @@ class Driver:
     @property
     def number(self) -> int:
         return self.main.frames.number
+
+    async def still(self, least: float = 0, most: float = MOST_SECONDS) -> None:
+        """Wait until all that was sent is worked off, drawn, and nothing is read behind the screen.
+
+        Textual waits until the process needs no processor, 20 ms at least and a second wherever others keep it busy.
+        """
+        began, calm = monotonic(), 0
+        while calm < CALM and monotonic() < began + most:
+            await asyncio.sleep(TURN_SECONDS)
+            calm = 0 if self._busy() else calm + 1
+        await asyncio.sleep(max(0.0, began + least - monotonic()))
+
+    def _busy(self) -> bool:
+        screen = self.app.screen
+        if any(each.message_queue_size or each._next_callbacks for each in (self.app, *screen.walk_children())):
+            return True
+        if screen.message_queue_size or screen._next_callbacks:
+            return True
+        if screen._callbacks or screen._dirty_widgets or screen._layout_required or screen._repaint_required:
+            screen._on_timer_update()  # draw now, not with the next tick
+            return True
+        main = self.main
+        if main.reading.live:
+            return False
+        shown = not main.frames.count or (main.frame is not None and main.frame.number == self.number)
+        return not (main.reading.finished and shown) or any(job._thread.is_alive() for job in main._jobs)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -93,7 +123,9 @@ def drive(
         app = Inspector(made, compile_filter(select) if select else None, live, settings or Settings())
         try:
             async with app.run_test(size=size) as pilot:
-                await test(Driver(app, pilot))
+                ui = Driver(app, pilot)
+                with patch("textual.app.wait_for_idle", ui.still), patch("textual.pilot.wait_for_idle", ui.still):
+                    await test(ui)
         finally:
             app.stop()
 

@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode.ui.lines import Lines, changed
+from wiredecode.view.screen import columns
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 
@@ -44,12 +45,27 @@ def test_a_step_draws_two_lines_of_the_list_and_what_differs_in_the_panes() -> N
     drive(BASIC, test)
 
 
+def test_lines_drawn_before_the_width_was_told_are_drawn_again() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        frames, right = ui.main.frames, ui.lines()
+        frames._form = columns(80)
+        frames.refresh()
+        await ui.pilot.pause()
+        assert ui.lines()[2] != right[2]
+        frames.post_message(events.Resize(frames.size, frames.virtual_size))
+        await ui.pilot.pause()
+        assert ui.lines() == right
+
+    drive(BASIC, test)
+
+
 def test_the_bar_beside_the_lines_tells_where_they_are_and_leads_there() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
 
         def bar(pane: Lines) -> str:
-            return "".join(pane._strip(y).text[-1] for y in range(pane.size.height))
+            return "".join(pane._strip(y, pane.rich_style).text[-1] for y in range(pane.size.height))
 
         frames = ui.main.frames
         assert bar(frames).startswith("█│")

@@ -81,6 +81,8 @@ class Told(NamedTuple):
 
     def batches(self) -> Iterator[PacketBatch]:
         while self.parts or not self.ended.is_set():
+            if not self.parts:
+                self.ended.wait(0.005)  # as sources do where nothing comes
             yield self.parts.pop(0) if self.parts else NOTHING
 
     def stop(self) -> None:

@@ -122,7 +122,7 @@ def test_a_terminal_without_other_characters_gets_ascii() -> None:
                 await ui.press(key)
                 listing = ui.app.screen.query_one("#listing")
                 await ui.until(lambda: listing.count)  # type: ignore[attr-defined] # noqa: B023
-                await ui.pilot.pause(0.3)
+                await ui.still()
             assert all(line.isascii() for line in ui.lines()), ui.text()
             if key is not None:
                 await ui.press("escape")

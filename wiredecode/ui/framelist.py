@@ -49,6 +49,7 @@ class FrameList(Lines):
 
     def on_resize(self, event: events.Resize) -> None:
         self._form = columns(event.size.width)
+        self.refresh()  # lines may have been drawn before this was told
 
     def use(self, settings: Settings) -> None:
         """Columns and colours as the user wants them."""

@@ -94,20 +94,21 @@ class Lines(ScrollView, can_focus=True):
         if not whole or layout or recompose or not repaint or not self._drawn:
             self._drawn = {} if whole else self._drawn
             return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+        plain = self.rich_style  # it takes about as long as the line itself
         for y, before in list(self._drawn.items()):
-            now = self._strip(y)
+            now = self._strip(y, plain)
             if now != before:
                 begin, end = changed(before, now)
                 super().refresh(Region(begin, y, end - begin, 1))
         return self
 
     def render_line(self, y: int) -> Strip:
-        found = self._drawn[y] = self._strip(y)
+        found = self._drawn[y] = self._strip(y, self.rich_style)
         return found
 
-    def _strip(self, y: int) -> Strip:
+    def _strip(self, y: int, plain: Style) -> Strip:
         left, top = self.scroll_offset
-        at, width, plain = top + y, self.scrollable_content_region.width, self.rich_style
+        at, width = top + y, self.scrollable_content_region.width
         scrollbar = self._clean(self._scrollbar(y, top)) if self.has_scrollbar else ""
         bar, width = Segment(scrollbar, plain), width - len(scrollbar)
         if not 0 <= at < self.count:
