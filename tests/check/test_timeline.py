@@ -77,11 +77,12 @@ def test_a_filter_and_times_choose(run: Run) -> None:
 
 
 def test_check_has_it_below_the_problems(run: Run) -> None:
-    problems = run("check", STORY).out
-    both = run("check", STORY, "--timeline").out
+    story = CAPTURES / "stories/slow-consumer.pcap"
+    problems = run("check", story).out
+    both = run("check", story, "--timeline").out
     assert both.startswith(problems)
-    assert both.removeprefix(problems) == run("stats", STORY, "--timeline", "-q").out
-    objects = [json.loads(line) for line in run("check", STORY, "--json", "--timeline").lines]
+    assert both.removeprefix(problems) == run("stats", story, "--timeline", "-q").out
+    objects = [json.loads(line) for line in run("check", story, "--json", "--timeline").lines]
     assert "events" in objects[-1]
     assert all("code" in each for each in objects[:-1])
 
