@@ -16,7 +16,7 @@ from tests.faults.harness import OUTPUTS, contents, in_a_child, places_in, signa
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ALL = [pytest.param(name, marks=() if name == "csv" else pytest.mark.slow) for name in OUTPUTS]
 BEFORE = b"what was there before"
-MOST_PLACES = 24
+MOST_PLACES = 12
 """So many places, at equal distances, are tried of an output that has more."""
 WRITING = "export/atomic.py"
 """Where outputs get their names."""
