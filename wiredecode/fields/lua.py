@@ -94,7 +94,7 @@ def quoted(text: str | bytes) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A Python value as Lua: mappings and sequences become tables."""
+    """A Python value as Lua: mappings, sequences and sets become tables; a set's members are keys."""
     match value:
         case Code():
             return value
@@ -109,6 +109,8 @@ def spelled(value: Any) -> str:
         case Mapping():
             pairs = sorted(value.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
             return "{" + ", ".join(f"[{spelled(key)}]={spelled(inner)}" for key, inner in pairs) + "}"
+        case set() | frozenset():
+            return spelled(dict.fromkeys(value, True))
         case _:
             return "{" + ", ".join(map(spelled, value)) + "}"
 
