@@ -170,7 +170,6 @@ class Writer:
         elif issubclass(layer, json.JsonObject):
             more["tail"] = Code("json_tail")
             more["members"] = {member: self.coded(kind) for member, kind in layer.by_name.items()}
-            more["hides_others"] = layer.hides_others
         for key, value in more.items():
             if value is not None:
                 self.lines.append(f"{name}.{key} = {spelled(value)}")
@@ -295,8 +294,6 @@ class Condition:
                 return f'sum({self.value(first)}, "{SPELLING[type(operator)]}", {self.value(other)})'
             case ast.UnaryOp(operand=operand):
                 return f"-{self.value(operand)}"
-            case ast.Constant(value=bool(constant)):
-                return spelled(constant)
             case ast.Constant(value=constant):
                 return spelled(constant)
             case ast.Name(id="left"):
@@ -305,8 +302,6 @@ class Condition:
                 return "tokens_left(c)"
             case ast.Name(id="token"):
                 return "next_token(c)"
-            case ast.Name(id="True"):
-                return "true"
             case ast.Name(id=name):
                 return f"v.{name}"
             case ast.Call(func=ast.Name(id=name), args=arguments):
