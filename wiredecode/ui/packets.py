@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from struct import Struct
+from threading import Lock
 from typing import BinaryIO, NamedTuple, cast
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
@@ -114,7 +115,7 @@ class Growing:
         """How many packets precede each part."""
         self._part, self._info = 0, FileInfo("")
         """What the first pass reads."""
-        self._gone = 0
+        self._gone, self._looking = 0, Lock()
         self._look()
 
     @property
@@ -152,8 +153,9 @@ class Growing:
             yield batch
 
     def _look(self) -> None:
-        known = set(self._parts)
-        self._parts += [path for path in self._there() if path not in known]
+        with self._looking:  # several threads read: a file that both find new would be read twice
+            known = set(self._parts)
+            self._parts += [path for path in self._there() if path not in known]
 
     def _read(self, place: Place, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
         part, packet = place.part, place.packet
