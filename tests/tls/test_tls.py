@@ -67,11 +67,11 @@ INFO = b'INFO {"server_id":"ABC","version":"2.10.0","max_payload":1048576}\r\n'
 class Pair:
     """A client and a server with memory between them, and what each wrote."""
 
-    def __init__(self, folder: Path, suite: str | None, options: int = 0) -> None:
+    def __init__(self, folder: Path, suite: str | None, options: int = 0, trusts: bool = True) -> None:
         self.log = folder / f"keys-{suite}.log"
         self.client_context = client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE if trusts else ssl.CERT_REQUIRED
         server.load_cert_chain(*certificate(folder))
         if suite is None:
             client.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -122,7 +122,9 @@ def packets(said: Said, size: int = 1000) -> list[bytes]:
 
 
 def meaning(found: Any) -> list[tuple[Any, ...]]:
-    return [(f.side, f.type, f.status, f.data, f.layers, f.sender) for f in found.frames]
+    """Of the frames that are no part of a handshake."""
+    frames = [f for f in found.frames if f.protocol != "tls"]
+    return [(f.side, f.type, f.status, f.data, f.layers, f.sender) for f in frames]
 
 
 def decode(sent: list[bytes], keys: KeyLog | None = None, size: int | None = None) -> Any:
@@ -265,8 +267,55 @@ def test_a_real_broker() -> None:
     frames = list(Dissector(Demand(), network).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))
     truth = json.loads((RABBITMQ / "c43_tls.truth.json").read_bytes())
     said = [each for connection in truth["connections"] for each in connection["frames"]]
-    assert sorted(frame.code & 0x7FFF for frame in frames) == sorted(each["key"] & 0x7FFF for each in said)
+    assert sorted(frame.code & 0x7FFF for frame in frames if frame.code is not None) == sorted(
+        each["key"] & 0x7FFF for each in said
+    )
     assert {frame.status for frame in frames} == {"ok"}
+
+
+def facts(found: Any, *names: str) -> list[Any]:
+    """Type, side, and what is told, of frames of the handshake."""
+    told = [frame for frame in found.frames if frame.protocol == "tls"]
+    return [(each.type, each.side, *(each.layers["tls"].get(name) for name in names)) for each in told]
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_the_handshake_in_clear_and_decrypted(version: str, folder: Path) -> None:
+    pair = Pair(folder, "ECDHE-RSA-AES128-GCM-SHA256" if version == "1.2" else None)
+    for side, data in nats():
+        pair.say(side, data)
+    for size in (1000, 7):
+        sent = packets(pair.wire, size)
+        bare = facts(decode(sent), "server_name", "version_chosen", "alpn", "certificate_subject", "decrypted")
+        assert bare[:2] == [
+            ("ClientHello", 0, "broker.example", None, None, None, None),
+            ("ServerHello", 1, None, f"TLS {version}", None, None, None),
+        ]
+        known = facts(decode(sent, KeyLog([pair.log])), "certificate_subject", "decrypted", "certificate_names")
+        decrypted = True if version == "1.3" else None
+        assert ("Certificate", 1, "CN=broker.example", decrypted, None) in known
+        assert [kind for kind, *_ in known].count("Finished") == 2
+        if version == "1.2":
+            assert ("Certificate", 1, None, None, None, "CN=broker.example", None) in bare
+        else:
+            assert len(bare) == 2
+        totals = decode(sent).totals
+        assert not totals.framed  # the bytes of records count with those of their connection
+        assert sum(totals.other.values()) == totals.captured
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_client_that_does_not_trust_the_server(version: str, keyed: bool, folder: Path) -> None:
+    pair = Pair.__new__(Pair)
+    with pytest.raises(ssl.SSLError):
+        pair.__init__(folder, "AES128-GCM-SHA256" if version == "1.2" else None, trusts=False)  # type: ignore[misc]
+    pair.carry(0)
+    found = decode(packets(pair.wire), KeyLog([pair.log]) if keyed else None)
+    alerts = [frame for frame in found.frames if frame.type == "Alert"]
+    assert [(frame.side, frame.layers["tls"]["alert"]) for frame in alerts] == [(0, "unknown_ca")]
+    assert alerts[0].connection.who["reason"] == "unknown_ca"
+    assert [(each.severity, each.code) for each in alerts[0].findings] == [("error", "alert")]
 
 
 def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -> None:
@@ -276,7 +325,7 @@ def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -
     log = tmp_path / "cut.log"
     log.write_text("".join(line[:-20] + "\n" for line in pair.log.read_text().splitlines() if line[:1] != "#"))
     found = decode(packets([(1, INFO), *pair.wire]), KeyLog([log]))
-    assert [frame.type for frame in found.frames] == ["INFO"]
+    assert [frame.type for frame in found.frames] == ["INFO", "ClientHello", "ServerHello"]
 
 
 def test_python_takes_a_key_log() -> None:
@@ -284,5 +333,5 @@ def test_python_takes_a_key_log() -> None:
     from tests.support import RABBITMQ
 
     found = wiredecode.read(RABBITMQ / "c43_tls.pcap", keylog=RABBITMQ / "c43_tls.keylog")
-    assert [frame.status for frame in found] == ["ok"] * 45
-    assert found.table().num_rows == 45
+    assert [frame.status for frame in found] == ["ok"] * 65
+    assert found.table().num_rows == 65

@@ -53,6 +53,11 @@ class KeyLog:
         while len(self._secrets) > MOST_SECRETS:
             del self._secrets[next(iter(self._secrets))]
 
+    @property
+    def grows(self) -> bool:
+        """Whether it has files, which somebody may still write to."""
+        return bool(self._read)
+
     def knows(self, random: bytes) -> bool:
         """Whether there is any secret of a connection."""
         if random not in self._randoms:
@@ -71,7 +76,7 @@ class KeyLog:
 class Keyed(Limits):
     """The limits of reassembly with TLS secrets: what a network was given."""
 
-    keys: KeyLog | None = None
+    keys: KeyLog | None = None  # type: ignore[misc]
 
     @classmethod
     def of(cls, limits: Limits, keys: KeyLog) -> Keyed:

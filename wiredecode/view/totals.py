@@ -171,7 +171,7 @@ def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]
     looks = {name for name, _ in totals.other}
     if "TLS" in looks:
-        texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
+        texts.append("TLS was not decrypted: give its secrets (--keylog), or capture behind the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
     if protocols and (ports or (totals.captured and not looks)):
         port = ports[0] if ports else None
