@@ -87,9 +87,9 @@ class Throughput:
         cell[2] += size
 
     def _cell(self, protocol: str, topic: str | None, operation: str, start: int) -> list[int]:
-        for begin in self._begins:
-            if topic is not None and topic.startswith(begin):
-                topic = f"{begin}*"
+        for begin in self._begins if topic is not None else ():
+            if (at := f".{topic}".find(f".{begin}")) >= 0:
+                topic = f"{topic[:at]}{begin}*"
         if (protocol, topic, operation) not in self._topics:
             if len(self._topics) < MOST_TOPICS:
                 self._topics.add((protocol, topic, operation))
