@@ -6,6 +6,7 @@ import random
 import ssl
 import subprocess
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,10 @@ class Pair:
         if data:
             self.wire.append((side, data))
             self.memory[1 - side][0].write(data)
+
+    def random(self) -> str:
+        """Of the client, as in key logs."""
+        return self.wire[0][1][11:43].hex()
 
     def say(self, side: int, data: bytes) -> None:
         self.ends[side].write(data)
@@ -271,6 +276,39 @@ def test_a_real_broker() -> None:
         each["key"] & 0x7FFF for each in said
     )
     assert {frame.status for frame in frames} == {"ok"}
+
+
+@pytest.mark.parametrize(("first", "count"), [(9, 62), (30, 41), (61, 24)])
+def test_a_capture_that_begins_inside(first: int, count: int, folder: Path) -> None:
+    pairs = [Pair(folder, None) for _ in range(3)]  # their secrets are in one file
+    for side, data in nats():
+        pairs[1].say(side, data)
+    sent = packets(pairs[1].wire, 1000)
+    keys = KeyLog([pairs[1].log])
+    assert len(keys.traffic()) >= 6
+    whole = meaning(decode(sent, keys))
+    for size in (None, 1):
+        found = decode(sent[first:], keys, size)
+        for sender in ("client", "server"):
+            kept, all_of_it = ([f[3] for f in frames if f[5] == sender] for frames in (meaning(found), whole))
+            assert kept == all_of_it[-len(kept) :]
+        assert len(meaning(found)) == count
+        totals = found.totals
+        assert totals.captured == totals.framed + totals.undecoded + totals.ignored
+    assert not decode(sent[first:], KeyLog([])).of("PUB", "MSG")
+
+
+def test_one_that_is_none_of_the_sessions_is_left_alone(folder: Path) -> None:
+    pair, other = Pair(folder, None), Pair(folder, None)
+    for side, data in nats()[:9]:
+        pair.say(side, data)
+    log = folder / "another.log"
+    log.write_text("\n".join(line for line in pair.log.read_text().splitlines() if other.random() in line))
+    inside = packets(pair.wire)[9:]
+    assert meaning(decode(inside, KeyLog([log]))) == meaning(decode(inside))
+    clear = packets(nats())[6:]  # nor does it matter to what is not encrypted
+    key = itemgetter(0, 3)
+    assert sorted(meaning(decode(clear, KeyLog([log]))), key=key) == sorted(meaning(decode(clear)), key=key)
 
 
 def facts(found: Any, *names: str) -> list[Any]:

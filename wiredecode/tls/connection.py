@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from wiredecode.net.types import Chunk, Event
 from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
+from wiredecode.tls.middle import MOST_GUESSES
 
 if TYPE_CHECKING:
     from wiredecode.tls.keylog import KeyLog
+    from wiredecode.tls.middle import Session
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24
@@ -17,8 +19,6 @@ SUPPORTED_VERSIONS, ENCRYPT_THEN_MAC, EARLY_DATA = 43, 22, 42
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
 TLS_1_3 = 0x0304
-MOST_TRIES = 4096
-"""Records that are tried behind a hole before the direction is given up."""
 MOST_HANDSHAKE = 1 << 18
 """So long may a handshake message be."""
 MOST_WAITING = 1 << 20
@@ -44,6 +44,20 @@ class TlsConnection:
         """Whether the server takes early data; None: it has not said so yet."""
         self.known = 0
         """The packet with which the keys were known."""
+
+    def resume(self, side: int, session: Session, packet: int) -> None:
+        """It began before the capture: ``session`` opened the first record of ``side``, with ``packet``."""
+        self.version, self.suite, self.known = TLS_1_3, session.suite, packet
+        label = "SERVER_TRAFFIC_SECRET_0" if session.from_client else "CLIENT_TRAFFIC_SECRET_0"
+        for half, secret in ((self.halves[side], session.secret), (self.halves[1 - side], self._secret(label))):
+            half.clear = half.begun = False
+            half.lost, half.most_tries = MOST_GUESSES * LEAST_RECORD, MOST_GUESSES
+            self._use(half, secret)
+            if half.opener is not None:
+                half.opener.sequence = -1
+        opener = self.halves[side].opener
+        assert opener is not None
+        opener.sequence, self.halves[side].lost = session.sequence - 1, 0
 
     def pump(self, out: list[Event]) -> None:
         """Read what records are there, those first that came first."""
@@ -113,7 +127,7 @@ class TlsConnection:
             if likely and size >= LEAST_RECORD:
                 body = half.peek(size - HEADER, HEADER)
                 for skipped in range(1, half.lost // LEAST_RECORD + 2):
-                    if half.tries == MOST_TRIES:
+                    if half.tries == half.most_tries:
                         half.dead = True
                         return False
                     half.tries += 1

@@ -19,6 +19,8 @@ MOST_RECORD = (1 << 14) + 2048
 """RFC 5246 section 6.2.3; TLS 1.3 allows less."""
 LEAST_RECORD = HEADER + 17
 """So short may a record of a cipher with a tag be; it bounds how many lie in a hole."""
+MOST_TRIES = 4096
+"""Records that are tried behind a hole before the direction is given up."""
 KINDS = b"\x14\x15\x16\x17"
 
 
@@ -62,7 +64,9 @@ class Half:
         """No record was seen yet: what comes before the first one is no TLS."""
         self.lost: int | None = None
         """Wire bytes since the last record before a hole, while the next record is looked for."""
-        self.tries = 0
+        self.tries, self.most_tries = 0, MOST_TRIES
+        self.begun = True
+        """False: it begins before the capture, and no record was opened yet."""
         self.dead = False
         """No more records can be opened."""
         self._data = b""
@@ -174,6 +178,9 @@ class Half:
 
     def gap(self, length: int, size: int, out: list[Event]) -> None:
         """Content of ``length`` bytes lacks before the next record, which has ``size`` bytes."""
+        if not self.begun:
+            self.begun, self.most_tries = True, MOST_TRIES
+            return
         self.flush(out)
         place = bisect_left(self._ends, self.at + size)
         ready, ready_ns = self._columns[2][place], self._columns[3][place]

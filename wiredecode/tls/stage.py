@@ -8,6 +8,7 @@ from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.tls.connection import TlsConnection
 from wiredecode.tls.half import Half, Record
 from wiredecode.tls.keylog import KeyLog
+from wiredecode.tls.middle import MOST_GUESSES, MOST_GUESSES_IN_ALL, Found, first_record, guess, known_at
 
 RECORD = b"\x16\x03"
 """A handshake record begins so."""
@@ -38,6 +39,7 @@ class Decryption:
         self.keys = keys
         self._known: dict[Connection, TlsConnection | Undecided | None] = {}
         self._records: list[Record] = []
+        self._guesses = MOST_GUESSES_IN_ALL
 
     def open(self, events: list[Event]) -> list[Event]:
         """Events as reassembly hands them on, and as dissection takes them."""
@@ -79,6 +81,9 @@ class Decryption:
 
     def _decide(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
         events, state.held = state.held + events, []
+        if self._guesses and self.keys.traffic() and not any(each.started for each in connection.directions):
+            self._look_inside(connection, state, events, out)
+            return
         starts = [b"", b""]
         for event in events:
             side = event.direction.side
@@ -98,6 +103,27 @@ class Decryption:
         _pass(state, events)
         if all(state.ends):
             self._known[connection] = None
+
+    def _look_inside(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
+        """The handshake was not captured: try the sessions whose secrets are known."""
+        found = first_record(events)
+        if found is None and not state.over:
+            state.held = events
+            return
+        connection.waited = True
+        if isinstance(found, Found):
+            session, tried = guess(self.keys, found.data, min(MOST_GUESSES, self._guesses))
+            self._guesses -= tried
+            if session is not None:
+                first, second = (Half(each, 0) for each in connection.directions)
+                client = found.side if session.from_client else 1 - found.side
+                tls = self._known[connection] = TlsConnection(self.keys, client, session.random, (first, second))
+                tls.resume(found.side, session, found.ready)
+                self._feed(connection, tls, events, out)
+                return
+        packet = found.ready if isinstance(found, Found) else found or 0
+        out += known_at(events, packet)
+        self._known[connection] = None
 
     def _begin(
         self,

@@ -49,7 +49,7 @@ def totals_text(
     rows += [("limits", f"{code}: reached {_plural(count, 'time')}") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
-    if not totals.frames and not how and totals.packets:
+    if not how and totals.packets and {name for name, *_ in totals.frames} <= {"tls"}:
         rows += [("hint", text) for text in _advice(totals, protocols)]
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
