@@ -94,7 +94,7 @@ class TlsConnection:
         if half.dead:
             half.drop(half.available())
             return 0
-        if half.clear:
+        if half.clear and half.peek(2) != b"\x15\x03":  # an alert may be the first
             found = half.find(b"\x16\x03")
             size = found if found >= 0 else half.available() - half.peek(half.available()).endswith(b"\x16")
             half.hand_on(half.peek(size), 0, size, 0)
