@@ -407,6 +407,9 @@ class Dissector:
             if select.arrival(frame) is not False:
                 return False
             tracker.unseen = select.excludes(frame.connection)
+        if self.demand.alone and tracker.unseen and conversation.dispensable(frame):
+            self._number = number
+            return True
         if frame.status != OK or not conversation.skip(frame, forever=tracker.unseen):
             return False
         self._number = number
