@@ -100,6 +100,11 @@ class Dissector:
         """What became of the capture; whole at its end."""
         return self.accounts.totals
 
+    @property
+    def decrypts(self) -> bool:
+        """Whether it has secrets of TLS, and what was decrypted with them."""
+        return self._tls is not None
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"}
 

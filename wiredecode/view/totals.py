@@ -57,11 +57,13 @@ def totals_text(
 
 
 def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> str:
-    """How many frames were shown, and of how many where the capture was read to its end (``whole``)."""
+    """How many frames were shown, and of how many where the capture was read to its end (``whole``); "" for all."""
     what = "match the filter" if matching else "are in the time asked for"
     if not whole:
-        return f"{_plural(shown, 'frame')}"
+        return _plural(shown, "frame")
     total = sum(totals.frames.values())
+    if shown == total and not matching:
+        return ""
     if not shown:
         return f"no frame: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
     return f"{shown:,} of {_plural(total, 'frame')} {what}"

@@ -102,7 +102,8 @@ class CursusConversation(Conversation):
         if self.client is None:
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
-        facts = {name: value for name, value in named.items() if _is_fact(value)}
+        stated = ("topic", "partition") if frame.type == BATCH else ()  # in the batch itself
+        facts = {name: value for name, value in named.items() if _is_fact(value) and name not in stated}
         if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
             facts["commits"] = naming.offsets_spelled(offsets)
         frame.generated = {**facts, **frame.generated}
