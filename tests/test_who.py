@@ -51,8 +51,8 @@ def test_of_clients_that_nats_refuses() -> None:
 
 
 def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
-    roles = {one.who.get("role") for one in connections("stories/leader-killed.pcap.gz")}
-    assert {f"server lb-{one}, purpose raft" for one in "abc"} <= roles
+    roles = {one.who.get("role") for one in connections("liftbridge/31-lb-all-types.pcap")}
+    assert {f"server server-{one}, purpose raft" for one in "ab"} <= roles
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,11 @@ class Dissector:
         """What became of the capture; whole at its end."""
         return self.accounts.totals
 
+    @property
+    def decrypts(self) -> bool:
+        """Whether it has secrets of TLS, and what was decrypted with them."""
+        return self._tls is not None
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"}
 
@@ -393,6 +398,9 @@ class Dissector:
             if select.arrival(frame) is not False:
                 return False
             tracker.unseen = select.excludes(frame.connection)
+        if self.demand.alone and tracker.unseen and conversation.dispensable(frame):
+            self._number = number
+            return True
         if frame.status != OK or not conversation.skip(frame, forever=tracker.unseen):
             return False
         self._number = number

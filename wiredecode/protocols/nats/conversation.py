@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import NOTHING, Frame
+from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport, websocket
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
+DELIVERY_BLANKS = 3
+"""In the line of MSG, where it names no reply subject."""
 LOST_PING_NS = 1_000_000_000
 """So long after bytes were lost a PONG may answer a PING that was among them."""
 MAX_ENDED = 1_024
@@ -111,6 +113,18 @@ class NatsConversation(Conversation):
         payload = frame.data[start:]
         if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
             session.decode(frame, subject, payload, start, style)
+
+    def dispensable(self, frame: Frame) -> bool:
+        """What a server delivers of a carried protocol's messages: others know them from whoever published them."""
+        buffer, start, said = frame.buffer, frame.start, self.sides[frame.side]
+        if frame.status != OK or frame.offset != said.reached or self.link != names.CLIENT:
+            return False
+        end = buffer.find(b"\r\n", start, frame.stop)
+        asks = buffer.count(b" ", start, end) != DELIVERY_BLANKS
+        if asks or buffer[start : start + 4] != b"MSG " or not self.memory.carried.marked(buffer, end + 2):
+            return False
+        said.reached += frame.length
+        return True
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages
