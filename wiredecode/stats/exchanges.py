@@ -190,7 +190,7 @@ class Confirms:
         for part in parts:
             if part.operation != PUBLISH:
                 continue
-            length = len(part.starts) if isinstance(part, FrameElements) else len(part.bodies)
+            length = part.count
             if isinstance(part, FrameMessages) and part.shares is not None:
                 fresh = {*part.shares} - shares
                 shares |= fresh

@@ -83,6 +83,9 @@ class CursusConversation(Conversation):
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
 
+    def dispensable(self, frame: Frame) -> bool:
+        return True
+
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
         self.named, self.answered = {}, None
