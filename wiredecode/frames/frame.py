@@ -206,6 +206,24 @@ class Frame:
         """Whom it was sent to, as ``address:port``."""
         return self.connection.endpoints[1 - self.side]
 
+    @property
+    def tunnel(self) -> str | None:
+        """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
+        outer = self.connection.outer
+        return None if outer is None else outer.tunnel
+
+    @property
+    def outer_src(self) -> str | None:
+        """Who sent the outermost packets."""
+        outer = self.connection.outer
+        return None if outer is None else outer.ends[self.side]
+
+    @property
+    def outer_dst(self) -> str | None:
+        """Whom they were sent to."""
+        outer = self.connection.outer
+        return None if outer is None else outer.ends[1 - self.side]
+
     def find(
         self,
         severity: Severity,
