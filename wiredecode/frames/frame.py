@@ -140,6 +140,8 @@ class Frame:
     """``ok``, ``partial`` (bytes of it are missing), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     findings: Sequence[Finding] = ()
     """What was noticed about it."""
+    pieces: Sequence[tuple[int, int]] = ()
+    """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
