@@ -130,3 +130,12 @@ def test_addresses_stay_in_records_and_filters(tmp_path: Path) -> None:
     )
     assert '"src":"127.0.0.1:' in result.stdout
     assert "nats-1.example" not in result.stdout
+
+
+@pytest.mark.parametrize("command", ["anonymize {} out.pcapng", "spark {} -o out"])
+def test_what_shows_no_names_says_so(command: str, tmp_path: Path) -> None:
+    words = command.format(named(tmp_path)).split()
+    result = CliRunner().invoke(app, [*words, "--resolve", "capture"])
+    assert result.exit_code == 2
+    assert "--resolve" in result.output
+    assert not Path("out.pcapng").exists()

@@ -261,6 +261,11 @@ class Decoding:
         if self.keylog or self.keylog_dir:
             raise UsageError(f"wiredecode {command} decrypts no TLS: leave out --keylog and --keylog-dir")
 
+    def without_names(self, command: str) -> None:
+        """``command`` shows nobody addresses."""
+        if self.resolve is not Resolution.NONE:
+            raise UsageError(f"wiredecode {command} shows no names of addresses: leave out --resolve")
+
     @property
     def arguments(self) -> dict[str, Any]:
         """The same as arguments of ``Dissector`` and ``TableReader``."""
