@@ -30,6 +30,7 @@ from wiredecode.ui.reading import Reading
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
+from wiredecode.view.times import Times
 
 if TYPE_CHECKING:
     from wiredecode.ui.app import Inspector
@@ -153,6 +154,8 @@ class MainScreen(Moves, Screen[None]):
         """Place, counts, filter, progress, and what happened last."""
         reading, shown = self.reading, self.frames
         parts = [f"frame {shown.number:,} of {reading.rows.count:,}" if shown.count else "no frames"]
+        if self.octets.has_focus and self.octets.count:
+            parts.append(self.octets.place())
         if self.live is not None:
             parts.append(self.live.text())
         elif not reading.finished:
@@ -196,6 +199,7 @@ class MainScreen(Moves, Screen[None]):
     def _stepped(self, event: BytePane.Stepped) -> None:
         if not self.fields.has_focus:
             self.fields.find(event.byte)
+        self.query_one("#status", TextLine).show(self.status())
 
     @on(Loaded)
     def _loaded(self, event: Loaded) -> None:
@@ -208,7 +212,8 @@ class MainScreen(Moves, Screen[None]):
         try:
             secrets = self.reading.secrets
             self.octets.show(self.frame, secrets=secrets)
-            self.fields.show(self.frame, self.reading.first_ns, TreeOptions(secrets=secrets))
+            form = self.settings.time if self.settings.time in ("absolute", "epoch") else "relative"
+            self.fields.show(self.frame, self.reading.first_ns, TreeOptions(secrets=secrets, times=Times(form)))
             self.fields.moved()
         except Exception as error:
             self.say(f"frame {event.number} cannot be shown: {type(error).__name__}: {error}")

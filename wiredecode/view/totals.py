@@ -49,7 +49,7 @@ def totals_text(
     rows += [("limits", f"{code}: reached {_plural(count, 'time')}") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
-    if not totals.frames and not how and totals.packets:
+    if not how and totals.packets and {name for name, *_ in totals.frames} <= {"tls"}:
         rows += [("hint", text) for text in _advice(totals, protocols)]
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
@@ -173,7 +173,7 @@ def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]
     looks = {name for name, _ in totals.other}
     if "TLS" in looks:
-        texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
+        texts.append("TLS was not decrypted: give its secrets (--keylog), or capture behind the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
     if protocols and (ports or (totals.captured and not looks)):
         port = ports[0] if ports else None

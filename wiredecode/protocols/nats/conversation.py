@@ -24,6 +24,7 @@ from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Request, link
+from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
@@ -62,6 +63,7 @@ class NatsConversation(Conversation):
         self.max_payload = 0
         self.carried = CarriedStreams(protocol)
         self.connected = self.tls_found = False
+        self.handshakes = Handshakes()
         self.counts_from = 0
         """Time from which on a PONG answers a PING that was seen: where bytes were lost, some seconds later."""
 
@@ -183,18 +185,20 @@ class NatsConversation(Conversation):
         layer = proxy.layer_of(frame) or look(frame.buffer, frame.start)
         assert layer is not None
         frame.sender = self.sender(frame)
-        title = TRANSPORT_TITLES.get(layer, "PROXY")
+        title: str | None = TRANSPORT_TITLES.get(layer, "PROXY")
         if layer is transport.HttpHead and websocket.opens(frame.buffer, frame.start, frame.stop):
             self.sides[frame.side].upgraded = True
         if layer.filter_name == proxy.NAME:
             frame.protocol = proxy.NAME
-        elif layer is transport.TlsRecord:
+        elif layer is TlsRecord:
             frame.protocol = layer.filter_name
-            title = names.TLS_RECORDS[frame.buffer[frame.start]]
+            title = None
             if not self.tls_found:
                 self.tls_found = True
                 frame.find("note", "protocol", "tls", "the connection goes on in TLS: what follows is encrypted")
         decoder_for(layer, title).read(frame, style)
+        if title is None:
+            self.handshakes.read(frame)
         if layer.filter_name not in (proxy.NAME, "tls"):
             sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
             self.hand_on += self.carried.feed(frame, layer, sound)
