@@ -23,6 +23,7 @@ from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
 from wiredecode.net.copies import Copies
 from wiredecode.net.headers import HeaderReader
+from wiredecode.net.hosts import Hosts
 from wiredecode.net.intake import ColumnIntake, feed_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.reassembly import Reassembler
@@ -60,6 +61,9 @@ class Network:
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._analyser: Analyser | None = None
+        self.tunnelled: dict[int, Connection] = {}
+        """Connections in tunnels, by number, where packets are tracked; whoever wants them forgets them."""
+        self._hosts = Hosts(limits) if limits.resolve else None
         self._copies = Copies()
         self._connections = Connections(limits, self.limits_hit)
         if analyse:
@@ -120,11 +124,19 @@ class Network:
         whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):
             self._connections.begin(clock, part.number)
+            if self._hosts is not None:
+                self._hosts.look(part)
             if len(part) < COLUMNS_PAY_FROM and self._bucket is None and self._analyser is None:
                 rows, extra = self._headers.read_rows(part, clock)
                 feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             else:
                 self._feed_segments(self._headers.read(part, clock), part, clock, out)
+            if self._headers.entered:
+                self._look_around(part)
+            if self._hosts is not None:
+                for connection in self._connections.opened:
+                    connection.hosts = self._hosts.of(connection)
+            self._connections.opened.clear()
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
@@ -134,6 +146,17 @@ class Network:
             if self._last % CLOSED_CHECK_PACKETS == 0:
                 self._connections.bound_closed(last, out)
         return out
+
+    def _look_around(self, part: PacketBatch) -> None:
+        """Some packets were in tunnels: those of new connections, perhaps."""
+        from wiredecode.net.outer import outer_of
+
+        self._headers.entered = False
+        for connection in self._connections.opened:
+            row = int(np.searchsorted(part.number, connection.first))
+            connection.outer = outer_of(part.part(row, row + 1), self.limits)
+            if connection.outer is not None and self._analyser is not None and self._analyser.connections is not None:
+                self.tunnelled[connection.number] = connection
 
     def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:

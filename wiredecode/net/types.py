@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.net.health import ConnectionHealth
+
+if TYPE_CHECKING:
+    from wiredecode.net.outer import Outer
 
 Int64s = npt.NDArray[np.int64]
 
@@ -36,6 +40,10 @@ class Connection:
     """Time of that packet."""
     label: int | None = None
     """Its stable id, where such are wanted."""
+    hosts: tuple[str | None, str | None] | None = None
+    """Names of the endpoints' addresses, where such are wanted and the capture told one."""
+    outer: Outer | None = None
+    """The tunnels that it came through."""
     waited: bool = False
     """What it said first was handed on all at once, when it was known what it is: times tell the order."""
     health: ConnectionHealth | None = None
@@ -51,6 +59,17 @@ class Connection:
 
     def __post_init__(self) -> None:
         self.directions = (Direction(self, 0), Direction(self, 1))
+
+    @property
+    def called(self) -> tuple[str, str]:
+        """The endpoints for people: names in place of the addresses that have one."""
+        if self.hosts is None:
+            return self.endpoints
+        first, second = (
+            end if name is None else f"{name}:{port}"
+            for end, name, port in zip(self.endpoints, self.hosts, self.ports, strict=True)
+        )
+        return first, second
 
     @property
     def id(self) -> int:
