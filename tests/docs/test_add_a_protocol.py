@@ -17,7 +17,8 @@ from wiredecode.testing import columns_agree, readers_agree
 PAGE = (DOCS / "add-a-protocol.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PUBLIC = {
-    "wiredecode.fields": "Array Binary Bits CountOf Kind LengthOf Optional PresenceOf Rest Struct Text UInt8 UInt16 When take",
+    "wiredecode.fields": "Array Binary Bits CountOf Kind LengthOf Optional PresenceOf Rest Struct Text UInt8 UInt16 "
+    "When take",
     "wiredecode.fields.columns.kinds": "Column READERS",
     "wiredecode.frames.message": "DELIVER PUBLISH",
     "wiredecode.layer": "Added Layer Range Style",
