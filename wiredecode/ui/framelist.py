@@ -137,6 +137,11 @@ class FrameList(Lines):
         return Text(f"{text}{'type':<{form.type}} details", theme.HEAD, no_wrap=True, overflow="crop")
 
     def line(self, at: int) -> Text:
+        text = self._whole(at)
+        text.truncate(self.scrollable_content_region.width - 1, overflow="ellipsis")
+        return text
+
+    def _whole(self, at: int) -> Text:
         row, form = self.reading.rows[self.number_at(at)], self._form
         look = self.painter.look(row.number) if self.painter is not None else None
         text = Text(
