@@ -6,13 +6,19 @@ import json
 import re
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
+from struct import pack
+from typing import Any
 
 import pytest
 
+from tests.capture.build import Ng, packets, padded
 from tests.support import RABBITMQ
-from wiredecode.extras import EXTRAS, missing
+from wiredecode.capture import Capture
+from wiredecode.extras import EXTRAS, install, missing
 
+TLS, KEYLOG = RABBITMQ / "c43_tls.pcap", RABBITMQ / "c43_tls.keylog"
 CAPTURE = str(RABBITMQ / "c43_basic.pcap")
 RUN = """
 import contextlib, io, json, sys
@@ -75,16 +81,37 @@ def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_th
     check_without(",".join(USED_IF_THERE), tmp_path)
 
 
-def check_without(module: str, tmp_path: Path) -> None:
-    words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
+def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
+    """Those of a file need it; a capture that brings its own is read, and a hint says what is needed."""
+    ng, secrets = Ng(), KEYLOG.read_bytes()
+    brought = ng.block(10, pack("<II", 0x544C534B, len(secrets)) + padded(secrets))
+    frames = [packet.data for packet in packets(Capture([BytesIO(TLS.read_bytes())]))[0]]
+    content = [ng.section(), ng.interface(), brought, *(ng.enhanced(data, at) for at, data in enumerate(frames))]
+    (tmp_path / "inside.pcapng").write_bytes(b"".join(content))
+    keyed, inside = f"pcap {TLS} -q --keylog {KEYLOG}", "pcap inside.pcapng --summary"
+    told = run_without("cryptography", [keyed, inside], tmp_path)
+    assert told[keyed] == [2, f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n"]
+    code, err = told[inside]
+    assert code == 0
+    assert f"TLS is named, not decrypted: give its secrets with --keylog FILE ({install('tls')})" in err
+
+
+def run_without(module: str, words: list[str], folder: Path) -> dict[str, list[Any]]:
+    """The exit code and the standard error of some commands, by their words."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, module, json.dumps(words)],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=folder, capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, list[Any]] = json.loads(done.stdout.splitlines()[-1])
     assert list(told) == words
+    return told
+
+
+def check_without(module: str, tmp_path: Path) -> None:
+    words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
+    told = run_without(module, words, tmp_path)
     lacking = {each for each in words if re.match(NEEDS.get(module, "(?!)"), each)}
     for each, (code, err) in told.items():
         if each in lacking:

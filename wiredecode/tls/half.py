@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wiredecode.net.types import Chunk, Direction, Event, Gap
-from wiredecode.tls.ciphers import Opener
+
+if TYPE_CHECKING:
+    from wiredecode.tls.ciphers import Opener
 
 HEADER = 5
 MOST_RECORD = (1 << 14) + 2048
