@@ -66,7 +66,7 @@ def check(
 
     checker = Checker()
     when = Timeline() if timeline else None
-    demand = Demand(link_responses=False, decode_as=decoding.ports)
+    demand = Demand(link_responses=False, copies=False, decode_as=decoding.ports)
     session = (PipeSession if is_pipe(files) else Session)(
         files,
         Dissector(

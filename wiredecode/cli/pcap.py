@@ -267,9 +267,11 @@ def dissector(
     lines = frames.lines
     linked = style is not None if lines is None else lines.needs_responses
     linked = linked or (display is not None and display.needs_responses)
+    copies = frames.shape is not Shape.LINES if lines is None else lines.needs_copies
     demand = Demand(
         style=style if display is None else display.style(style),
         link_responses=linked,
+        copies=copies or (display is not None and display.needs_copies),
         lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
         select=display,
         tally=tally and display is not None and not linked,

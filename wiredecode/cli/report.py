@@ -104,8 +104,9 @@ class Reporting:
     def _demand(self, gathering: Gathering, display: Filter | None) -> Demand:
         from wiredecode.dissect.demand import Demand
 
-        links = display is not None and display.needs_responses
-        return Demand(link_responses=links, messages=gathering.messages, decode_as=self.settings.decoding.ports)
+        links, copies = (False, False) if display is None else (display.needs_responses, display.needs_copies)
+        ports = self.settings.decoding.ports
+        return Demand(link_responses=links, copies=copies, messages=gathering.messages, decode_as=ports)
 
     def _session(
         self, demand: Demand, watcher: Gathering | None = None, *, quiet: bool, display: Filter | None = None

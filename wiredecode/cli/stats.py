@@ -128,9 +128,9 @@ def _counted(
     bound_memory()
     counting = Counting(statistics, interval, hops=more.hops)
     watched = counting.connections
-    links = display is not None and display.needs_responses
+    links, copies = (False, False) if display is None else (display.needs_responses, display.needs_copies)
     dissector = Dissector(
-        Demand(link_responses=links, messages=counting.messages, decode_as=decoding.ports),
+        Demand(link_responses=links, copies=copies, messages=counting.messages, decode_as=decoding.ports),
         Network(decoding.limits, analyse=watched is not None),
         on_over=None if watched is None else watched.end,
     )

@@ -32,8 +32,8 @@ def run(
         if display is None or connection in chosen:
             timeline.end(connection, other)
 
-    links = display is not None and display.needs_responses
-    demand = Demand(link_responses=links, decode_as=decoding.ports)
+    links, copies = (False, False) if display is None else (display.needs_responses, display.needs_copies)
+    demand = Demand(link_responses=links, copies=copies, decode_as=decoding.ports)
     dissector = Dissector(demand, Network(decoding.limits, analyse=True), on_over=over)
     session = Session(
         *(files, dissector, Output(sys.stdout)),

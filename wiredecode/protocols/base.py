@@ -233,6 +233,9 @@ class Conversation(ABC):
     cutter: Cutter | None = None
     """:attr:`Verdict.cutter`, set by whoever drives the conversation."""
 
+    copies: bool = True
+    """:attr:`Demand.copies`, set by whoever drives the conversation."""
+
     identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
     """:meth:`Protocol.identities`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""
 

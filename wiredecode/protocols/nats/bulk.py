@@ -12,6 +12,7 @@ from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunLayer, UInt8s
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.copies import Who, keys_of
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES
 from wiredecode.protocols.nats.layers import Msg, Pub
 from wiredecode.protocols.nats.lines import (
@@ -106,6 +107,9 @@ class NatsBulk(Bulk):
         said.reached = int(run.base + run.stops[-1])
         for bulk, session, payloads in inner:
             bulk.decode(session, payloads, original=published and run.side == client, links=out is not None)
+        if conversation.copies:
+            whos = self.whos(conversation, run, published)
+            conversation.memory.copies.take_run(run, keys_of(run, run.parts[AT][:, BODY], codes, subjects), whos)
         if out is not None:
             operation = PUBLISH if published else DELIVER
             others = np.ones(len(run), np.bool_)
@@ -120,6 +124,19 @@ class NatsBulk(Bulk):
 
     def linker(self, conversation: NatsConversation) -> Callable[[], None]:
         return conversation.memory.carried.linker()
+
+    def copies_linker(self, conversation: NatsConversation) -> Callable[[], None]:
+        conversation.memory.copies.links_later = True
+        return conversation.memory.copies.link
+
+    def whos(self, conversation: NatsConversation, run: Run, published: bool) -> list[Who]:
+        """Who published the messages of a run, or who gets each."""
+        said = conversation.sides[run.side]
+        if published:
+            return [said.publisher] * len(run)
+        codes, sids = distinct(run, SID)
+        receivers = [conversation.receiver(said, sid) for sid in sids]
+        return [receivers[code] for code in codes.tolist()]
 
     def payloads(
         self, conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str]

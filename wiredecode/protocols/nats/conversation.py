@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+from crc32c import crc32c
+
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, Frame
@@ -14,6 +16,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport, websocket
 from wiredecode.protocols.nats.carried import CarriedStreams
+from wiredecode.protocols.nats.copies import Publisher, Receiver
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from wiredecode.protocols.nats.protocol import Nats
 
 NAME_OF_PROTOCOL = "nats"
+PUBLISHES = frozenset(("PUB", "HPUB"))
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
 LOST_PING_NS = 1_000_000_000
@@ -48,7 +52,7 @@ class NatsConversation(Conversation):
         """Seen from the start: what was not subscribed was never subscribed."""
         self.forced = link is not None
         self.link = link
-        self.sides = Side(), Side()
+        self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))
         self.account: str | None = None
         """The one account of a dedicated route."""
         self.decoders: dict[bytes, FrameDecoder] = {}
@@ -100,6 +104,12 @@ class NatsConversation(Conversation):
             session = self.memory.carried.of_message(subject, data)
             if session is not None:
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
+            elif self.copies and subject is not None and frame.request is None and "reply" not in values:
+                said = self.sides[frame.side]
+                if frame.type in PUBLISHES:
+                    self.memory.copies.publish(frame, (subject, crc32c(data)), said.publisher)
+                else:
+                    self.memory.copies.deliver(frame, (subject, crc32c(data)), self.receiver(said, values.get("sid")))
         elif frame.missing and "size" in values:
             self._cut_payload(frame, subject, style)
 
@@ -124,6 +134,7 @@ class NatsConversation(Conversation):
         self.verbose = None
         self.hand_on += self.carried.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
+        self.memory.copies.lose(frame.number)
 
     def _decoder(self, frame: Frame) -> FrameDecoder | None:
         """The plan of an operation in any spelling; None: it is no operation."""
@@ -285,7 +296,8 @@ class NatsConversation(Conversation):
         told = {"subscription": printable(subject)}
         if queue is not None:
             told["queue"] = printable(queue)
-        self.subscriptions[values["sid"]] = Subscription(subject, queue, told)
+        receiver = Receiver(frame.number, frame.destination, gets_all=queue is None)
+        self.subscriptions[values["sid"]] = Subscription(subject, queue, told, receiver=receiver)
         self.ended.pop(values["sid"], None)
         if len(self.subscriptions) > MAX_SUBSCRIPTIONS:
             self.subscriptions.popitem(last=False)
@@ -303,6 +315,17 @@ class NatsConversation(Conversation):
             subscription.most = most
         else:
             self._end(frame.values["sid"], subscription)
+
+    def receiver(self, said: Side, sid: str | None) -> Receiver:
+        """A subscription, or the server at the other end."""
+        known = self.subscriptions.get(sid) if sid is not None else None
+        if known is not None:
+            return known.receiver
+        found = said.receivers.get(sid)
+        if found is None:
+            found = Receiver(hands_on=said.publisher if sid is None else None)
+            said.receivers.put(sid, found)
+        return found
 
     def _end(self, sid: str, subscription: Subscription) -> None:
         """Messages on their way may still come: an ended subscription is remembered for a while."""

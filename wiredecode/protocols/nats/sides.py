@@ -6,10 +6,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from wiredecode.protocols.shared.pairing import Request
+from wiredecode.protocols.nats.copies import Publisher, Receiver
+from wiredecode.protocols.shared.pairing import Newest, Request
 
 MAX_WAITING = 1_024
 """PINGs and, on verbose connections, operations that wait for their answer."""
+MAX_RECEIVERS = 1_024
+"""Subscriptions whose beginning was not captured."""
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class Subscription:
     """Ends after so many deliveries; 0: never."""
     delivered: int = 0
     ended: bool = False
+    receiver: Receiver = field(default_factory=Receiver)
 
 
 @dataclass(slots=True)
@@ -36,5 +40,8 @@ class Side:
     upgraded: bool = False
     """It sent the HTTP head behind which WebSocket frames come."""
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
+    publisher: Publisher = field(default_factory=Publisher)
+    receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS))
+    """By sid, of subscriptions that were not captured; None: the server at the other end."""
     said: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
