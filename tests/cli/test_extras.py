@@ -93,7 +93,7 @@ def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
     assert told[keyed] == [2, f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n"]
     code, err = told[inside]
     assert code == 0
-    assert f"TLS is named, not decrypted: give its secrets with --keylog FILE ({install('tls')})" in err
+    assert f"TLS was not decrypted: give its secrets (--keylog; {install('tls')})" in err
 
 
 def run_without(module: str, words: list[str], folder: Path) -> dict[str, list[Any]]:

@@ -87,11 +87,12 @@ def test_messages_are_those_of_an_export_whoever_reads_them(out: str) -> None:
     assert duckdb.from_arrow(rows).aggregate("count(*), sum(size)").fetchall() == [wanted]
 
 
-def test_frames_have_a_table_per_protocol_with_its_layers_only(out: str) -> None:
-    export(out, A, B, level="frames")
+def test_frames_have_a_table_per_protocol_with_its_layers_only(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(A), str(B), "-o", out, "--level", "frames"]) == 0
     wanted = expected(A, B, level="frames")
     names = [name for name in open_lake(out).tables() if name.startswith("frames_")]
     assert names == sorted({f"frames_{row['protocol']}" for row in wanted})
+    assert capsys.readouterr().err.endswith(f" {len(wanted)} frames to {out} ({', '.join(names)})\n")
     for name in names:
         rows = table(out, name)
         layers = [field.name for field in rows.schema.field("layers").type]

@@ -15,11 +15,17 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""Of commands that start Spark, too: Java that runs for seconds spends most of them on compiling."""
 ROOT = Path(__file__).parent.parent.parent
 SETTINGS = {
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
+    # Compiling for small tables costs more than it saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",

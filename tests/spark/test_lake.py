@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.export.test_lake import KINDS, expected, export, parquet, plain, table, versions
+from tests.export.test_lake import A, expected, export, out, parquet, plain, pytestmark, table, versions
 from tests.spark.test_streaming import Replay
-from tests.support import RABBITMQ
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, selection
 from wiredecode.spark.decode import Plan
@@ -19,17 +18,7 @@ pytest.importorskip("pyspark")
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-A = RABBITMQ / "c43_basic.pcap"
-pytestmark = [
-    pytest.mark.filterwarnings(f"ignore{what}")
-    for what in ("::DeprecationWarning", "::UserWarning", "::ResourceWarning", ":Iceberg scan planning")
-]
-
-
-@pytest.fixture(params=KINDS)
-def out(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[request.param])
-    return f"{request.param}:{tmp_path}/lake"
+__all__ = ["out", "pytestmark"]
 
 
 def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:

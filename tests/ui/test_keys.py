@@ -60,6 +60,32 @@ def test_a_field_is_marked_in_the_bytes_and_a_byte_finds_its_field() -> None:
     drive(BASIC, test)
 
 
+def test_what_several_packets_carry_is_told_apart_in_the_bytes() -> None:
+    path = CAPTURES / "tank/tank_05_keys_timestamps.pcap"
+    carried = {
+        int(number): bytes(batch.buffer[start : start + size])
+        for batch in open_capture([path])
+        for number, start, size in zip(batch.number, batch.start, batch.captured, strict=True)
+    }
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("G", "tab", "tab")
+        await ui.shown()
+        frame = ui.main.frame
+        assert frame is not None and [packet for _, packet in frame.pieces] == frame.packets == [20, 21]
+        cut = frame.pieces[1][0]
+        assert frame.data[:cut] in carried[20] and frame.data[cut:] in carried[21] and len(frame.data) > cut
+        assert "byte 0 of packet 20 (1 of 2)" in ui.main.status()
+        await ui.press("G")
+        assert f"byte {len(frame.data) - 1:,} of packet 21 (2 of 2)" in ui.text()
+        assert ui.main.octets.line(cut // 16).plain[7 + 3 * (cut % 16)] == "║"
+        await ui.press("pageup", "g", "left")
+        assert "byte 0 of packet 20" in ui.text()
+
+    drive(path, test)
+
+
 def test_space_folds_what_is_below_and_other_frames_stay_folded() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
@@ -207,15 +233,15 @@ def test_a_screen_shows_its_lines_and_leads_to_a_frame(key: str, kind: str, word
         await ui.loaded()
         await ui.press(key)
         screen = ui.app.screen
-        told = screen.query_one("#listing")
-        await ui.until(lambda: len(told.told) > 1)  # type: ignore[attr-defined]
+        listing = screen.query_one("#listing")
+        await ui.until(lambda: len(listing.made) > 1)  # type: ignore[attr-defined]
         await ui.pilot.pause()
-        lines: list[reports.Told] = list(told.told)  # type: ignore[attr-defined]
+        lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
         assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
         leading = [at for at, line in enumerate(lines) if line.frames]
         if kind != "statistics":
             assert leading
-            told.move_to(leading[-1])  # type: ignore[attr-defined]
+            listing.move_to(leading[-1])  # type: ignore[attr-defined]
             await ui.press("enter")
             assert ui.app.screen is ui.main and ui.number == lines[leading[-1]].frames[0]
         else:
@@ -266,11 +292,11 @@ def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path)
         for name in ("out.pcapng", "out.json", "out.parquet", "out.svg"):
             await ui.press("W")
             await ui.write(str(tmp_path / name))
-            await ui.until(lambda: "saved: " in ui.main.said)
-            ui.main.said = ""
+            await ui.until(lambda: "saved: " in ui.main.message)
+            ui.main.message = ""
         await ui.press("W")
         await ui.write(str(tmp_path / "out.json"))
-        await ui.until(lambda: "is there already" in ui.main.said)
+        await ui.until(lambda: "is there already" in ui.main.message)
 
     drive(BASIC, test)
     records = [orjson.loads(line) for line in (tmp_path / "out.json").read_bytes().splitlines()]

@@ -15,7 +15,7 @@ EXAMPLES = """\b
 Examples:
   wiredecode config                                    the file, and what it says
   wiredecode config filters.slow 'latency > 5ms'       from now on: -Y @slow
-  wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour, in wiredecode ui
+  wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour
   wiredecode config time absolute                      as --time absolute, always
   wiredecode config filters.slow --unset
 """
@@ -52,7 +52,6 @@ def config(
 
 def _show() -> None:
     """The file, and every setting: its value, or what could stand there."""
-    settings.load()
     file, found = settings.path(), settings.values()
     typer.echo(f"# {escape(str(file))}{'' if file.exists() else ' (not there yet)'}")
     for name, (_, what) in settings.PLAIN.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wiredecode.capture.remote import is_local
 from wiredecode.cli.exporting import STANDARD_OUTPUT, Job, Tables, check_stable
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import Output, complain, say
+from wiredecode.cli.output import Output, say
 from wiredecode.export import target
 from wiredecode.export.lake.run import AlreadyThere, run_of, selection
 from wiredecode.frames.escape import escape
@@ -109,9 +109,5 @@ class LakeExport(Tables):
             return f"{so_far}; some tables of {out} may have them, and the same command completes it"
         return f"{so_far}; {out} has nothing of them"
 
-    def tell(self, code: int) -> None:
-        if code:
-            complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
-        elif not self.job.quiet:
-            tables = ", ".join(self.tables) or "no table"
-            say(f"{'written':<10}{self.done:,} {self.unit} to {self.name} ({tables})")
+    def size(self) -> str:
+        return f" ({', '.join(self.tables) or 'no table'})"

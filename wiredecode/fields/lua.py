@@ -94,7 +94,7 @@ def quoted(text: str | bytes) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A Python value as Lua: mappings and sequences become tables."""
+    """A Python value as Lua: mappings, sequences and sets become tables; a set's members are keys."""
     match value:
         case Code():
             return value
@@ -109,6 +109,8 @@ def spelled(value: Any) -> str:
         case Mapping():
             pairs = sorted(value.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
             return "{" + ", ".join(f"[{spelled(key)}]={spelled(inner)}" for key, inner in pairs) + "}"
+        case set() | frozenset():
+            return spelled(dict.fromkeys(value, True))
         case _:
             return "{" + ", ".join(map(spelled, value)) + "}"
 
@@ -168,7 +170,6 @@ class Writer:
         elif issubclass(layer, json.JsonObject):
             more["tail"] = Code("json_tail")
             more["members"] = {member: self.coded(kind) for member, kind in layer.by_name.items()}
-            more["hides_others"] = layer.hides_others
         for key, value in more.items():
             if value is not None:
                 self.lines.append(f"{name}.{key} = {spelled(value)}")
@@ -293,8 +294,6 @@ class Condition:
                 return f'sum({self.value(first)}, "{SPELLING[type(operator)]}", {self.value(other)})'
             case ast.UnaryOp(operand=operand):
                 return f"-{self.value(operand)}"
-            case ast.Constant(value=bool(constant)):
-                return spelled(constant)
             case ast.Constant(value=constant):
                 return spelled(constant)
             case ast.Name(id="left"):
@@ -303,8 +302,6 @@ class Condition:
                 return "tokens_left(c)"
             case ast.Name(id="token"):
                 return "next_token(c)"
-            case ast.Name(id="True"):
-                return "true"
             case ast.Name(id=name):
                 return f"v.{name}"
             case ast.Call(func=ast.Name(id=name), args=arguments):

@@ -12,7 +12,7 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.errors import nearest
-from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.model import Clock, Field, Level, Type, Values
 from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
@@ -63,12 +63,6 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
         return None, None
 
 
-class Clock:
-    """When the capture began, for times relative to it; whoever runs the filter sets it."""
-
-    first_ns = 0
-
-
 def frame_fields(clock: Clock) -> dict[str, Field]:
     """The names of :data:`wiredecode.protocols.catalogue.FRAME_ENTRIES`."""
     getters: dict[str, Getter] = {**_single(clock), **_several(), **analysis_fields()}
@@ -113,6 +107,9 @@ def _single(clock: Clock) -> dict[str, Getter]:
         "time_ns": (arrival, attrgetter("time_ns"), None),
         "src": (Level.CONNECTION, lambda frame: frame.source, None),
         "dst": (Level.CONNECTION, lambda frame: frame.destination, None),
+        "tunnel": (Level.CONNECTION, lambda frame: frame.tunnel, "tunnel"),
+        "outer_src": (Level.CONNECTION, lambda frame: frame.outer_src, "outer_src"),
+        "outer_dst": (Level.CONNECTION, lambda frame: frame.outer_dst, "outer_dst"),
         "tcp.stream": (Level.CONNECTION, lambda frame: frame.connection.number, "connection"),
         "tcp.srcport": (Level.CONNECTION, lambda frame: address_of(frame.source)[1], None),
         "tcp.dstport": (Level.CONNECTION, lambda frame: address_of(frame.destination)[1], None),

@@ -86,7 +86,6 @@ HOW = ("source", "partitions", "buckets", "split_bytes", "hadoop", "divide")
 
 
 def _table(spark: SparkSession, paths: str | Sequence[str], level: str, options: dict[str, Any]) -> DataFrame:
-
     how = {name: options.pop(name) for name in HOW if name in options}
     try:
         plan = Plan(level, **options)

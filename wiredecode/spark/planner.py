@@ -89,7 +89,7 @@ class Units:
         self.files_bytes = np.bincount(self.pair_unit, self.size[self.pair_file], minlength=count).astype(np.int64)
         self.first_file = np.full(count, len(files), np.int64)
         np.minimum.at(self.first_file, self.pair_unit, self.pair_file)
-        broken = {codes[row["source"]] for row in rows_of(index, range(len(index))) if not row["whole"]}
+        broken = {codes[name] for name, whole in zip(sources, index["whole"].to_pylist(), strict=True) if not whole}
         self.whole = ~np.isin(self.source, list(broken))
         """Whether they can be decoded from files alone."""
 
@@ -178,15 +178,13 @@ def reporting(tasks: list[Task], index: pa.Table, units: Units, shuffled: set[in
     """The same, and each tells of files that nobody before told of; those that the shuffle reads are told of there."""
     from dataclasses import replace
 
-    rows = list(rows_of(index, range(len(index))))
-    left = [number for number in range(len(rows)) if number not in shuffled]
+    left = [number for number in range(len(index)) if number not in shuffled]
     teller: dict[tuple[str, str], int] = {}
     for number, each in enumerate(tasks):
         for file in each.files:
             teller.setdefault((file.source, file.name), number)
     texts: list[list[str]] = [[] for _ in tasks]
-    for number in left:
-        row = rows[number]
+    for row in rows_of(index, left):
         own = texts[teller.get((row["source"], row["file"]), 0)]
         own += [report_text(row["source"], problem=text, file=row["file"]) for text in row["problems"]]
         own.append(report_text(row["source"], totals=packed(counted(row)), file=row["file"], place=row["place"]))

@@ -8,13 +8,10 @@ from itertools import pairwise
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.errors import StyleSyntaxError
-from rich.style import Style
-
-from wiredecode.filter import Filter, FilterError, compile_filter
-from wiredecode.filter.names import Names
+from wiredecode.filter import compile_filter
 from wiredecode.frames.escape import escape, shorten
-from wiredecode.settings import Settings, SettingsError
+from wiredecode.settings import Settings
+from wiredecode.view.colors import ColorRules
 
 if TYPE_CHECKING:
     from wiredecode.filter.model import Field
@@ -44,36 +41,32 @@ class Looks:
     """Rules and fields, as settings have them. ``problem``: what is wrong with one of them, which is left out."""
 
     def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
-        self.problem = ""
-        self._rules: list[tuple[str, Filter]] = []
+        self._rules = ColorRules(settings)
+        self.problem = self._rules.problem
         self._fields: dict[str, Field] = {}
-        texts: list[str] = []
-        for name, rule in settings.colors.items():
-            style, _, text = rule.partition(":")
-            try:
-                Style.parse(style.strip())
-                made = settings.expanded(text.strip())
-                self._rules.append((style.strip(), compile_filter(made)))
-                texts.append(made)
-            except (FilterError, SettingsError, StyleSyntaxError) as error:
-                self.problem = escape(f"the colour rule {name}: {error}")
-        names = Names()
-        for column in columns:
-            field = names.find(column)
+        for column, field in fields(columns).items():
             if field is None or field.secret:
                 self.problem = escape(f"no column is called {column}")
             else:
                 self._fields[column] = field
-                texts.append(column)
+        texts = [*self._rules.filters, *self._fields]
         self.select = compile_filter(" || ".join(f"({text})" for text in texts)) if texts else None
         """Fits what has another look than others; None: nothing has."""
 
     def of(self, frame: Frame, first_ns: int) -> Look:
         """How one frame looks."""
-        for _, rule in self._rules:
-            rule.clock.first_ns = first_ns
-        style = next((style for style, rule in self._rules if rule.matches(frame)), "")
-        return Look(style, {name: _text(field, frame) for name, field in self._fields.items()})
+        values = {name: _text(field, frame) for name, field in self._fields.items()}
+        return Look(self._rules.style(frame, first_ns), values)
+
+
+def fields(names: Sequence[str]) -> dict[str, Field | None]:
+    """What names mean; None: no field is called so."""
+    if not names:
+        return {}
+    from wiredecode.filter.names import Names
+
+    known = Names()
+    return {name: known.find(name) for name in names}
 
 
 def _text(field: Field, frame: Frame) -> str:
@@ -83,10 +76,10 @@ def _text(field: Field, frame: Frame) -> str:
 
 
 class Painter:
-    """Reads the frames in view, behind the screen; ``told()`` is called in its thread whenever some look is known."""
+    """Reads the frames in view, behind the screen; whenever some looks are known, its thread calls ``painted``."""
 
-    def __init__(self, reading: Reading, looks: Looks, told: Callable[[], None]) -> None:
-        self._reading, self._looks, self._told = reading, looks, told
+    def __init__(self, reading: Reading, looks: Looks, painted: Callable[[], None]) -> None:
+        self._reading, self._looks, self._painted = reading, looks, painted
         self._known: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()
         self._changed = Condition()
@@ -122,7 +115,7 @@ class Painter:
                 if wanted is not self._wanted:
                     break
                 self._paint(first, last)
-                self._told()
+                self._painted()
             with self._changed:
                 if wanted is self._wanted:
                     self._wanted = ()

@@ -43,16 +43,7 @@ function R.pb_number(f, c, v, at, tree, node)
 end
 
 function R.pb_sized(f, c, v, at, tree, node)
-  local count = pb_length(f, c)
-  local from = c.pos
-  c.pos = from + count
-  local s = sub(c.s, from + 1, c.pos)
-  if f.text and not f.secret then
-    add(c, tree, node, from, c.pos, s)
-  else
-    add_bytes(f, c, tree, node, from, c.pos)
-  end
-  return s
+  return text_or_bytes(f, c, tree, node, pb_length(f, c))
 end
 
 function R.pb_message(f, c, v, at, tree, node)

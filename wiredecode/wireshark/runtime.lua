@@ -245,6 +245,18 @@ function R.uint(f, c, v, at, tree, node)
   return small(value)
 end
 
+local function text_or_bytes(f, c, tree, node, count)
+  local from = c.pos
+  c.pos = from + count
+  local s = sub(c.s, from + 1, c.pos)
+  if f.text and not f.secret then
+    add(c, tree, node, from, c.pos, s)
+  else
+    add_bytes(f, c, tree, node, from, c.pos)
+  end
+  return s
+end
+
 function R.sized(f, c, v, at, tree, node)
   local count
   if f.w then
@@ -257,13 +269,7 @@ function R.sized(f, c, v, at, tree, node)
   if f.null ~= nil and count == f.null then return false end
   need(f, c, count)
   local from = c.pos
-  c.pos = from + count
-  local s = sub(c.s, from + 1, c.pos)
-  if f.text and not f.secret then
-    add(c, tree, node, from, c.pos, s)
-  else
-    add_bytes(f, c, tree, node, from, c.pos)
-  end
+  local s = text_or_bytes(f, c, tree, node, count)
   if f.inner and INNER[f.inner] then INNER[f.inner](c, v, tree, node, from, c.pos) end
   return s
 end

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -62,17 +63,17 @@ class Run:
     stream: tuple[str, int] | None = None
     """Instead of captures: which stream, and the number of its step; a table remembers the last one only."""
 
-    @property
+    @cached_property
     def tokens(self) -> frozenset[str]:
         return frozenset(capture.token for capture in self.captures)
 
-    @property
+    @cached_property
     def id(self) -> int:
         text = "".join(sorted(self.tokens)) if self.stream is None else "stream {} {}".format(*self.stream)
         digest = blake2b(text.encode(), digest_size=8).digest()
         return int.from_bytes(digest) >> (64 - RUN_BITS)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """``id`` as names of files have it."""
         return run_name(self.id)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.export.lake.run import LakeError, Run, run_name
+from wiredecode.export.lake.run import LakeError, Run
 from wiredecode.export.lake.table import Lake, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
@@ -42,18 +42,19 @@ class TableFiles:
     complete: list[Written] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     _writer: str = field(default_factory=lambda: os.urandom(4).hex())
+    _paths: dict[str, str] = field(default_factory=dict)
+    """The file that is being written, by place."""
 
     def begin(self, place: str, number: int) -> BinaryIO:
         day = place.partition("=")[2]
         folder = f"{DAY}={day}/" if self.by_day else ""
-        path = f"{folder}{self.run.name}-{self._writer}-{len(self.begun)}.parquet"
+        path = self._paths[place] = f"{folder}{self.run.name}-{self._writer}-{len(self.begun)}.parquet"
         self.begun.append(path)
         return self.lake.create(self.table, path)
 
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
         day = place.partition("=")[2] if self.by_day and self.lake.day is not None else None
-        path = next(path for path in reversed(self.begun) if not self.by_day or path.startswith(f"{DAY}={place[5:]}/"))
-        self.complete.append(Written(self.table, path, rows, stream.tell(), day))
+        self.complete.append(Written(self.table, self._paths.pop(place), rows, stream.tell(), day))
 
     def remove(self) -> None:
         """Remove what was written."""
@@ -139,7 +140,7 @@ class LakeWriter:
         self.lake.prepare(TABLES, CAPTURES)
         files = TableFiles(self.lake, TABLES, self.run, by_day=False)
         rows = [
-            (run_name(self.run.id), self.level, capture.name, capture.digest, selection, capture.size)
+            (self.run.name, self.level, capture.name, capture.digest, selection, capture.size)
             for capture in self.run.captures
         ]
         columns = [pa.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), CAPTURES, strict=True)]

@@ -19,8 +19,8 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "envelopes": {code: writer.layer(layer) for code, layer in LAYERS.items()},
         "unknown_envelope": writer.layer(Unknown),
         "message_types": names.MESSAGE_TYPES,
-        "requests": dict.fromkeys(names.REQUESTS, True),
-        "responses": dict.fromkeys(names.REQUESTS.values(), True),
+        "requests": set(names.REQUESTS),
+        "responses": set(names.REQUESTS.values()),
     }
 
 

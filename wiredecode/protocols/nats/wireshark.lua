@@ -68,8 +68,6 @@ function P.restarts(s, state) return state.connected and s:find("^CONNECT ") ~= 
 
 -- Kinds of links, and what INFO and CONNECT say of them.
 
-local function is_object(options) return type(options) == "table" end
-
 local function link_of_info(o)
   if truth(o.gateway) then return "gateway" end
   if o.leafnode_urls and o.leafnode_urls.n ~= 0 or truth(o.info_on_connect) then return "leaf" end
@@ -149,7 +147,6 @@ local function payload(f, c, v, tree, node, count)
   c.pos = from + count
   local s = sub(c.s, from + 1, c.pos)
   if hides(v, s) and not show_secrets then
-    local node_of_text = node and { field = nil }
     if node then tree:add(link_fields.hidden, c.tvb(from, count), redacted(s)) end
     v.hidden = true
   else

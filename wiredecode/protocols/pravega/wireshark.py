@@ -25,12 +25,12 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "older": {code: [writer.layer(layer) for layer in layers] for code, layers in older.items()},
         "proposals": [{code: writer.layer(layer) for code, layer in each.items()} for each in proposals],
         "types": {layer.__name__: layer.type_name for layer in named if layer.__name__ != layer.type_name},
-        "known": dict.fromkeys(sorted({*KNOWN, *(code for each in proposals for code in each)}), True),
-        "inside": {code: True for code, layer in CURRENT.items() if layer in INSIDE},
-        "ambiguous": dict.fromkeys(AMBIGUOUS, True),
-        "client_types": dict.fromkeys(sorted(names.CLIENT_TYPES), True),
-        "server_types": dict.fromkeys(sorted(names.SERVER_TYPES), True),
-        "failures": dict.fromkeys(sorted(names.FAILURES), True),
+        "known": {*KNOWN, *(code for each in proposals for code in each)},
+        "inside": {code for code, layer in CURRENT.items() if layer in INSIDE},
+        "ambiguous": AMBIGUOUS,
+        "client_types": names.CLIENT_TYPES,
+        "server_types": names.SERVER_TYPES,
+        "failures": names.FAILURES,
         "unknown": writer.layer(Unknown),
     }
 

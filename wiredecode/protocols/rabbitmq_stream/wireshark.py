@@ -23,9 +23,9 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     return {
         "layers": layers,
         "keys": names.KEYS,
-        "client_keys": dict.fromkeys(names.CLIENT_KEYS, True),
-        "server_keys": dict.fromkeys(names.SERVER_KEYS, True),
-        "unmarked": dict.fromkeys(UNMARKED, True),
+        "client_keys": names.CLIENT_KEYS,
+        "server_keys": names.SERVER_KEYS,
+        "unmarked": set(UNMARKED),
         "codes": names.RESPONSE_CODES,
         "challenge": names.SASL_CHALLENGE,
         "unknown": writer.layer(Unknown),

@@ -30,7 +30,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "sparse": names.SPARSE,
         "sparse_first": names.SPARSE_FIRST,
         "results": names.PRODUCE_RESULTS,
-        "whole_topic": dict.fromkeys(names.WHOLE_TOPIC, True),
+        "whole_topic": names.WHOLE_TOPIC,
         "starts": {str(number): text for number, text in names.STARTS.items()},
     }
 
