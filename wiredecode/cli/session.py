@@ -120,8 +120,8 @@ class Session:
         on_over: Told | None = None,
         **demand: Any,
     ) -> Self:
-        """For who counts or judges frames: no request waits for its answer, unless the filter asks for that, nor is it told
-        which plain messages are copies.
+        """For who counts or judges frames: no request waits for its answer, and plain messages are not told what they
+        copy, unless the filter asks for that.
 
         ``on_end``, ``on_over``: as for the dissector, with TCP analysis. ``demand``: more that is wanted.
         """

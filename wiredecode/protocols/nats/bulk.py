@@ -108,8 +108,7 @@ class NatsBulk(Bulk):
         for bulk, session, payloads in inner:
             bulk.decode(session, payloads, original=published and run.side == client, links=out is not None)
         if conversation.copies:
-            whos = self.whos(conversation, run, published)
-            conversation.memory.copies.take_run(run, keys_of(run, run.parts[AT][:, BODY], codes, subjects), whos)
+            take_copies(conversation, run, codes, subjects, published)
         if out is not None:
             operation = PUBLISH if published else DELIVER
             others = np.ones(len(run), np.bool_)
@@ -128,15 +127,6 @@ class NatsBulk(Bulk):
     def copies_linker(self, conversation: NatsConversation) -> Callable[[], None]:
         conversation.memory.copies.links_later = True
         return conversation.memory.copies.link
-
-    def whos(self, conversation: NatsConversation, run: Run, published: bool) -> list[Who]:
-        """Who published the messages of a run, or who gets each."""
-        said = conversation.sides[run.side]
-        if published:
-            return [said.publisher] * len(run)
-        codes, sids = distinct(run, SID)
-        receivers = [conversation.receiver(said, sid) for sid in sids]
-        return [receivers[code] for code in codes.tolist()]
 
     def payloads(
         self, conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str]
@@ -205,6 +195,19 @@ def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
     for subscription, count in told:
         subscription.delivered += count
     return True
+
+
+def take_copies(conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str], published: bool) -> None:
+    """Those of NATS itself wait to be told what they are copies of, or are what others are copies of."""
+    rows, said = np.flatnonzero(run.kinds <= OPERATIONS), conversation.sides[run.side]
+    topics = map(subjects.__getitem__, codes[rows].tolist())
+    keys = keys_of(run.buffer, run.parts[AT][rows, BODY], run.stops[rows] - 2, topics)
+    whos: list[Who] = [said.publisher] * len(rows)
+    if not published:
+        codes, sids = distinct(run, SID)
+        receivers = [conversation.receiver(said, sid) for sid in sids]
+        whos = [receivers[code] for code in codes[rows].tolist()]
+    conversation.memory.copies.take_run(run, rows, keys, whos)
 
 
 def add_rows(run: Run, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages) -> None:

@@ -7,7 +7,7 @@ in the order in which they were published. Where that does not decide, nothing i
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -132,9 +132,9 @@ class Copies:
         if original is not None:
             mark_copy(frame, original)
 
-    def take_run(self, run: Run, keys: Sequence[Key], whos: Sequence[Who]) -> None:
-        """The messages of a run."""
-        self._waiting.append((run, run.numbers, keys, whos))
+    def take_run(self, run: Run, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
+        """Messages of a run."""
+        self._waiting.append((run, run.numbers[rows], keys, whos))
 
     def _publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
         known = self._contents.get(key) or self._before.get(key)
@@ -192,7 +192,8 @@ class Copies:
             if isinstance(item, Frame):
                 mark_copy(item, told[0])
             elif item is not None:
-                item.copies = np.array(told, np.int64)
+                item.copies = np.zeros(len(item), np.int64)
+                item.copies[np.searchsorted(item.numbers, own)] = told
 
 
 Who = Publisher | Receiver | None
@@ -204,7 +205,8 @@ def places_of(item: Frame | Run | None, numbers: Numbers) -> Sequence[Place]:
     """Those of the frames of an item."""
     if item is None or isinstance(item, Frame):
         return [(numbers[0], 0 if item is None else item.id)]
-    return [*zip(item.numbers.tolist(), item.ids.tolist(), strict=True)]
+    ids = item.ids[np.searchsorted(item.numbers, numbers)]
+    return [*zip(np.asarray(numbers).tolist(), ids.tolist(), strict=True)]
 
 
 def mark_copy(frame: Frame, original: int | None) -> None:
@@ -215,8 +217,7 @@ def mark_copy(frame: Frame, original: int | None) -> None:
             frame.layers[LAYER]["copy_of"] = original
 
 
-def keys_of(run: Run, starts: Int64s, codes: Int64s, subjects: list[str]) -> list[Key]:
-    """The keys of the messages of a run: where their payloads start, and the subject of each."""
-    buffer, stops = run.buffer, run.stops - 2
+def keys_of(buffer: bytes, starts: Int64s, stops: Int64s, subjects: Iterable[str]) -> list[Key]:
+    """The keys of messages of a run: where their payloads start and stop, and the subject of each."""
     contents = [crc32c(buffer[start:stop]) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    return [*zip(map(subjects.__getitem__, codes.tolist()), contents, strict=True)]
+    return [*zip(subjects, contents, strict=True)]

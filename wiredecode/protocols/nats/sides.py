@@ -26,7 +26,7 @@ class Subscription:
     """Ends after so many deliveries; 0: never."""
     delivered: int = 0
     ended: bool = False
-    receiver: Receiver = field(default_factory=Receiver)
+    receiver: Receiver = field(default_factory=Receiver, compare=False)
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class Side:
     upgraded: bool = False
     """It sent the HTTP head behind which WebSocket frames come."""
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
-    publisher: Publisher = field(default_factory=Publisher)
-    receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS))
+    publisher: Publisher = field(default_factory=Publisher, compare=False)
+    receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS), compare=False)
     """By sid, of subscriptions that were not captured; None: the server at the other end."""
     said: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
