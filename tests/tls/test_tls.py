@@ -127,8 +127,11 @@ def packets(said: Said, size: int = 1000) -> list[bytes]:
 
 
 def meaning(found: Any) -> list[tuple[Any, ...]]:
-    """Of the frames that are no part of a handshake."""
+    """Of the frames that are no part of a handshake; which they are copies of is counted among these."""
     frames = [f for f in found.frames if f.protocol != "tls"]
+    places = {f.number: place for place, f in enumerate(frames)}
+    for layers in (f.layers["nats"] for f in frames if "nats" in f.layers):
+        layers["copy_of"] = places.get(layers.get("copy_of"))
     return [(f.side, f.type, f.status, f.data, f.layers, f.sender) for f in frames]
 
 

@@ -205,7 +205,7 @@ def take_copies(conversation: NatsConversation, run: Run, codes: Int64s, subject
     whos: list[Who] = [said.publisher] * len(rows)
     if not published:
         codes, sids = distinct(run, SID)
-        receivers = [conversation.receiver(said, sid) for sid in sids]
+        receivers = [said.receiver(sid, conversation.subscriptions) for sid in sids]
         whos = [receivers[code] for code in codes[rows].tolist()]
     conversation.memory.copies.take_run(run, rows, keys, whos)
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from wiredecode.protocols.nats.protocol import Nats
 
 NAME_OF_PROTOCOL = "nats"
-PUBLISHES = frozenset(("PUB", "HPUB"))
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
 DELIVERY_BLANKS = 3
@@ -109,11 +108,7 @@ class NatsConversation(Conversation):
             if session is not None:
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
-                said = self.sides[frame.side]
-                if frame.type in PUBLISHES:
-                    self.memory.copies.publish(frame, (subject, crc32c(data)), said.publisher)
-                else:
-                    self.memory.copies.deliver(frame, (subject, crc32c(data)), self.receiver(said, values.get("sid")))
+                self.memory.copies.take(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
         elif frame.missing and "size" in values:
             self._cut_payload(frame, subject, style)
 
@@ -333,17 +328,6 @@ class NatsConversation(Conversation):
             subscription.most = most
         else:
             self._end(frame.values["sid"], subscription)
-
-    def receiver(self, said: Side, sid: str | None) -> Receiver:
-        """A subscription, or the server at the other end."""
-        known = self.subscriptions.get(sid) if sid is not None else None
-        if known is not None:
-            return known.receiver
-        found = said.receivers.get(sid)
-        if found is None:
-            found = Receiver(hands_on=said.publisher if sid is None else None)
-            said.receivers.put(sid, found)
-        return found
 
     def _end(self, sid: str, subscription: Subscription) -> None:
         """Messages on their way may still come: an ended subscription is remembered for a while."""

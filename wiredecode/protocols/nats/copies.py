@@ -7,7 +7,7 @@ in the order in which they were published. Where that does not decide, nothing i
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Int64s, Run
+    from wiredecode.protocols.nats.sides import Side, Subscription
 
     Numbers = Sequence[int] | Int64s
 
@@ -116,21 +117,19 @@ class Copies:
         else:
             self._lossy = True
 
-    def publish(self, frame: Frame, key: Key, publisher: Publisher) -> None:
-        """A message was published."""
-        if self.links_later:
-            self._waiting.append((frame, [frame.number], [key], [publisher]))
-        else:
-            self._publish(key, publisher, frame.number, frame.id)
-
-    def deliver(self, frame: Frame, key: Key, receiver: Receiver) -> None:
-        """A message was delivered, or handed on to another server."""
+    def take(self, frame: Frame, key: Key, said: Side, subscriptions: Mapping[str, Subscription]) -> None:
+        """A message was published, or delivered, or handed on to another server."""
+        if frame.type in ("PUB", "HPUB"):
+            if self.links_later:
+                self._waiting.append((frame, [frame.number], [key], [said.publisher]))
+            else:
+                self._publish(key, said.publisher, frame.number, frame.id)
+            return
+        receiver = said.receiver(frame.values.get("sid"), subscriptions)
         if self.links_later:
             self._waiting.append((frame, [frame.number], [key], [receiver]))
-            return
-        original = self._deliver(key, receiver, frame.number, frame.id)
-        if original is not None:
-            mark_copy(frame, original)
+        else:
+            mark_copy(frame, self._deliver(key, receiver, frame.number, frame.id))
 
     def take_run(self, run: Run, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
         """Messages of a run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,3 +46,14 @@ class Side:
     """By sid, of subscriptions that were not captured; None: the server at the other end."""
     said: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
+
+    def receiver(self, sid: str | None, subscriptions: Mapping[str, Subscription]) -> Receiver:
+        """Who gets what it sends: a subscription, or, without ``sid``, the server at the other end."""
+        known = subscriptions.get(sid) if sid is not None else None
+        if known is not None:
+            return known.receiver
+        found = self.receivers.get(sid)
+        if found is None:
+            found = Receiver(hands_on=self.publisher if sid is None else None)
+            self.receivers.put(sid, found)
+        return found
