@@ -9,7 +9,6 @@ import sys
 from io import BytesIO
 from pathlib import Path
 from struct import pack
-from typing import Any
 
 import pytest
 
@@ -71,7 +70,11 @@ USED_IF_THERE = [module for module in (*EXTRAS, "pandas", "polars") if module no
 
 
 @pytest.mark.parametrize(
-    "module", [*NEEDS, *(pytest.param(module, marks=pytest.mark.slow) for module in USED_IF_THERE)]
+    "module",
+    [
+        "pyspark",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (*NEEDS, *USED_IF_THERE) if each != "pyspark"),
+    ],
 )
 def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_install(module: str, tmp_path: Path) -> None:
     check_without(module, tmp_path)
@@ -89,29 +92,30 @@ def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
     content = [ng.section(), ng.interface(), brought, *(ng.enhanced(data, at) for at, data in enumerate(frames))]
     (tmp_path / "inside.pcapng").write_bytes(b"".join(content))
     keyed, inside = f"pcap {TLS} -q --keylog {KEYLOG}", "pcap inside.pcapng --summary"
-    told = run_without("cryptography", [keyed, inside], tmp_path)
-    assert told[keyed] == [2, f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n"]
+    told = told_without("cryptography", [keyed, inside], tmp_path)
+    assert [*told[keyed]] == [
+        2,
+        f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n",
+    ]
     code, err = told[inside]
     assert code == 0
     assert f"TLS was not decrypted: give its secrets (--keylog; {install('tls')})" in err
 
 
-def run_without(module: str, words: list[str], folder: Path) -> dict[str, list[Any]]:
-    """The exit code and the standard error of some commands, by their words."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, module, json.dumps(words)],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    told: dict[str, list[Any]] = json.loads(done.stdout.splitlines()[-1])
-    assert list(told) == words
-    return told
+def test_what_needs_a_package_says_so_where_none_of_them_is_there(tmp_path: Path) -> None:
+    """In one process; each alone: slow tests."""
+    words = [each for each in COMMANDS if any(re.match(pattern, each) for pattern in NEEDS.values())]
+    told = told_without(",".join(NEEDS), words, tmp_path)
+    for each, (code, err) in told.items():
+        extras = {EXTRAS[module] for module, pattern in NEEDS.items() if re.match(pattern, each)}
+        assert (code, err.count("\n")) == (2, 1), (each, err)
+        assert any(f"pip install '.[{extra}]' in a clone" in err for extra in extras) or "sc://" in each, (each, err)
 
 
 def check_without(module: str, tmp_path: Path) -> None:
     words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
-    told = run_without(module, words, tmp_path)
+    told = told_without(module, words, tmp_path)
+    assert list(told) == words
     lacking = {each for each in words if re.match(NEEDS.get(module, "(?!)"), each)}
     for each, (code, err) in told.items():
         if each in lacking:
@@ -121,6 +125,18 @@ def check_without(module: str, tmp_path: Path) -> None:
             assert (code, err) == (0, ""), each
     if module == "pyspark":
         assert "pip install '.[spark]' in a clone" in told[f"spark {CAPTURE} -o lake -q"][1]
+
+
+def told_without(module: str, words: list[str], tmp_path: Path) -> dict[str, tuple[int, str]]:
+    """Of each command how it ended and what it said, in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, module, json.dumps(words)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told: dict[str, tuple[int, str]] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 def test_what_is_missing_is_told_by_its_extra_or_by_its_name() -> None:
