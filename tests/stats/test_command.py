@@ -40,7 +40,7 @@ def rows(text: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_the_option_names_the_tables_there_are() -> None:
-    assert TABLES == (*NAMES, CONSUMERS.name)
+    assert (*NAMES, CONSUMERS.name) == TABLES
 
 
 def test_json_is_one_object_with_the_numbers_of_the_function(run: Run) -> None:
