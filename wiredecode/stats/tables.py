@@ -94,6 +94,7 @@ CONSUMERS = Statistic(
 )
 """Counted frame by frame only: not of tables that were written."""
 CONNECTION_FACTS = (
+    *("client_host", "server_host", "tunnel", "outer_client", "outer_server"),
     *("name", "user", "virtual_host", "product", "version", "role", "group", "server_name"),
     *("began", "ended_by", "ended", "reason", "idle_us"),
     *(
