@@ -36,6 +36,8 @@ class Unreadable:
     def split(self, data: bytes) -> Split:
         return Split([], bad="not read any more")
 
+    split_first = split
+
     def search(self, data: bytes, final: bool) -> Found:
         return Found(len(data), False)
 

@@ -50,6 +50,8 @@ class Cutter(Shape):
 
     def split(self, data: bytes) -> Split: ...
 
+    def split_first(self, data: bytes) -> Split: ...
+
     def search(self, data: bytes, *, final: bool) -> Found: ...
 
     def begin(self, data: bytes, *, final: bool) -> Found: ...
@@ -191,6 +193,10 @@ class Protocol(ABC):
         if self.framing is None:
             raise NotImplementedError(f"{type(self).__name__} needs framing, or a split of its own")
         return self.framing.split(data)
+
+    def split_first(self, data: bytes) -> Split:
+        """The same where a stream begins, before which something may stand."""
+        return self.split(data)
 
     @abstractmethod
     def search(self, data: bytes, *, final: bool) -> Found:
