@@ -230,7 +230,7 @@ def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
 
 def _renderer(kind: Kind) -> Callable[[Any], str]:
     if kind.secret:
-        return _hidden
+        return redacted
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
@@ -243,10 +243,6 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if kind.tagged or kind.column not in ("string", "binary"):
         return _any
     return fact
-
-
-def _hidden(value: str | bytes) -> str:
-    return redacted(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
 
 
 def _any(value: Any) -> str:
@@ -279,5 +275,5 @@ def fact(value: str | bytes | None) -> str:
         return "null"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = escape(shorten_middle(without_secrets(value, _hidden), FACT_CHARACTERS))
+    text = escape(shorten_middle(without_secrets(value, redacted), FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text
