@@ -206,15 +206,17 @@ class Facts:
                 yield name, show(value)
 
 
-def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def generated_values(generated: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What other frames tell, as names and values."""
+    found = []
     for name, value in generated.items():
-        if value is not None and value != "good":
-            listed = isinstance(value, list) and value and isinstance(value[0], str)
-            yield (
-                name,
-                fact(", ".join(value) if listed else value) if isinstance(value, str) or listed else words(value),
-            )
+        if isinstance(value, str):
+            if value != "good":
+                found.append((name, fact(value)))
+        elif value is not None:
+            texts = isinstance(value, list) and value and isinstance(value[0], str)
+            found.append((name, fact(", ".join(value)) if texts else words(value)))
+    return found
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:
