@@ -12,20 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wiredecode.spark import session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent.parent
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.driver.memory": "1g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}
+SETTINGS = {**session.SETTINGS, **session.LOCAL, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
 
 
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
@@ -63,6 +56,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         folder = tmp_path_factory.mktemp("spark")
         for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder)}.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        yield session
-        session.stop()
+        made = builder.getOrCreate()
+        yield made
+        made.stop()

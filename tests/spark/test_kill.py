@@ -19,7 +19,7 @@ from tests.spark.support import expected, same_rows
 from tests.spark.test_output import job, table, visible, write
 from tests.spark.test_pipeline import BASIC, cut
 from tests.support import packets
-from wiredecode.spark.output import DONE
+from wiredecode.spark.folder import DONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def wait_for(seen: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 def is_writing(out: Path) -> bool:
     """Whether rows are being written somewhere."""
-    return any(out.glob(".run-*/frames/_temporary/*.parquet"))
+    return any(out.glob(".run-*/_temporary/*.parquet"))
 
 
 def descendants(process: int) -> Iterator[tuple[int, str]]:

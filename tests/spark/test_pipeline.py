@@ -73,6 +73,15 @@ def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, t
     assert len({told["file"] for told in reports if "file" in told}) == 50
 
 
+def test_connections_are_those_of_one_machine_with_a_shuffle_and_without(spark: SparkSession, tmp_path: Path) -> None:
+    plan = Plan("connections")
+    files = cut(tmp_path, packets(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"), 3)
+    wanted = expected(sorted(files), plan)
+    assert len(wanted)
+    for divide in ("shuffle", "direct"):
+        same_rows(run(spark, files, plan, buckets=2, partitions=2, divide=divide)[0], wanted)
+
+
 def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Path) -> None:
     plan = Plan("frames")
     files = cut(tmp_path, packets(BASIC), 10, seam=4)
@@ -116,16 +125,6 @@ def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path)
     with pytest.raises(Exception, match="Stopped") as raised:
         run(spark, [tmp_path, BASIC], Plan("frames", fail_fast=True))
     assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is cut in the middle")
-
-
-def test_files_through_the_file_systems_of_spark_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    plan = Plan("frames")
-    files = cut(tmp_path / "a", packets(BASIC), 5)
-    (tmp_path / "a" / "text file.pcap").write_text("no capture")
-    found, reports = run(spark, [f"file://{tmp_path}/a"], plan, hadoop=True, source="folder", buckets=2)
-    same_rows(found, expected(files, plan, "a"))
-    (told,) = [report for report in reports if "problem" in report]
-    assert told["file"] == str(tmp_path / "a" / "text file.pcap")
 
 
 def test_a_file_that_is_read_in_parts_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:

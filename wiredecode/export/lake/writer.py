@@ -15,6 +15,7 @@ from wiredecode.export.lake.run import LakeError, Run
 from wiredecode.export.lake.table import Lake, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
+from wiredecode.tables.meanings import in_file
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.reader import FRAMES
 
@@ -98,7 +99,7 @@ class LakeWriter:
         return self._open[table][1]
 
     def _parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-        return ParquetWriter(stream, schema, self._settings)
+        return ParquetWriter(stream, in_file(schema), self._settings)
 
     def close(self) -> None:
         """Complete all files."""
