@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,17 @@ for number, usual in (
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
+# The tests start hundreds of processes: bytecode is written, though the environment may say no.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # what this user has settled for himself does not matter
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
-TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/")
-"""Tests below these stay in one process of ``pytest -n``: they share a Spark session, or interfaces."""
+TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/check/")
+"""Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -41,12 +46,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests go to whatever process is free. (``xdist_group`` does this, too, but has no effect with pytest 9.2.)"""
+    """Files of tests, the longest first, go to whatever process is free: tests of a file share what they decoded.
+
+    (``xdist_group`` keeps tests together, too, but has no effect with pytest 9.2.)
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
     return Scheduling(config, log)
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wiredecode.capture import PacketBatch, open_capture
+from wiredecode.capture import PacketBatch, open_capture, write_pcap
 from wiredecode.frames.frame import Frame
 from wiredecode.testing.dissection import STYLE, careful_values, dissect, meaning
 from wiredecode.testing.dissection import Result as Run
@@ -229,6 +229,14 @@ def packets(path: Path) -> list[tuple[int, bytes]]:
         columns = zip(batch.time_ns.tolist(), batch.start.tolist(), batch.captured.tolist(), strict=True)
         found += [(time_ns, batch.buffer[start : start + size]) for time_ns, start, size in columns]
     return found
+
+
+def beginning(path: Path, count: int, folder: Path) -> Path:
+    """A file of the first packets of a capture."""
+    made = folder / f"{path.stem}.pcap"
+    with made.open("wb") as file:
+        write_pcap(file, packets(path)[:count])
+    return made
 
 
 def without(path: Path, lost: Container[int]) -> PacketBatch:

@@ -88,7 +88,7 @@ def protocols_of(path: Path, ports: dict[int, int]) -> Counter[str]:
 
 
 def mistaken(found: Iterable[str], path: Path) -> set[str]:
-    return set(found) - FOLDERS[path.parent.name]
+    return set(found) - FOLDERS[path.parent.name] - {"tls"}
 
 
 @pytest.mark.parametrize("path", [*files()], ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -74,25 +74,34 @@ def path() -> Path:
 
 def load() -> Settings:
     """What the file says; nothing where there is none. Raises SettingsError."""
+    found = values()
+    columns = found.get("ui.columns")
+    tables: dict[str, dict[str, str]] = {table: {} for table in TABLES}
+    for name, value in found.items():
+        table, _, key = name.partition(".")
+        if table in tables:
+            tables[table][key] = value
+    return Settings(
+        time=found.get("time"),
+        theme=found.get("ui.theme"),
+        ascii=found.get("ui.ascii"),
+        columns=None if columns is None else tuple(columns),
+        **tables,
+    )
+
+
+def values() -> dict[str, Any]:
+    """What the file says, by name, as ``filters.slow``. Raises SettingsError."""
     try:
         text = path().read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: there is no home
-        return Settings()
+        return {}
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path()}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    found = _parsed(text)
-    for name, value in flat(found).items():
+    found = flat(_parsed(text))
+    for name, value in found.items():
         check(name, value)
-    screen = found.get("ui", {})
-    columns = screen.get("columns")
-    return Settings(
-        time=found.get("time"),
-        theme=screen.get("theme"),
-        ascii=screen.get("ascii"),
-        columns=None if columns is None else tuple(columns),
-        filters=found.get("filters", {}),
-        colors=found.get("colors", {}),
-    )
+    return found
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -110,14 +119,6 @@ def flat(found: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in found.items():
         made |= {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
     return made
-
-
-def values() -> dict[str, Any]:
-    """What the file says, by name."""
-    try:
-        return flat(_parsed(path().read_text(encoding="utf-8")))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
 
 
 def check(name: str, value: Any) -> None:

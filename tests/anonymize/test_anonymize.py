@@ -56,7 +56,8 @@ def frames(path: Path) -> list[Frame]:
 def structure(frame: Frame) -> tuple[Any, ...]:
     findings = tuple((finding.severity, finding.group, finding.code, finding.range) for finding in frame.findings)
     where = frame.connection.number, frame.side, frame.offset, frame.length, frame.packets, frame.time_ns
-    what = frame.protocol, frame.dialect, frame.type, frame.code, frame.status, frame.sender
+    kind = frame.type if frame.protocol != "tls" else "tls"  # of a handshake only the length comes through
+    what = frame.protocol, frame.dialect, kind, frame.code, frame.status, frame.sender
     return (*where, *what, frame.request, frame.response, frame.outcome, findings)
 
 

@@ -101,6 +101,17 @@ def cursus(*turns: str) -> list[Problem]:
     return check(craft.batches(made))
 
 
+# TLS: a ClientHello with one cipher, and an alert.
+
+
+def tls(level: int, alert: int) -> list[Problem]:
+    talk = craft.Talk(server=("10.0.0.2", 5551))
+    hello = b"\x03\x03" + bytes(range(32)) + b"\0\0\x02\x13\x01\x01\0"
+    hello = b"\x01" + len(hello).to_bytes(3) + hello
+    made = talk.handshake() + talk.send(CLIENT, b"\x16\x03\x01" + len(hello).to_bytes(2) + hello)
+    return check(craft.batches(made + talk.send(SERVER, bytes([21, 3, 3, 0, 2, level, alert]))))
+
+
 # The clock.
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from tests.net import craft
@@ -17,11 +18,19 @@ CAPTURES = Path(__file__).parent.parent.parent / "captures"
 STORIES = CAPTURES / "stories"
 
 
+@cache
+def check_file(path: Path) -> list[Problem]:
+    """All problems of a capture, notes too; checked once, so do not change what comes back."""
+    return check(open_capture([str(path)]))
+
+
 def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
     """All problems, notes too."""
+    if isinstance(source, Path):
+        return check_file(source)
     checker = Checker()
     dissector = Dissector(Demand(link_responses=False), Network(analyse=True), on_end=checker.end)
-    batches = list(open_capture([str(source)]) if isinstance(source, Path) else source)
+    batches = list(source)
     checker.report.first_ns = int(batches[0].time_ns[0])
     for batch in batches:
         checker.look(batch)

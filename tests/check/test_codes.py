@@ -15,7 +15,6 @@ HERE = Path(__file__).parent
 UNSEEN = {"pravega.slow-read"}
 """No capture shows them and no test raises them so far."""
 CODES = codes()
-PAGES = dict(script("make_reference").finding_pages())
 
 
 def test_codes_are_declared_once() -> None:
@@ -48,4 +47,5 @@ def test_what_is_near_does_not_raise_the_code(code: Code) -> None:
 
 
 def test_pages_are_current() -> None:
-    assert {path: path.read_text() for path in (DOCS / "findings").iterdir()} == PAGES, "python docs/make_reference.py"
+    pages = dict(script("make_reference").finding_pages())
+    assert {path: path.read_text() for path in (DOCS / "findings").iterdir()} == pages, "python docs/make_reference.py"

@@ -339,20 +339,31 @@ def test_every_option_has_a_case_and_every_case_an_option() -> None:
     assert set(ALL) == {(name, option) for name, cases in CASES.items() for option in cases}
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
-    """Where commands run: what they write is seen; HOME, too."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the capture that is late."""
+    folder = tmp_path_factory.mktemp("options")
     message = layers.PublishedMessage(publishing_id=1, data=bytes(2 << 20))
     talk = craft.Talk()
     made = talk.handshake()
     for side, layer in HANDSHAKE:
         made += talk.send(side, bytes(layer))
     large = talk.send(CLIENT, bytes(layers.Publish(publisher_id=1, messages=[message])), 60_000)
-    write_capture(tmp_path / LATE, [*made, *large[:5], large[6], talk.ack(SERVER), *large[7:], large[5]])
-    return tmp_path
+    write_capture(folder / LATE, [*made, *large[:5], large[6], talk.ack(SERVER), *large[7:], large[5]])
+    return folder
+
+
+@pytest.fixture
+def folder(place: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
+    """Where commands run: what they write is seen; HOME, too."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    return place
+
+
+WITHOUT: dict[tuple[str, ...], tuple[Any, ...]] = {}
+"""What came of command lines without the option: many options share one."""
 
 
 class Replayed:
@@ -398,16 +409,24 @@ def test_the_option_changes_what_comes_out(
         assert name in names, f"{case.test} does not exist"
         return
     assert case.option.split()[0] == option
-    results = []
-    for words in (case.without, f"{case.without} {case.option}" if command else case.option):
+
+    def comes_of(words: str) -> tuple[Any, ...]:
         if case.before:
             outcome(run, command, case.before, folder, monkeypatch)
-        results.append(outcome(run, command, words, folder, monkeypatch))
-        for path in folder.rglob("*"):
-            if path.is_file() and path.name != LATE:
+        found = outcome(run, command, words, folder, monkeypatch)
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir():
+                path.rmdir()
+            elif path.name != LATE:
                 path.unlink()
-    assert results[1][0] == case.code, results[1][2]
-    assert results[0] != results[1]
+        return found
+
+    key = command, case.before, case.without
+    if key not in WITHOUT:
+        WITHOUT[key] = comes_of(case.without)
+    found = comes_of(f"{case.without} {case.option}" if command else case.option)
+    assert found[0] == case.code, found[2]
+    assert found != WITHOUT[key]
 
 
 def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

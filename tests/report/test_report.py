@@ -14,9 +14,14 @@ import wiredecode
 from tests.cli.conftest import Run, run
 from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, report
 from tests.view.frames import CLIENT, SERVER, packets, write
+from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.filter import compile_filter
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.rabbitmq_stream.base import Property
 from wiredecode.protocols.rabbitmq_stream.responses import plain_response
+from wiredecode.report.sequence import Sequence
 
 __all__ = ["run"]
 
@@ -247,3 +252,24 @@ def test_every_capture_has_a_report_below_three_megabytes(tmp_path: Path) -> Non
         page = report(out, CAPTURES / name)
         assert set(SECTIONS) <= set(page.ids)
         assert out.stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nats/14-cluster-routes.pcap",
+        "liftbridge/34-lb-replication.pcap",
+        "tank/tank_08_consume_positions.pcap",
+        "cursus/group.pcap",
+    ],
+)
+def test_a_connection_alone_is_shown_as_among_the_others(name: str) -> None:
+    """Frames of other connections are passed over in the second pass."""
+
+    def steps(number: int, *, alone: bool) -> list[str]:
+        display, sequence = compile_filter(f"tcp.stream == {number}"), Sequence()
+        dissector = Dissector(Demand(link_responses=False, select=display, alone=alone))
+        sequence.add_frames(filter(display.matches, dissector.frames(open_capture([CAPTURES / name]))))
+        return [repr(each) for each in sequence.items]
+
+    assert [steps(number, alone=True) for number in (1, 2, 3)] == [steps(number, alone=False) for number in (1, 2, 3)]

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent.parent
-SETTINGS = {**session.SETTINGS, **session.LOCAL, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+SETTINGS = {
+    **session.SETTINGS,
+    **session.LOCAL,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    # Compiling for small tables costs more than it saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -112,7 +113,7 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
 
 def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
     """Out of the table of messages; those of a sub-batch have one number, and count once."""
-    confirming = {name for name, checks in offers() if checks.publishes}
+    confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
     sub_batches = {name: checks.sub_batches for name, checks in offers()}
     by_id = {frame.id: frame for frame in whole}
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -122,7 +123,7 @@ def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
         frame = by_id[each["frame"]]
         shared = frame.type in sub_batches.get(frame.protocol, ())
         number = frame.id, each.get("sequence") if shared else each["index"]
-        if each["operation"] != "publish" or frame.protocol not in confirming or number in counted:
+        if each["operation"] != "publish" or (frame.protocol, frame.type) not in confirming or number in counted:
             continue
         counted.add(number)
         key, outcome = (frame.protocol, each.get("topic"), broker(frame)), each.get("outcome")
@@ -152,7 +153,8 @@ def throughput(messages: Iterable[Row]) -> list[Row]:
     for row in messages:
         topic = row.get("topic")
         for begin in (begin for one in protocols() for begin in one.reply_topics):
-            topic = f"{begin}*" if topic is not None and topic.startswith(begin) else topic
+            if topic is not None:
+                topic = re.sub(rf"(^|\.){re.escape(begin)}.*", rf"\1{begin}*", topic, count=1, flags=re.DOTALL)
         found[row["protocol"], topic, row["operation"], row["time"][:19] + "Z"].append(row["size"])
     names = ("protocol", "topic", "operation", "start")
     rows = []

@@ -32,8 +32,12 @@ def test_kinds_of_packets_and_counts_of_connections_are_those_of_tshark(name: st
     for row in packets.to_pylist():
         for kind in row["tcp_analysis"] or ():
             mine[kind].add(row["packet"])
-    for kind in set(KINDS) - DIFFERENT.get(name, set()):
-        assert mine[kind] == theirs[kind], kind
+    for kind in KINDS:
+        if kind in DIFFERENT.get(name, ()):
+            both = mine[kind] & theirs[kind]
+            assert len(both) >= 0.9 * max(len(mine[kind]), len(theirs[kind])) - 1, kind
+        else:
+            assert mine[kind] == theirs[kind], kind
     counted: Counter[str] = Counter()
     for one in rows(name):
         counted.update({column: sum(one[f"{side}_{column}"] for side in ("client", "server")) for column in COUNTED})
@@ -61,7 +65,7 @@ def test_a_connection_in_which_the_network_lost_nothing_and_the_reader_was_slow(
 
 
 def test_frames_and_bytes_are_those_of_the_table_of_frames() -> None:
-    name = "stories/leader-killed.pcap.gz"
+    name = "nats/14-cluster-routes.pcap"
     frames = wiredecode.read(CAPTURES / name, columns=["connection", "src", "length"]).table().to_pylist()
     counts = Counter((row["connection"], row["src"]) for row in frames)
     for one in rows(name):

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
 import pyarrow as pa
-import pytest
 
-from tests.bulk.test_runs import CAPTURES, by_rows
+from tests.bulk.test_runs import table
 from tests.net.craft import batches
 from tests.support import Part, craft, every
-from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.message import DELIVER, FrameElements, Messages
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, FilteredMessage, Publish, PublishedMessage, PublishV2
-from wiredecode.tables.messages import MessageTable
-
-
-def table(messages: Messages) -> pa.Table:
-    made = MessageTable()
-    for part in messages.parts:
-        made.add(part)
-    return pa.Table.from_batches([made.batch()])
-
-
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_the_messages_of_every_capture(path: Path) -> None:
-    messages = Messages(elements=True)
-    with suppress(CaptureError):  # one of them is cut
-        list(Dissector(Demand(messages=messages, link_responses=False)).frames(open_capture([str(path)])))
-    assert table(messages).equals(by_rows(path)[0])
-    if path.stem == "c43_amqp":
-        assert any(isinstance(part, FrameElements) for part in messages.parts)
 
 
 def told(*layers: Publish | PublishV2 | Deliver) -> tuple[pa.Table, pa.Table, int]:

@@ -6,6 +6,7 @@ import random
 import ssl
 import subprocess
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,11 @@ INFO = b'INFO {"server_id":"ABC","version":"2.10.0","max_payload":1048576}\r\n'
 class Pair:
     """A client and a server with memory between them, and what each wrote."""
 
-    def __init__(self, folder: Path, suite: str | None, options: int = 0) -> None:
+    def __init__(self, folder: Path, suite: str | None, options: int = 0, trusts: bool = True) -> None:
         self.log = folder / f"keys-{suite}.log"
         self.client_context = client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE if trusts else ssl.CERT_REQUIRED
         server.load_cert_chain(*certificate(folder))
         if suite is None:
             client.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -107,6 +108,10 @@ class Pair:
             self.wire.append((side, data))
             self.memory[1 - side][0].write(data)
 
+    def random(self) -> str:
+        """Of the client, as in key logs."""
+        return self.wire[0][1][11:43].hex()
+
     def say(self, side: int, data: bytes) -> None:
         self.ends[side].write(data)
         self.carry(side)
@@ -122,7 +127,9 @@ def packets(said: Said, size: int = 1000) -> list[bytes]:
 
 
 def meaning(found: Any) -> list[tuple[Any, ...]]:
-    return [(f.side, f.type, f.status, f.data, f.layers, f.sender) for f in found.frames]
+    """Of the frames that are no part of a handshake."""
+    frames = [f for f in found.frames if f.protocol != "tls"]
+    return [(f.side, f.type, f.status, f.data, f.layers, f.sender) for f in frames]
 
 
 def decode(sent: list[bytes], keys: KeyLog | None = None, size: int | None = None) -> Any:
@@ -265,8 +272,88 @@ def test_a_real_broker() -> None:
     frames = list(Dissector(Demand(), network).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))
     truth = json.loads((RABBITMQ / "c43_tls.truth.json").read_bytes())
     said = [each for connection in truth["connections"] for each in connection["frames"]]
-    assert sorted(frame.code & 0x7FFF for frame in frames) == sorted(each["key"] & 0x7FFF for each in said)
+    assert sorted(frame.code & 0x7FFF for frame in frames if frame.code is not None) == sorted(
+        each["key"] & 0x7FFF for each in said
+    )
     assert {frame.status for frame in frames} == {"ok"}
+
+
+@pytest.mark.parametrize(("first", "count"), [(9, 62), (30, 41), (61, 24)])
+def test_a_capture_that_begins_inside(first: int, count: int, folder: Path) -> None:
+    pairs = [Pair(folder, None) for _ in range(3)]  # their secrets are in one file
+    for side, data in nats():
+        pairs[1].say(side, data)
+    sent = packets(pairs[1].wire, 1000)
+    keys = KeyLog([pairs[1].log])
+    assert len(keys.traffic()) >= 6
+    whole = meaning(decode(sent, keys))
+    for size in (None, 1):
+        found = decode(sent[first:], keys, size)
+        for sender in ("client", "server"):
+            kept, all_of_it = ([f[3] for f in frames if f[5] == sender] for frames in (meaning(found), whole))
+            assert kept == all_of_it[-len(kept) :]
+        assert len(meaning(found)) == count
+        totals = found.totals
+        assert totals.captured == totals.framed + totals.undecoded + totals.ignored
+    assert not decode(sent[first:], KeyLog([])).of("PUB", "MSG")
+
+
+def test_one_that_is_none_of_the_sessions_is_left_alone(folder: Path) -> None:
+    pair, other = Pair(folder, None), Pair(folder, None)
+    for side, data in nats()[:9]:
+        pair.say(side, data)
+    log = folder / "another.log"
+    log.write_text("\n".join(line for line in pair.log.read_text().splitlines() if other.random() in line))
+    inside = packets(pair.wire)[9:]
+    assert meaning(decode(inside, KeyLog([log]))) == meaning(decode(inside))
+    clear = packets(nats())[6:]  # nor does it matter to what is not encrypted
+    key = itemgetter(0, 3)
+    assert sorted(meaning(decode(clear, KeyLog([log]))), key=key) == sorted(meaning(decode(clear)), key=key)
+
+
+def facts(found: Any, *names: str) -> list[Any]:
+    """Type, side, and what is told, of frames of the handshake."""
+    told = [frame for frame in found.frames if frame.protocol == "tls"]
+    return [(each.type, each.side, *(each.layers["tls"].get(name) for name in names)) for each in told]
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_the_handshake_in_clear_and_decrypted(version: str, folder: Path) -> None:
+    pair = Pair(folder, "ECDHE-RSA-AES128-GCM-SHA256" if version == "1.2" else None)
+    for side, data in nats():
+        pair.say(side, data)
+    for size in (1000, 7):
+        sent = packets(pair.wire, size)
+        bare = facts(decode(sent), "server_name", "version_chosen", "alpn", "certificate_subject", "decrypted")
+        assert bare[:2] == [
+            ("ClientHello", 0, "broker.example", None, None, None, None),
+            ("ServerHello", 1, None, f"TLS {version}", None, None, None),
+        ]
+        known = facts(decode(sent, KeyLog([pair.log])), "certificate_subject", "decrypted", "certificate_names")
+        decrypted = True if version == "1.3" else None
+        assert ("Certificate", 1, "CN=broker.example", decrypted, None) in known
+        assert [kind for kind, *_ in known].count("Finished") == 2
+        if version == "1.2":
+            assert ("Certificate", 1, None, None, None, "CN=broker.example", None) in bare
+        else:
+            assert len(bare) == 2
+        totals = decode(sent).totals
+        assert not totals.framed  # the bytes of records count with those of their connection
+        assert sum(totals.other.values()) == totals.captured
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_client_that_does_not_trust_the_server(version: str, keyed: bool, folder: Path) -> None:
+    pair = Pair.__new__(Pair)
+    with pytest.raises(ssl.SSLError):
+        pair.__init__(folder, "AES128-GCM-SHA256" if version == "1.2" else None, trusts=False)  # type: ignore[misc]
+    pair.carry(0)
+    found = decode(packets(pair.wire), KeyLog([pair.log]) if keyed else None)
+    alerts = [frame for frame in found.frames if frame.type == "Alert"]
+    assert [(frame.side, frame.layers["tls"]["alert"]) for frame in alerts] == [(0, "unknown_ca")]
+    assert alerts[0].connection.who["reason"] == "unknown_ca"
+    assert [(each.severity, each.code) for each in alerts[0].findings] == [("error", "alert")]
 
 
 def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -> None:
@@ -276,7 +363,7 @@ def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -
     log = tmp_path / "cut.log"
     log.write_text("".join(line[:-20] + "\n" for line in pair.log.read_text().splitlines() if line[:1] != "#"))
     found = decode(packets([(1, INFO), *pair.wire]), KeyLog([log]))
-    assert [frame.type for frame in found.frames] == ["INFO"]
+    assert [frame.type for frame in found.frames] == ["INFO", "ClientHello", "ServerHello"]
 
 
 def test_python_takes_a_key_log() -> None:
@@ -284,5 +371,5 @@ def test_python_takes_a_key_log() -> None:
     from tests.support import RABBITMQ
 
     found = wiredecode.read(RABBITMQ / "c43_tls.pcap", keylog=RABBITMQ / "c43_tls.keylog")
-    assert [frame.status for frame in found] == ["ok"] * 45
-    assert found.table().num_rows == 45
+    assert [frame.status for frame in found] == ["ok"] * 65
+    assert found.table().num_rows == 65

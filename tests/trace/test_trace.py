@@ -11,6 +11,7 @@ import pytest
 
 import wiredecode
 from tests.cli.conftest import Run, run
+from tests.support import beginning
 from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
@@ -85,8 +86,11 @@ def test_a_message_is_found_by_its_id_its_frame_and_its_bytes(
     assert [frame for _, _, frame, _ in steps(traced(run, BASIC, *words))] == hops
 
 
-def test_a_publish_to_a_cluster_passes_publisher_leader_and_both_replicas_before_its_ack(run: Run) -> None:
-    record = traced(run, LIFTBRIDGE, "--id", "cid-load-00001")
+def test_a_publish_to_a_cluster_passes_publisher_leader_and_both_replicas_before_its_ack(
+    run: Run, tmp_path: Path
+) -> None:
+    """In the first 8 s of the story; docs/trace.md has it, and a publish without answer, with the whole of it."""
+    record = traced(run, beginning(LIFTBRIDGE, 3600, tmp_path), "--id", "cid-load-00001")
     assert [(hop, frame) for hop, _, frame, _ in steps(record)] == [
         ("published", 2035),
         ("delivered", 2036),
@@ -100,18 +104,8 @@ def test_a_publish_to_a_cluster_passes_publisher_leader_and_both_replicas_before
     replicas = [hop["description"] for hop in record["hops"] if hop["frame"] in (2044, 2048)]
     assert ["lb-b.replication" in replicas[0], "lb-a.replication" in replicas[1]] == [True, True]
     assert (record["topic"], record["offset"], bytes.fromhex(record["key"])) == ("orders-stream", 0, b"k1")
-
-
-def test_times_of_a_publish_are_those_that_its_client_wrote_down(run: Run) -> None:
-    truth = json.loads((CAPTURES / "stories/leader-killed.truth.json").read_bytes())["published"][0]
-    hops = traced(run, LIFTBRIDGE, "--id", truth["correlation_id"])["hops"]
-    assert truth["sent_ns"] < hops[0]["time_ns"] < hops[-1]["time_ns"] < truth["acked_ns"]
-
-
-def test_a_publish_to_a_leader_that_was_killed_has_no_answer(run: Run) -> None:
-    record = traced(run, LIFTBRIDGE, "--id", "cid-load-00185")
-    assert steps(record) == [("published", "Publish", 11499, 10)]
-    assert record["conclusions"] == ["no answer to it in this capture", "no delivery of it in this capture"]
+    said = json.loads((CAPTURES / "stories/leader-killed.truth.json").read_bytes())["published"][0]
+    assert said["sent_ns"] < record["hops"][0]["time_ns"] < record["hops"][-1]["time_ns"] < said["acked_ns"]
 
 
 def test_a_publish_that_the_broker_refused_says_so(run: Run) -> None:

@@ -17,7 +17,7 @@ def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("G")
-        await ui.until(lambda: "is cut in the middle of a packet record" in ui.main.said or ui.number > 100)
+        await ui.until(lambda: "is cut in the middle of a packet record" in ui.main.message or ui.number > 100)
         assert ui.main.reading.problem is not None and "is cut in the middle" in ui.main.reading.problem
         await ui.shown()
 
@@ -47,8 +47,8 @@ def test_an_encrypted_connection_is_listed() -> None:
         await ui.until(lambda: ui.main.reading.finished)
         await ui.press("c")
         listing = ui.app.screen.query_one("#listing")
-        await ui.until(lambda: len(listing.told) > 1)  # type: ignore[attr-defined]
-        assert any("TLS" in line.text.plain for line in listing.told)  # type: ignore[attr-defined]
+        await ui.until(lambda: len(listing.made) > 1)  # type: ignore[attr-defined]
+        assert any("TLS" in line.text.plain for line in listing.made)  # type: ignore[attr-defined]
 
     drive(CAPTURES / "rabbitmq-stream/c43_tls.pcap", test)
 

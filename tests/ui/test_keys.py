@@ -207,15 +207,15 @@ def test_a_screen_shows_its_lines_and_leads_to_a_frame(key: str, kind: str, word
         await ui.loaded()
         await ui.press(key)
         screen = ui.app.screen
-        told = screen.query_one("#listing")
-        await ui.until(lambda: len(told.told) > 1)  # type: ignore[attr-defined]
+        listing = screen.query_one("#listing")
+        await ui.until(lambda: len(listing.made) > 1)  # type: ignore[attr-defined]
         await ui.pilot.pause()
-        lines: list[reports.Told] = list(told.told)  # type: ignore[attr-defined]
+        lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
         assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
         leading = [at for at, line in enumerate(lines) if line.frames]
         if kind != "statistics":
             assert leading
-            told.move_to(leading[-1])  # type: ignore[attr-defined]
+            listing.move_to(leading[-1])  # type: ignore[attr-defined]
             await ui.press("enter")
             assert ui.app.screen is ui.main and ui.number == lines[leading[-1]].frames[0]
         else:
@@ -266,11 +266,11 @@ def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path)
         for name in ("out.pcapng", "out.json", "out.parquet", "out.svg"):
             await ui.press("W")
             await ui.write(str(tmp_path / name))
-            await ui.until(lambda: "saved: " in ui.main.said)
-            ui.main.said = ""
+            await ui.until(lambda: "saved: " in ui.main.message)
+            ui.main.message = ""
         await ui.press("W")
         await ui.write(str(tmp_path / "out.json"))
-        await ui.until(lambda: "is there already" in ui.main.said)
+        await ui.until(lambda: "is there already" in ui.main.message)
 
     drive(BASIC, test)
     records = [orjson.loads(line) for line in (tmp_path / "out.json").read_bytes().splitlines()]

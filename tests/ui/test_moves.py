@@ -109,8 +109,8 @@ def test_a_sequence_diagram_has_both_sides_and_leads_back() -> None:
         await ui.loaded()
         await ui.press("D")
         listing = ui.app.screen.query_one("#listing")
-        await ui.until(lambda: len(listing.told) > 4)  # type: ignore[attr-defined]
-        lines: list[reports.Told] = list(listing.told)  # type: ignore[attr-defined]
+        await ui.until(lambda: len(listing.made) > 4)  # type: ignore[attr-defined]
+        lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
         assert "client 127.0.0.1" in lines[0].text.plain and "server 127" in lines[0].text.plain
         assert "── PeerProperties " in lines[2].text.plain and "▶│" in lines[2].text.plain
         assert "│◀─" in lines[3].text.plain and "PeerPropertiesResponse" in lines[3].text.plain
@@ -129,8 +129,8 @@ def test_what_happened_to_the_messages_of_a_frame() -> None:
         ui.main.go_to(publishes[0])
         await ui.press("M")
         listing = ui.app.screen.query_one("#listing")
-        await ui.until(lambda: len(listing.told) > 4)  # type: ignore[attr-defined]
-        lines: list[reports.Told] = list(listing.told)  # type: ignore[attr-defined]
+        await ui.until(lambda: len(listing.made) > 4)  # type: ignore[attr-defined]
+        lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
         hops = [line for line in lines if reports.HOP.match(line.text.plain)]
         assert "published: " in hops[0].text.plain and hops[0].frames == (publishes[0],)
         assert any("confirmed: PublishConfirm" in line.text.plain for line in hops)

@@ -12,7 +12,9 @@ from wiredecode import read
 from wiredecode.cli.options import Decoding
 from wiredecode.ui import reading as module
 from wiredecode.ui import states, store
+from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
+from wiredecode.ui.reports import statistics
 
 NAMES = (
     *("rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng", "rabbitmq-stream/d_drop1pct.pcap"),
@@ -103,7 +105,7 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
     made.close()
 
 
-def test_where_tls_is_decrypted_states_are_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_tls_is_decrypted_states_are_sealed_and_statistics_count_it(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
     made = Reading([str(folder / "c43_tls.pcap")], limits=limits)
@@ -122,6 +124,14 @@ def test_where_tls_is_decrypted_states_are_sealed(monkeypatch: pytest.MonkeyPatc
         found = made.frame(number)
         assert found is not None and found.protocol == "rabbitmq_stream" and found.type == made.rows[number].type
     assert all(loaded)
+    counted, stopped = (
+        Job("statistics", lambda job, end=end: (end and job.stop(), statistics(made, job, 0, 80))[1], lambda job: None)
+        for end in (False, True)
+    )
+    counted.wait()
+    assert any("rabbitmq_stream" in line.text.plain and "Publish" in line.text.plain for line in counted.result)
+    stopped.wait()
+    assert (stopped.result, stopped.problem) == (None, None)
     made.close()
 
 

@@ -34,6 +34,7 @@ def test_append_entries_tells_what_its_entries_do() -> None:
     told = [line for _, line in found if " operations=" in line]
     assert any("CHANGE_LEADER orders-stream[" in line for line in told)
     assert any("CREATE_STREAM" in line for line in told)
+    assert any("entries)=18" in line for line in told)
     for frame, line in found:
         entries = frame.record()["layers"]["raft"].get("entries")
         assert (" operations=" in line) == bool(entries)

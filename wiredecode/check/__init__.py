@@ -15,7 +15,7 @@ from wiredecode.check.rules import Findings, Requests
 from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import protocols, requests
+from wiredecode.protocols.registry import protocols
 from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Publishing, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
@@ -31,7 +31,7 @@ class Checker:
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
         self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, requests(), offered),
+            Requests(self.report, offered),
             Findings(self.report, covered),
         )
         self._clock, self._others, self._clear = (

@@ -254,6 +254,23 @@ GROUPS = {
         "",
         EFFECT,
     ),
+    "tls": Code(
+        "frame.tls",
+        "warning",
+        "TLS failed, or will",
+        "One side refused the handshake or a record, and said why by an alert; or it sent a certificate that is not "
+        "valid at that time. Most clients give up at that.",
+        (
+            "a certificate that has expired, or is signed by an authority that the other side does not know",
+            "a host name that the certificate is not for",
+            "versions or ciphers of which both sides have none in common",
+            "a client that has to show a certificate and has none",
+        ),
+        "Look at the certificate (wiredecode pcap -Y tls.certificate_subject, with --keylog in TLS 1.3), at the host "
+        "that the client asks for, and at the versions that both sides offer; renew or trust it.",
+        "",
+        CAUSE,
+    ),
     "limit": Code(
         "frame.limit",
         "note",

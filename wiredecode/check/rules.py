@@ -9,6 +9,7 @@ from wiredecode.check import codes
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import requests
 from wiredecode.protocols.shared.checking import Checks, Report, Rule
 
 MOST_REQUESTS = 65_536
@@ -44,12 +45,12 @@ class Waiting(NamedTuple):
 class Requests(Rule):
     """Requests without response, and slow ones that TCP explains."""
 
-    def __init__(self, report: Report, always: dict[str, frozenset[str]], offered: dict[str, Checks]) -> None:
+    def __init__(self, report: Report, offered: dict[str, Checks]) -> None:
         super().__init__(report)
         told = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
         self._elsewhere = frozenset({"Close", *told})
         waits = {name: checks.waits for name, checks in offered.items()}
-        self._always = {name: types - waits.get(name, frozenset()) for name, types in always.items()}
+        self._always = {name: types - waits.get(name, frozenset()) for name, types in requests().items()}
         self._waits = {(name, kind) for name, types in waits.items() for kind in types}
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._slow: dict[int, list[tuple[Waiting, int, int]]] = {}

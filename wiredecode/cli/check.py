@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.output import Output, say
+from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
     from wiredecode.check import Checker, Problem
@@ -60,24 +59,13 @@ def check(
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
     from wiredecode.cli.timeline import show as show_timeline
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.net import Network
 
     checker = Checker()
     when = Timeline() if timeline else None
-    demand = Demand(link_responses=False, decode_as=decoding.ports)
-    session = (PipeSession if is_pipe(files) else Session)(
-        files,
-        Dissector(
-            demand, Network(decoding.limits, analyse=True), on_end=checker.end, on_over=when.end if when else None
-        ),
-        Output(sys.stdout),
-        start=span.start,
-        end=span.end,
-        quiet=verbosity.quiet or not verbosity.verbose,
-        verbose=verbosity.verbose,
-    )
+    kind = PipeSession if is_pipe(files) else Session
+    over = None if when is None else when.end
+    session = kind.of(files, decoding, span, verbosity, on_end=checker.end, on_over=over)
+    session.quiet = verbosity.quiet or not verbosity.verbose
     least = severity or (Severity.note if verbosity.verbose else Severity.warning)
     found: list[Problem] = []
 
@@ -102,11 +90,10 @@ def check(
 
 def read(session: Session, checker: Checker, timeline: Timeline | None = None) -> None:
     """Tell the checker all frames."""
-    report, dissector = checker.report, session.dissector
-    assert dissector is not None
+    report = checker.report
     session.look = checker.look
     try:
-        for frame in session.decoded(dissector):
+        for frame in session.decoded():
             if not report.first_ns:
                 report.first_ns, report.span = session.first_ns, session.span()
             checker.frame(frame)

@@ -52,7 +52,6 @@ def config(
 
 def _show() -> None:
     """The file, and every setting: its value, or what could stand there."""
-    settings.load()
     file, found = settings.path(), settings.values()
     typer.echo(f"# {escape(str(file))}{'' if file.exists() else ' (not there yet)'}")
     for name, (_, what) in settings.PLAIN.items():

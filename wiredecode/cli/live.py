@@ -48,9 +48,10 @@ class LiveSession(Session):
     recorded_ns: int | None = None
     """Packets older than this do not count as live."""
 
-    def decoded(self, dissector: Dissector) -> Iterator[Frame]:
+    def decoded(self) -> Iterator[Frame]:
         """As `Dissector.frames`; while nothing comes, what waits is shown when its time is over."""
-        error: CaptureError | None = None
+        dissector, error = self.dissector, None
+        assert dissector is not None
         last_ns: int | None = None
         since = 0
         try:

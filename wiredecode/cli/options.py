@@ -233,7 +233,7 @@ class Decoding:
     def limits(self) -> Limits:
         """The limits of reassembly, with the TLS secrets where some were given."""
         limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
-        return _with_keys(limits, self.keylog or [], self.keylog_dir)
+        return _with_keys(limits, self)
 
     @cached_property
     def key_files(self) -> list[Path]:
@@ -407,9 +407,9 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
     return chosen
 
 
-def _with_keys(limits: Limits, files: list[Path], folder: Path | None) -> Limits:
+def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
     """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
-    if not files and folder is None:
+    if not decoding.keylog and decoding.keylog_dir is None:
         return limits
     from wiredecode.cli.output import say
     from wiredecode.extras import install, installed
@@ -419,8 +419,7 @@ def _with_keys(limits: Limits, files: list[Path], folder: Path | None) -> Limits
         say(f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}")
         raise typer.Exit(2)
     try:
-        inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
-        return Keyed.of(limits, KeyLog([*files, *inside]))
+        return Keyed.of(limits, KeyLog(decoding.key_files))
     except OSError as error:
         say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
         raise typer.Exit(2) from None

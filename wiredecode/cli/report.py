@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, complain
+from wiredecode.cli.output import complain
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.demand import Demand
     from wiredecode.filter import Filter
     from wiredecode.report.gather import Gathering
     from wiredecode.report.sequence import Sequence
@@ -85,9 +84,8 @@ class Reporting:
 
         display = options.display_filter(self.settings.display_filter, utc=self.settings.span.utc)
         gathering = Gathering(filtered=display is not None)
-        session = self._session(
-            self._demand(gathering, display), gathering, quiet=self.settings.verbosity.quiet, display=display
-        )
+        watched = {"on_end": gathering.end, "on_over": gathering.over}
+        session = self._session(display, messages=gathering.messages, **watched)
         code = session.work(lambda: self._gather(session, gathering))
         totals = session.totals
         if code == INTERRUPTED or (code and not totals.packets):
@@ -101,51 +99,23 @@ class Reporting:
         self._write(gathering, session, number, sequence)
         return code
 
-    def _demand(self, gathering: Gathering, display: Filter | None) -> Demand:
-        from wiredecode.dissect.demand import Demand
-
-        links = display is not None and display.needs_responses
-        return Demand(link_responses=links, messages=gathering.messages, decode_as=self.settings.decoding.ports)
-
-    def _session(
-        self, demand: Demand, watcher: Gathering | None = None, *, quiet: bool, display: Filter | None = None
-    ) -> Session:
-        """``watcher`` is told the connections, with TCP analysis."""
-        from wiredecode.capture import open_capture
+    def _session(self, display: Filter | None, **wanted: Any) -> Session:
         from wiredecode.cli.session import Session
-        from wiredecode.dissect.dissector import Dissector
-        from wiredecode.net import Network
 
         for each in self._source:
             if not isinstance(each, str):
                 each.seek(0)
-        dissector = Dissector(
-            demand,
-            Network(self.settings.decoding.limits, analyse=watcher is not None),
-            on_end=None if watcher is None else watcher.end,
-            on_over=None if watcher is None else watcher.over,
-        )
-        span, verbose = self.settings.span, self.settings.verbosity.verbose
-        return Session(
-            open_capture(self._source),
-            dissector,
-            Output(sys.stdout),
-            start=span.start,
-            end=span.end,
-            display=display,
-            quiet=quiet,
-            verbose=verbose,
-        )
+        settings = self.settings
+        return Session.of(self._source, settings.decoding, settings.span, settings.verbosity, display, **wanted)
 
     @staticmethod
     def _gather(session: Session, gathering: Gathering) -> None:
         """Tell all frames; from the first one on it is known when the capture began."""
-        assert session.dissector is not None
         display = session.display
         report = gathering.checker.report
         session.look = gathering.checker.look
         try:
-            for frame in session.decoded(session.dissector):
+            for frame in session.decoded():
                 if not report.first_ns:
                     report.first_ns, report.span = session.first_ns, session.span()
                 gathering.checker.frame(frame)
@@ -158,7 +128,6 @@ class Reporting:
     def _sequence(self, number: int, gathering: Gathering) -> Sequence:
         """The second pass, over one connection."""
         from wiredecode.capture import CaptureError
-        from wiredecode.dissect.demand import Demand
         from wiredecode.filter import compile_filter
         from wiredecode.report.sequence import Sequence
 
@@ -166,8 +135,8 @@ class Reporting:
             frame for problem in gathering.problems if number in problem.connections for frame in problem.frames
         }
         sequence, display = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
-        demand = Demand(link_responses=False, select=display, decode_as=self.settings.decoding.ports)
-        session = self._session(demand, display=display, quiet=True)
+        session = self._session(display, select=display, alone=True)
+        session.quiet = True
 
         def collect() -> None:
             with suppress(CaptureError):  # told in the first pass

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TypeVar
 
 from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
 from wiredecode.cli import interrupt
-from wiredecode.cli.options import Moment
+from wiredecode.cli.options import Decoding, Moment, Span, Verbosity
 from wiredecode.cli.output import Output, complain, say
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
+    from wiredecode.net.types import Connection
     from wiredecode.tables.connections import ConnectionTable
 
+    Told = Callable[[Connection, str | None], None]
 
 Shown = TypeVar("Shown")
 
@@ -70,7 +72,7 @@ class Session:
 
     def __init__(
         self,
-        source: list[str] | Packets,
+        source: list[str] | list[str | BinaryIO] | Packets,
         dissector: Dissector | None,
         output: Output,
         *,
@@ -104,6 +106,40 @@ class Session:
         self._collected = 0
         """Connections that were over when they were last collected."""
         self._began = time.monotonic()
+
+    @classmethod
+    def of(
+        cls,
+        source: list[str] | list[str | BinaryIO],
+        decoding: Decoding,
+        span: Span,
+        verbosity: Verbosity,
+        display: Filter | None = None,
+        *,
+        on_end: Told | None = None,
+        on_over: Told | None = None,
+        **demand: Any,
+    ) -> Self:
+        """For who counts or judges frames: no request waits for its answer, unless the filter asks for that.
+
+        ``on_end``, ``on_over``: as for the dissector, with TCP analysis. ``demand``: more that is wanted.
+        """
+        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
+
+        links = display is not None and display.needs_responses
+        wanted = Demand(**{"link_responses": links, "decode_as": decoding.ports, **demand})
+        network = Network(decoding.limits, analyse=(on_end or on_over) is not None)
+        dissector = Dissector(wanted, network, on_end=on_end, on_over=on_over)
+        return cls(
+            *(source, dissector, Output(sys.stdout)),
+            start=span.start,
+            end=span.end,
+            display=display,
+            quiet=verbosity.quiet,
+            verbose=verbosity.verbose,
+        )
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show everything, then the totals; return the exit code."""
@@ -161,8 +197,7 @@ class Session:
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
-        assert self.dissector is not None
-        frames = self.decoded(self.dissector)
+        frames = self.decoded()
         if self.shows_all:
             return frames
         return self._selected(frames)
@@ -177,9 +212,10 @@ class Session:
         """Whether frames of all times are shown, however many."""
         return self.count is None and self.start is None and self.end is None
 
-    def decoded(self, dissector: Dissector) -> Iterator[Frame]:
+    def decoded(self) -> Iterator[Frame]:
         """All frames."""
-        return dissector.frames(self.batches())
+        assert self.dissector is not None
+        return self.dissector.frames(self.batches())
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches

@@ -119,30 +119,19 @@ def _counted(
 ) -> tuple[int, Counting | None]:
     """The exit code, and what was counted; None: nothing could be."""
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.net import Network
     from wiredecode.stats.counting import Counting
     from wiredecode.tables import bound_memory
 
     bound_memory()
     counting = Counting(statistics, interval, hops=more.hops)
     watched = counting.connections
-    links = display is not None and display.needs_responses
-    dissector = Dissector(
-        Demand(link_responses=links, messages=counting.messages, decode_as=decoding.ports),
-        Network(decoding.limits, analyse=watched is not None),
-        on_over=None if watched is None else watched.end,
-    )
-    quiet, verbose = verbosity.quiet, verbosity.verbose
-    session = Session(
-        *(files, dissector, Output()), start=span.start, end=span.end, display=display, quiet=quiet, verbose=verbose
-    )
+    over = None if watched is None else watched.end
+    session = Session.of(files, decoding, span, verbosity, display, on_over=over, messages=counting.messages)
     timed = span.start is not None or span.end is not None
     counting.whole = display is None and not timed
 
     def work() -> None:
-        for frame in session.decoded(dissector):
+        for frame in session.decoded():
             counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
             counting.frame(frame, counts=counts)
 

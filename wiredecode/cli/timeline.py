@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
-
-from wiredecode.cli.output import Output
 
 if TYPE_CHECKING:
     from wiredecode.check.timeline import Timeline
@@ -20,9 +17,6 @@ def run(
     """Read the captures and show what changed when; return the exit code."""
     from wiredecode.check.timeline import Timeline
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.net import Network
     from wiredecode.net.types import Connection
 
     timeline = Timeline()
@@ -32,17 +26,7 @@ def run(
         if display is None or connection in chosen:
             timeline.end(connection, other)
 
-    links = display is not None and display.needs_responses
-    demand = Demand(link_responses=links, decode_as=decoding.ports)
-    dissector = Dissector(demand, Network(decoding.limits, analyse=True), on_over=over)
-    session = Session(
-        *(files, dissector, Output(sys.stdout)),
-        start=span.start,
-        end=span.end,
-        display=display,
-        quiet=verbosity.quiet,
-        verbose=verbosity.verbose,
-    )
+    session = Session.of(files, decoding, span, verbosity, display, on_over=over)
 
     def work() -> None:
         try:

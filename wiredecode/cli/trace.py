@@ -168,9 +168,8 @@ def _session(
 
 
 def _find(session: Session, finder: Finder) -> None:
-    assert session.dissector is not None
     try:
-        for _ in session.decoded(session.dissector):
+        for _ in session.decoded():
             finder.search(*session.span())
     finally:
         finder.search(*session.span())
@@ -181,7 +180,7 @@ def _collect(session: Session, collector: Collector) -> None:
     from wiredecode.capture import CaptureError
 
     with suppress(CaptureError):  # told in the first pass
-        for frame in session.decoded(session.dissector):
+        for frame in session.decoded():
             collector.collect()
             collector.frame(frame)
 

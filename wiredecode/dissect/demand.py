@@ -49,6 +49,9 @@ class Demand:
     tally: bool = False
     """Frames of connections that ``select`` excludes may be counted without being made, long before their turn: so the
     totals are right only if all frames are taken."""
+    alone: bool = False
+    """What ``select`` leaves is shown by itself: frames of connections that it excludes are only numbered, where
+    nothing that is shown is lost, and nobody asks for totals."""
     stable_ids: bool = False
     """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)

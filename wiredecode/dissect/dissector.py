@@ -18,6 +18,7 @@ from wiredecode.dissect.identify import Candidates
 from wiredecode.dissect.lookahead import Lookahead
 from wiredecode.dissect.order import FrameOrder, Order
 from wiredecode.dissect.tracker import Tracker
+from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
@@ -27,21 +28,14 @@ from wiredecode.net import Network
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
+from wiredecode.tls import Decryption, KeyLog
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
-    from wiredecode.tls import Decryption, KeyLog
-
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
-
-
-def _decryption(keys: KeyLog) -> Decryption:
-    from wiredecode.tls import Decryption
-
-    return Decryption(keys)
 
 
 class Dissector:
@@ -66,8 +60,8 @@ class Dissector:
         self.demand, self.network = demand, network or Network()
         if demand.select is not None and demand.select.needs_analysis:
             self.network.analyse()
-        keys = getattr(self.network.limits, "keys", None)
-        self._tls: Decryption | None = None if keys is None else _decryption(keys)
+        keys = self.network.limits.keys
+        self._tls = Decryption(KeyLog() if keys is None else keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_over, self._on_events = on_end, on_over, on_events
         protocols = demand.protocols
@@ -99,6 +93,11 @@ class Dissector:
     def totals(self) -> Totals:
         """What became of the capture; whole at its end."""
         return self.accounts.totals
+
+    @property
+    def decrypts(self) -> bool:
+        """Whether it has secrets of TLS, and what was decrypted with them."""
+        return self._tls is not None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"}
@@ -171,28 +170,21 @@ class Dissector:
 
     def _receive(self, batch: PacketBatch) -> None:
         self.accounts.packets(batch)
-        if batch.secrets and self.demand.decrypt:
-            self._learn_secrets(batch.secrets)
+        if batch.secrets and self._tls is not None and installed("cryptography"):
+            for secret in batch.secrets:
+                self._tls.keys.add(secret)
         self._events(self.network.feed(batch))
         self._close_ended(REPLACED)
-
-    def _learn_secrets(self, secrets: tuple[bytes, ...]) -> None:
-        """The capture itself brings TLS secrets."""
-        from wiredecode.extras import installed
-        from wiredecode.tls.keylog import KeyLog
-
-        if self._tls is None and installed("cryptography"):
-            self._tls = _decryption(KeyLog())
-        for secret in secrets if self._tls is not None else ():
-            self._tls.keys.add(secret)  # type: ignore[union-attr]
 
     def _end(self) -> None:
         self._events(self.network.finish())
         self._close_ended(OVER)
 
     def _events(self, events: list[Event]) -> None:
-        if self._tls is not None:
-            events = self._tls.open(events)
+        self._take(events if self._tls is None else self._tls.open(events))
+
+    def _take(self, events: list[Event]) -> None:
+        """Events in clear, as far as that is possible."""
         if self._on_events is not None:
             self._on_events(events)
         unknown: dict[Tracker, list[Event]] = {}
@@ -210,6 +202,9 @@ class Dissector:
                 tracker.event(event)
         for tracker, waiting in unknown.items():
             tracker.identify(waiting)
+        for record in self._tls.pop_records() if self._tls is not None else ():
+            connection = record.direction.connection
+            (self._trackers.get(connection) or self._track(connection)).secured(record)
 
     def _track(self, connection: Connection) -> Tracker:
         runs, select = self.demand.runs, self.demand.select
@@ -233,9 +228,7 @@ class Dissector:
         """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.pop_forgotten():
             if self._tls is not None:
-                held, tls, self._tls = self._tls.forget(connection), self._tls, None
-                self._events(held)
-                self._tls = tls
+                self._take(self._tls.forget(connection))
             tracker = self._trackers.get(connection)
             if tracker is not None:
                 tracker.end(reason, connection.ended)
@@ -331,8 +324,7 @@ class Dissector:
     def _decode(self, frame: Frame, number: int) -> Iterable[Frame]:
         """Number and decode a frame; return those that end inside it, which are decoded as they are taken."""
         tracker = self._trackers[frame.connection]
-        conversation = tracker.conversation
-        assert conversation is not None
+        conversation = tracker.conversation_of(frame)
         self._decode_one(frame, number, conversation, frame.status == OK or tracker.can_decode(frame))
         return self._handed_on(conversation) if conversation.hand_on else ()
 
@@ -400,13 +392,15 @@ class Dissector:
     def _skip(self, frame: Frame, number: int, select: Filter) -> bool:
         """Number and count a frame that nobody will see, and that nothing later depends on."""
         tracker = self._trackers[frame.connection]
-        conversation = tracker.conversation
-        assert conversation is not None
+        conversation = tracker.conversation_of(frame)
         frame.number = number
         if not tracker.unseen:
             if select.arrival(frame) is not False:
                 return False
             tracker.unseen = select.excludes(frame.connection)
+        if self.demand.alone and tracker.unseen and conversation.dispensable(frame):
+            self._number = number
+            return True
         if frame.status != OK or not conversation.skip(frame, forever=tracker.unseen):
             return False
         self._number = number
@@ -414,6 +408,4 @@ class Dissector:
         return True
 
     def _conversation(self, item: Frame | Run) -> Conversation:
-        conversation = self._trackers[item.connection].conversation
-        assert conversation is not None
-        return conversation
+        return self._trackers[item.connection].conversation_of(item)

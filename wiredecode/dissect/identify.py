@@ -12,15 +12,12 @@ from wiredecode.net.reassembly import CUT
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.registry import Known
-from wiredecode.protocols.shared.tls import server_name
 
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is taken for something else."""
 
 HOLD_BYTES = 256 * 1024
 """Bytes after which a protocol that the bytes tell is believed although that of the port is not ruled out."""
-HELLO_BYTES = 16 * 1024
-"""So long may a ClientHello be."""
 FEW_CUT_BYTES = 12
 """Fewer bytes, what a snapshot length left of a segment in mid-stream, no port makes telling: zeros are everywhere."""
 UNANSWERED_BYTES = 16 * 1024
@@ -239,15 +236,6 @@ class Identifier:
         """What the connection looks like instead."""
         names = [foreign_name(data) for data in self.first_bytes if data]
         return next((name for name in names if name != "unknown"), "unknown")
-
-    def server_name(self) -> str | None:
-        """The host that a client asks for in TLS."""
-        sent = [b"", b""]
-        for event in self.waiting:
-            side = event.direction.side
-            if isinstance(event, Chunk) and event.offset == len(sent[side]) < HELLO_BYTES:
-                sent[side] += event.data
-        return server_name(sent[0]) or server_name(sent[1])
 
     def _piece(self, piece: PacketBytes) -> Identified | None:
         self.last_ready = piece.ready

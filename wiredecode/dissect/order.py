@@ -36,9 +36,9 @@ def ready_columns(items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
 
 
 def lossy(items: list[Any]) -> set[Connection]:
-    """The connections of which bytes are missing, among those of frames, runs and skipped frames."""
+    """The connections of which bytes are missing or waited, among those of frames, runs and skipped frames."""
     connections = {item.connection for item in items}
-    return {each for each in connections if each.directions[0].missing or each.directions[1].missing}
+    return {each for each in connections if each.waited or each.directions[0].missing or each.directions[1].missing}
 
 
 def sent_times(items: list[Frame | Run | Skipped], connections: set[Connection]) -> Int64s:

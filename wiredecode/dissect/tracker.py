@@ -13,12 +13,13 @@ from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.frames.span import Skipped
-from wiredecode.frames.who import remember
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Run
+    from wiredecode.protocols.shared.tls import TlsConversation
+    from wiredecode.tls.half import Record
 
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
@@ -61,6 +62,8 @@ class Tracker:
         self.framers: tuple[Framer, Framer] | None = None
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
+        self.security: TlsConversation | None = None
+        """Reads the records around what is spoken, where these are not its own."""
         self.linker: Callable[[], None] | None = None
         """:meth:`Bulk.linker`, where runs may ask or answer."""
         self.header_bytes = 0
@@ -80,6 +83,29 @@ class Tracker:
             self._feed(self.framers[event.direction.side], event)
         else:
             self.undecoded += len(event.data) if isinstance(event, Chunk) else 0
+
+    def secured(self, record: Record) -> None:
+        """A record of TLS that holds no content: a frame, whose bytes are counted with those of its connection."""
+        from wiredecode.protocols.shared.tls import DECRYPTED, NAME, TlsConversation
+
+        if self.security is None:
+            self.security = TlsConversation()
+        direction, size = record.direction, len(record.data)
+        frame = Frame(
+            *(self.connection, direction.side, record.data, 0, size, record.offset, size, 0, record.packets),
+            *(record.ready, record.ready_ns, record.first_ns),
+            protocol=NAME,
+            layer=TlsConversation.layer,
+        )
+        frame.generated = DECRYPTED if record.decrypted else frame.generated
+        self.out.append(frame)
+
+    def conversation_of(self, item: Frame | Run) -> Conversation:
+        """What reads a frame or run of the connection."""
+        own = self.security is not None and isinstance(item, Frame) and item.layer is self.security.layer
+        conversation = self.security if own else self.conversation
+        assert conversation is not None
+        return conversation
 
     def identify(self, events: list[Event]) -> None:
         """All events of a batch, while the protocol is looked for."""
@@ -170,8 +196,6 @@ class Tracker:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         self.other = identifier.foreign()
-        if self.other == "TLS":
-            remember(self.connection, {"server_name": identifier.server_name()})
         self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed(self, framer: Framer, event: Event) -> None:

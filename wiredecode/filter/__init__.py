@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.filter.errors import FilterError as FilterError
-from wiredecode.filter.model import Level
+from wiredecode.filter.model import Clock, Level
 
 if TYPE_CHECKING:
     from wiredecode.capture.batch import PacketBatch
     from wiredecode.fields.layer import Style
     from wiredecode.filter.logic import Expression, Known
-    from wiredecode.filter.names import Clock
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
 
@@ -192,3 +191,12 @@ def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Fi
     from wiredecode.filter.meaning import meaning
 
     return meaning(text, parse(text), secrets, utc=utc)
+
+
+def numbered(first: int, last: int) -> Filter:
+    """The predicate of frames ``first`` to ``last``; no text is parsed for it, which takes a tenth of a second once."""
+    from wiredecode.filter.logic import Atom
+
+    text = f"frame.number >= {first} && frame.number <= {last}"
+    test = Atom(lambda frame: first <= frame.number <= last, Level.ARRIVAL, names=frozenset(("frame.number",)))
+    return Filter(text, test, Clock())

@@ -50,6 +50,12 @@ class Level(IntEnum):
     """The number of the response, which comes later."""
 
 
+class Clock:
+    """When the capture began, for times relative to it; whoever runs the filter sets it."""
+
+    first_ns = 0
+
+
 @dataclass(frozen=True)
 class Field:
     """A name that filters know."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.errors import nearest
-from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.model import Clock, Field, Level, Type, Values
 from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
@@ -56,12 +56,6 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
         return ip_address(address.strip("[]")), int(port)
     except ValueError:
         return None, None
-
-
-class Clock:
-    """When the capture began, for times relative to it; whoever runs the filter sets it."""
-
-    first_ns = 0
 
 
 def frame_fields(clock: Clock) -> dict[str, Field]:

@@ -41,6 +41,11 @@ class FrameMessages:
     """First offset of the chunk that they were delivered in."""
 
     @property
+    def count(self) -> int:
+        """Messages."""
+        return len(self.bodies)
+
+    @property
     def size(self) -> int:
         """Bytes of the bodies."""
         return sum(map(len, filter(None, self.bodies)))
@@ -69,6 +74,11 @@ class FrameElements:
     """As for :class:`FrameMessages`."""
     partition: int | None = None
     compression: str | None = None
+
+    @property
+    def count(self) -> int:
+        """Messages."""
+        return len(self.starts)
 
     @property
     def size(self) -> int:
@@ -207,3 +217,19 @@ class Messages:
         if len(rows):
             self.count += len(rows)
             self.parts.append(RunMessages(run, rows, columns))
+
+
+class Held:
+    """Messages by frame, for who is told the frames; ``messages`` is what the dissector collects them in."""
+
+    def __init__(self) -> None:
+        self.messages = Messages(elements=True)
+        self._parts: dict[Frame, list[FrameMessages | FrameElements]] = {}
+
+    def of(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
+        """Those of the next frame."""
+        if self.messages.parts:
+            for part in self.messages.drain():
+                assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
+                self._parts.setdefault(part.frame, []).append(part)
+        return self._parts.pop(frame, ()) if self._parts else ()

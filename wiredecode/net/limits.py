@@ -6,6 +6,10 @@ Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from wiredecode.tls.keylog import KeyLog
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -16,6 +20,8 @@ GIB = 1 << 30
 class Limits:
     """Bounds of decoding packets into streams; seconds are capture time, never the wall clock."""
 
+    keys: ClassVar[KeyLog | None] = None
+    """Secrets of TLS: see :class:`wiredecode.tls.keylog.Keyed`."""
     hole_seconds: float = 1.0
     """A hole is given up this long after the other side acknowledged what lies in it; this long after the first
     segment behind it where nothing of the other side was captured. Nobody acknowledged it: it may still be filled.

@@ -36,6 +36,8 @@ class Connection:
     """Time of that packet."""
     label: int | None = None
     """Its stable id, where such are wanted."""
+    waited: bool = False
+    """What it said first was handed on all at once, when it was known what it is: times tell the order."""
     health: ConnectionHealth | None = None
     """What TCP analysis found, where it is wanted."""
     client: int | None = None

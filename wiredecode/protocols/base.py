@@ -262,6 +262,10 @@ class Conversation(ABC):
         """
         return False
 
+    def dispensable(self, frame: Frame) -> bool:
+        """Whether a frame of a connection that nobody will see, nor count, tells nothing about other connections."""
+        return False
+
     def tally(self, side: int, data: bytes, starts: list[int]) -> Mapping[str, int] | None:
         """The same of whole frames of a connection of which none will be seen, before their turn: frames by type."""
         return None

@@ -13,7 +13,7 @@ from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames import who
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Held
 from wiredecode.net.health import Times
 from wiredecode.report.bins import LATENCIES, Series, bucket_of
 
@@ -84,10 +84,9 @@ class Gathering:
     def __init__(self, *, filtered: bool = False) -> None:
         self.filtered = filtered
         """Whether only some frames count: of connections without any, nothing is told."""
-        self._held: dict[Frame, list[FrameMessages | FrameElements]] = {}
-        """Messages of frames that come later."""
         self.checker = Checker()
-        self.messages = Messages(elements=True)
+        self._held = Held()
+        self.messages = self._held.messages
         self.timeline = Timeline()
         self.events: list[Event] = []
         """What changed when."""
@@ -136,7 +135,7 @@ class Gathering:
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """The next frame, which the checker was told already; whether it ``counts``."""
-        parts = self._parts(frame)
+        parts = self._held.of(frame)
         if not counts or not self.checker.report.covers(frame.time_ns):
             return
         self.timeline.frame(frame)
@@ -234,21 +233,12 @@ class Gathering:
                 series = self.series[key] = Series(lowest=reading.what == "credit")
             series.add(frame.time_ns, reading.value)
 
-    def _parts(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
-        """The messages of a frame."""
-        if self.messages.parts:
-            for part in self.messages.drain():
-                assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
-                self._held.setdefault(part.frame, []).append(part)
-        return self._held.pop(frame, ()) if self._held else ()
-
     def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages | FrameElements]) -> None:
         """Of a frame that is no copy of a message on its further way."""
         for place, part in enumerate(parts):
-            count = len(part.starts) if isinstance(part, FrameElements) else len(part.bodies)
-            self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, count)
+            self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, part.count)
             stream = self._stream(frame.protocol, part.topic or "")
-            stream.messages[part.operation] += count
+            stream.messages[part.operation] += part.count
             if not place:
                 stream.length[part.operation] += frame.length
 

@@ -15,22 +15,21 @@ SAME = ("connection", "client", "server", "protocol", "seconds")
 SENT = tuple(f"{side}_{name}" for side in ("client", "server") for name in ("frames", "bytes"))
 
 
-def joined(counted: pa.Table, connections: Iterable[dict[str, Any]], *, whole: bool) -> pa.Table:
-    """``counted`` with the columns CONNECTION_FACTS of ``connections``, rows of their table.
+def joined(
+    rows: list[dict[str, Any]], schema: pa.Schema, connections: Iterable[dict[str, Any]], *, whole: bool
+) -> tuple[list[dict[str, Any]], pa.Schema]:
+    """``rows``, counted by connection, with the columns CONNECTION_FACTS of ``connections``, rows of their table.
 
     ``whole``: connections without frames come, too.
     """
     told = {each["connection"]: each for each in connections}
-    rows = counted.to_pylist()
     if whole:
         there = {row["connection"] for row in rows}
-        rows += [_without_frames(row) for number, row in told.items() if number not in there]
-        rows.sort(key=lambda row: (row["start"], row["client"], row["server"], row["connection"]))
-    columns = {field: [row.get(field.name) for row in rows] for field in counted.schema}
-    known = [told.get(row["connection"], {}) for row in rows]
-    columns |= {field(name): [value(name, row) for row in known] for name in CONNECTION_FACTS}
-    arrays = [pa.array(values, each.type) for each, values in columns.items()]
-    return pa.table(arrays, schema=pa.schema(list(columns)))
+        rows = rows + [_without_frames(row) for number, row in told.items() if number not in there]
+    for row in rows:
+        known = told.get(row["connection"], {})
+        row.update({name: value(name, known) for name in CONNECTION_FACTS})
+    return rows, pa.schema([*schema, *map(field, CONNECTION_FACTS)])
 
 
 def field(name: str) -> pa.Field:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from wiredecode.fields import EPOCH
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
-from wiredecode.frames.message import FrameElements, FrameMessages, Messages
+from wiredecode.frames.message import Held
 from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.checking import SEVERITIES
 from wiredecode.stats.connection_facts import joined
 from wiredecode.stats.exchanges import Confirms, Latency, Row
 from wiredecode.stats.tables import SPREAD, Statistic
 from wiredecode.stats.throughput import Throughput
 from wiredecode.tables.connections import ConnectionTable
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECONDS = pa.timestamp("us", "UTC")
 TYPES = {
     **dict.fromkeys((*SPREAD, "seconds", "messages_per_s", "bytes_per_s"), pa.float64()),
@@ -35,7 +36,7 @@ TEXTS = frozenset(
         *("src", "dst", "severity", "group", "code", "message", "client", "server"),
     )
 )
-SEVERITIES = {"error": 0, "warning": 1, "note": 2}
+RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
 STATES = (PARTIAL, MALFORMED, UNDECODED)
 
 
@@ -166,16 +167,15 @@ class Counting:
         self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
         self.connections = ConnectionTable() if "connections" in names else None
         """Collects what frames do not tell about connections, from whoever reads them."""
-        self.messages = Messages(elements=True) if names & {"confirms", "throughput"} else None
+        self._held = Held() if names & {"confirms", "throughput"} else None
+        self.messages = None if self._held is None else self._held.messages
         """What the dissector has to collect messages in."""
-        self._held: dict[Frame, list[FrameMessages | FrameElements]] = {}
-        """Messages of frames that come later."""
         self.whole = True
         """Whether all frames were chosen."""
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """The next frame; whether it ``counts``."""
-        parts = self._parts(frame)
+        parts = () if self._held is None else self._held.of(frame)
         if not counts:
             return
         for count in self._each:
@@ -186,23 +186,13 @@ class Counting:
             for part in parts:
                 self._throughput.add(part)
 
-    def _parts(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
-        """The messages of a frame."""
-        if self.messages is None:
-            return ()
-        if self.messages.parts:
-            for part in self.messages.drain():
-                assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
-                self._held.setdefault(part.frame, []).append(part)
-        return self._held.pop(frame, ()) if self._held else ()
-
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all frames told."""
-        rows = sorted(self._counters[statistic.name].rows(), key=ORDERS[statistic.name])
-        found = pa.Table.from_pylist(rows, pa.schema([(name, type_of(name)) for name in statistic.columns]))
-        if self.connections is None or statistic.name != "connections":
-            return found
-        return joined(found, self.connections.rows, whole=self.whole)
+        rows = [*self._counters[statistic.name].rows()]
+        schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
+        if self.connections is not None and statistic.name == "connections":
+            rows, schema = joined(rows, schema, self.connections.rows, whole=self.whole)
+        return pa.Table.from_pylist(sorted(rows, key=ORDERS[statistic.name]), schema)
 
 
 def type_of(column: str) -> pa.DataType:
@@ -229,6 +219,6 @@ ORDERS = {
     "latency": order("protocol", "long_poll", "-count", "request", "broker"),
     "confirms": order("protocol", "-confirmed", "stream", "broker"),
     "throughput": order("protocol", "topic", "operation", "start"),
-    "findings": order("severity", "-count", "code", "src", "dst", "connection", severity=SEVERITIES),
+    "findings": order("severity", "-count", "code", "src", "dst", "connection", severity=RANKS),
     "connections": order("start", "client", "server", "connection"),
 }

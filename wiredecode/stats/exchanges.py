@@ -169,7 +169,7 @@ class Confirms:
 
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
-        self._confirming = {name for name, checks in offers() if checks.publishes}
+        self._confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
         self._rows: dict[Place, Confirmed] = {}
         self._published: OrderedDict[int, Publication] = OrderedDict()
 
@@ -178,7 +178,7 @@ class Confirms:
         if frame.request is not None:
             for told in confirmations(frame, self._published):
                 self._settle(frame, told)
-        if not parts or not frame.expects_response or frame.protocol not in self._confirming:
+        if not parts or not frame.expects_response or (frame.protocol, frame.type) not in self._confirming:
             return
         if self._hops or "copy_of" not in frame.generated:
             self._publish(frame, parts)
@@ -190,7 +190,7 @@ class Confirms:
         for part in parts:
             if part.operation != PUBLISH:
                 continue
-            length = len(part.starts) if isinstance(part, FrameElements) else len(part.bodies)
+            length = part.count
             if isinstance(part, FrameMessages) and part.shares is not None:
                 fresh = {*part.shares} - shares
                 shares |= fresh

@@ -98,9 +98,9 @@ def _long_poll() -> str:
 
 def _confirms(_: Dialect, __: int) -> Parts:
     """Each message that was published, of protocols that confirm; of a sub-batch one."""
-    confirming = _texts(name for name, checks in offers() if checks.publishes)
     shared = {(name, kind) for name, checks in offers() for kind in checks.sub_batches}
-    cases = " or ".join(f"(protocol = '{name}' and type = '{kind}')" for name, kind in sorted(shared))
+    cases = _types(shared)
+    publishes = _types({(name, kind) for name, checks in offers() for kind in checks.publishes})
     number = f"case when {cases or 'false'} then cast(sequence as decimal(21, 0)) else index end"
     told = {
         "failed": "outcome = 'refused'",
@@ -110,11 +110,16 @@ def _confirms(_: Dialect, __: int) -> Parts:
     each = ", ".join(f"case when {condition} then 1 else 0 end as {name}" for name, condition in told.items())
     return [
         f"published as (select distinct source, frame, protocol, type, topic, broker, latency_ns, outcome, "
-        f"{number} as number from messages where operation = 'publish' and protocol in ({confirming}))",
+        f"{number} as number from messages where operation = 'publish' and ({publishes}))",
         "outcomes as (select source, protocol, topic as stream, broker, "
         f"case when outcome = 'ok' then latency_ns end as ns, {each} from published "
         f"where outcome is not null or ({_asks()}))",
     ], _spread("outcomes", ("source", "protocol", "stream", "broker"), tuple(told), "confirmed")
+
+
+def _types(types: Iterable[tuple[str, str]]) -> str:
+    """Whether a frame or message is of one of these types of protocols."""
+    return " or ".join(f"(protocol = '{name}' and type = '{kind}')" for name, kind in sorted(types))
 
 
 def _asks() -> str:
@@ -137,7 +142,8 @@ def _throughput(dialect: Dialect, interval: int) -> Parts:
 def _topic() -> str:
     """A topic; those that are made for one answer as one: ``_INBOX.*``."""
     begins = dict.fromkeys(begin for one in protocols() for begin in one.reply_topics)
-    cases = "".join(f" when substr(topic, 1, {len(begin)}) = '{begin}' then '{begin}*'" for begin in begins)
+    found = {begin: f"instr('.' || topic, '.{begin}')" for begin in begins}
+    cases = "".join(f" when {at} > 0 then substr(topic, 1, {at} - 1) || '{begin}*'" for begin, at in found.items())
     return f"case{cases} else topic end" if cases else "topic"
 
 

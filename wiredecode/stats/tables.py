@@ -54,7 +54,7 @@ STATISTICS = (
         MESSAGES,
         ("frame", "protocol", "type", "broker", "topic", "operation", "index", "sequence", "latency_ns", "outcome"),
         ("protocol", "stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "unknown"),
-        ("stream", "confirmed", "p50_us", "p99_us", "max_us", "failed", "unconfirmed"),
+        ("stream", "confirmed", "p50_us", "p99_us", "failed", "unconfirmed"),
     ),
     Statistic(
         "throughput",

@@ -48,7 +48,7 @@ class Throughput:
                 self._read()
             return
         known = [len(body) for body in part.bodies if body is not None]
-        self._add(part, len(part.bodies), len(known), sum(known))
+        self._add(part, part.count, len(known), sum(known))
 
     def _read(self) -> None:
         """The sizes of messages that are elements of their frames."""
@@ -88,8 +88,8 @@ class Throughput:
 
     def _cell(self, protocol: str, topic: str | None, operation: str, start: int) -> list[int]:
         for begin in self._begins:
-            if topic is not None and topic.startswith(begin):
-                topic = f"{begin}*"
+            if topic is not None and (at := f".{topic}".find(f".{begin}")) >= 0:
+                topic = f"{topic[:at]}{begin}*"
         if (protocol, topic, operation) not in self._topics:
             if len(self._topics) < MOST_TOPICS:
                 self._topics.add((protocol, topic, operation))

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 GCM, CCM, CCM_8, CHACHA, CBC = "GCM", "CCM", "CCM_8", "CHACHA20", "CBC"
 TLS_1_2, TLS_1_3 = 0x0303, 0x0304
-APPLICATION_DATA = 23
 
 
 class Suite(NamedTuple):

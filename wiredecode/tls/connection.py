@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from wiredecode.net.types import Chunk, Event
-from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half
+from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
+from wiredecode.tls.middle import MOST_GUESSES
 
 if TYPE_CHECKING:
     from wiredecode.tls.keylog import KeyLog
+    from wiredecode.tls.middle import Session
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
-CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, FINISHED, KEY_UPDATE = 1, 2, 5, 20, 24
-SUPPORTED_VERSIONS, ENCRYPT_THEN_MAC = 43, 22
+CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24
+SUPPORTED_VERSIONS, ENCRYPT_THEN_MAC, EARLY_DATA = 43, 22, 42
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
 TLS_1_3 = 0x0304
-MOST_TRIES = 4096
-"""Records that are tried behind a hole before the direction is given up."""
 MOST_HANDSHAKE = 1 << 18
 """So long may a handshake message be."""
+MOST_WAITING = 1 << 20
+"""Bytes of one direction that wait for what the other one says."""
 
 
 class TlsConnection:
-    """``client``: the side that sent the ClientHello; ``halves``: both directions from where they are."""
+    """``client``: the side that sent the ClientHello; ``halves``: both directions from where they are.
 
-    def __init__(self, keys: KeyLog, client: int, random: bytes, halves: tuple[Half, Half]) -> None:
+    ``keys``: None where there are no secrets of it: then only what is in clear is read, for ``records``.
+    """
+
+    def __init__(self, keys: KeyLog | None, client: int, random: bytes, halves: tuple[Half, Half]) -> None:
         self.keys, self.client, self.halves = keys, client, halves
+        self.records: list[Record] = []
+        """Of the handshake, and alerts; whoever takes them empties it."""
         self.random = random
         self.server_random = b""
         self.suite = 0
         self.version = 0
         self.mac_last = False
+        self.early: bool | None = None
+        """Whether the server takes early data; None: it has not said so yet."""
         self.known = 0
         """The packet with which the keys were known."""
+
+    def resume(self, side: int, session: Session, packet: int) -> None:
+        """It began before the capture: ``session`` opened the first record of ``side``, with ``packet``."""
+        self.version, self.suite, self.known = TLS_1_3, session.suite, packet
+        label = "SERVER_TRAFFIC_SECRET_0" if session.from_client else "CLIENT_TRAFFIC_SECRET_0"
+        for half, secret in ((self.halves[side], session.secret), (self.halves[1 - side], self._secret(label))):
+            half.clear = half.begun = False
+            half.lost, half.most_tries = MOST_GUESSES * LEAST_RECORD, MOST_GUESSES
+            self._use(half, secret)
+            if half.opener is not None:
+                half.opener.sequence = -1
+        opener = self.halves[side].opener
+        assert opener is not None
+        opener.sequence, self.halves[side].lost = session.sequence - 1, 0
 
     def pump(self, out: list[Event]) -> None:
         """Read what records are there, those first that came first."""
@@ -44,7 +68,7 @@ class TlsConnection:
                 break
             if all(sizes):
                 first, second = (half.ready(size) for half, size in zip(self.halves, sizes, strict=True))
-                side = (1 - self.client if first == second else int(second < first)) if first != second else self.client
+                side = self.client if first == second else int(second < first)
             else:
                 side = 0 if sizes[0] else 1
             if self._record(side, sizes[side]):
@@ -70,7 +94,7 @@ class TlsConnection:
         if half.dead:
             half.drop(half.available())
             return 0
-        if half.clear:
+        if half.clear and half.peek(2) != b"\x15\x03":  # an alert may be the first
             found = half.find(b"\x16\x03")
             size = found if found >= 0 else half.available() - half.peek(half.available()).endswith(b"\x16")
             half.hand_on(half.peek(size), 0, size, 0)
@@ -95,14 +119,15 @@ class TlsConnection:
         while half.available() >= HEADER:
             size = half.record_size()
             header = half.peek(HEADER)
-            likely = header[0] in KINDS and header[1] == 3 and header[2] <= 4 and size <= MOST_RECORD + HEADER
-            if likely and int.from_bytes(header[3:]) <= MOST_RECORD and not size:
+            likely = header[0] in KINDS and header[1] == 3 and header[2] <= 4
+            likely &= int.from_bytes(header[3:]) <= MOST_RECORD
+            if likely and not size:
                 return False
             assert half.lost is not None
             if likely and size >= LEAST_RECORD:
                 body = half.peek(size - HEADER, HEADER)
                 for skipped in range(1, half.lost // LEAST_RECORD + 2):
-                    if half.tries == MOST_TRIES:
+                    if half.tries == half.most_tries:
                         half.dead = True
                         return False
                     half.tries += 1
@@ -126,26 +151,36 @@ class TlsConnection:
         kind = header[0]
         if kind == CHANGE_CIPHER:
             if not self.version and not self.halves[1 - side].dead:
-                return False
+                return self._wait(half)
             half.drop(size)
             if self.version and self.version < TLS_1_3:
                 self._change(side)
             return True
         if half.opener is None:
-            if kind == APPLICATION and not (self.version == TLS_1_3 and self._begin(side)):
-                return self._early(half) if self.version else False
+            if kind == APPLICATION:
+                if not self.version or (self._early_secret(side) and self.early is None):
+                    return self._wait(half)
+                if self.version != TLS_1_3 or not self._begin(side):
+                    half.dead = True
+                    return True
             if half.opener is None:
-                ready = half.ready(size)
-                half.drop(size)
-                if kind == HANDSHAKE:
-                    self._messages(side, body, ready)
+                self._in_clear(side, kind, body, size)
                 return True
         return self._open(side, header, body, size)
 
-    def _early(self, half: Half) -> bool:
-        """Without a key for what comes: nothing more can be read."""
-        half.dead = True
-        return True
+    def _wait(self, half: Half) -> bool:
+        """What the other side says would tell how to go on, unless it was not captured."""
+        half.dead = half.only_read or half.waiting() > MOST_WAITING
+        return half.dead
+
+    def _in_clear(self, side: int, kind: int, body: bytes, size: int, known: int = 0) -> None:
+        """A part of the handshake, or an alert."""
+        half = self.halves[side]
+        self.records.append(half.record(kind, body, size, known))
+        ready = half.ready(size)
+        half.drop(size)
+        if kind == HANDSHAKE:
+            self._messages(side, body, ready)
 
     def _open(self, side: int, header: bytes, body: bytes, size: int) -> bool:
         from cryptography.exceptions import InvalidTag
@@ -165,14 +200,11 @@ class TlsConnection:
         if kind == APPLICATION:
             half.hand_on(data, HEADER + opener.skip, size, self.known)
             return True
-        ready = half.ready(size)
-        half.drop(size)
-        if kind == HANDSHAKE:
-            self._messages(side, data, ready)
+        self._in_clear(side, kind, data, size, max(self.known, 1))
         return True
 
     def _skip_early(self, half: Half, header: bytes) -> bool:
-        """Early data that was refused, or whose secret lacks, comes before the client's first message."""
+        """Early data that was refused comes before the client's first message."""
         opener = half.opener
         early = half is self.halves[self.client] and self.version == TLS_1_3 and header[0] == APPLICATION
         return early and opener is not None and opener.sequence == 0 and not half.handshake
@@ -198,9 +230,13 @@ class TlsConnection:
         elif kind == SERVER_HELLO and len(body) >= 38 and body[2:34] != RETRY:
             self._server_hello(body)
             self.known = max(self.known, ready)
+        elif kind == ENCRYPTED_EXTENSIONS:
+            self.early = EARLY_DATA in dict(_extensions(body[2:]))
+        elif kind == END_OF_EARLY_DATA and side == self.client:
+            self._use(half, self._secret("CLIENT_HANDSHAKE_TRAFFIC_SECRET"))
         elif kind == FINISHED and self.version == TLS_1_3:
             label = "CLIENT_TRAFFIC_SECRET_0" if side == self.client else "SERVER_TRAFFIC_SECRET_0"
-            self._use(half, self.keys.secret(label, self.random))
+            self._use(half, self._secret(label))
         elif kind == KEY_UPDATE and self.version == TLS_1_3 and half.secret:
             from wiredecode.tls.ciphers import SUITES, next_secret
 
@@ -210,19 +246,21 @@ class TlsConnection:
         """Version, random, session id, cipher suite, compression, extensions."""
         self.server_random, at = body[2:34], 35 + body[34]
         self.suite, self.version = int.from_bytes(body[at : at + 2]), int.from_bytes(body[:2])
-        self.mac_last, at = False, at + 5
-        while at + 4 <= len(body):
-            kind, size = int.from_bytes(body[at : at + 2]), int.from_bytes(body[at + 2 : at + 4])
-            if kind == SUPPORTED_VERSIONS:
-                self.version = int.from_bytes(body[at + 4 : at + 6])
-            self.mac_last |= kind == ENCRYPT_THEN_MAC
-            at += 4 + size
+        found = dict(_extensions(body[at + 5 :]))
+        self.mac_last = ENCRYPT_THEN_MAC in found
+        self.version = int.from_bytes(found.get(SUPPORTED_VERSIONS, self.version.to_bytes(2)))
 
     def _begin(self, side: int) -> bool:
-        """TLS 1.3: the direction goes on with its handshake secret."""
+        """TLS 1.3: the direction goes on with early data, or with its handshake secret."""
         label = "CLIENT_HANDSHAKE_TRAFFIC_SECRET" if side == self.client else "SERVER_HANDSHAKE_TRAFFIC_SECRET"
-        self._use(self.halves[side], self.keys.secret(label, self.random))
+        self._use(self.halves[side], (self.early and self._early_secret(side)) or self._secret(label))
         return self.halves[side].opener is not None
+
+    def _early_secret(self, side: int) -> bytes | None:
+        return self._secret("CLIENT_EARLY_TRAFFIC_SECRET") if side == self.client else None
+
+    def _secret(self, label: str) -> bytes | None:
+        return None if self.keys is None else self.keys.secret(label, self.random)
 
     def _use(self, half: Half, secret: bytes | None) -> None:
         """Go on with another traffic secret."""
@@ -239,9 +277,18 @@ class TlsConnection:
         from wiredecode.tls.ciphers import SUITES, openers_1_2
 
         half, suite = self.halves[side], SUITES.get(self.suite)
-        master = self.keys.secret("CLIENT_RANDOM", self.random)
+        master = self._secret("CLIENT_RANDOM")
         if master is None or len(master) != 48 or suite is None or self.version != TLS_1_3 - 1:
             half.dead = True
             return
         pair = openers_1_2(suite, master, self.random, self.server_random, mac_last=self.mac_last)
         half.opener = pair[side != self.client]
+
+
+def _extensions(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of each, as far as they are there."""
+    at = 0
+    while at + 4 <= len(data):
+        stop = at + 4 + int.from_bytes(data[at + 2 : at + 4])
+        yield int.from_bytes(data[at : at + 2]), data[at + 4 : stop]
+        at = stop

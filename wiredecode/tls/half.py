@@ -4,25 +4,53 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wiredecode.net.types import Chunk, Direction, Event, Gap
-from wiredecode.tls.ciphers import Opener
+
+if TYPE_CHECKING:
+    from wiredecode.tls.ciphers import Opener
 
 HEADER = 5
 MOST_RECORD = (1 << 14) + 2048
 """RFC 5246 section 6.2.3; TLS 1.3 allows less."""
 LEAST_RECORD = HEADER + 17
 """So short may a record of a cipher with a tag be; it bounds how many lie in a hole."""
+MOST_TRIES = 4096
+"""Records that are tried behind a hole before the direction is given up."""
 KINDS = b"\x14\x15\x16\x17"
 
 
-class Half:
-    """Bytes of one direction as they come, and what is handed on of them."""
+@dataclass(slots=True, eq=False)
+class Record:
+    """A record that holds no content but a part of the handshake, or an alert; in clear, whatever it was."""
 
-    def __init__(self, direction: Direction, offset: int) -> None:
-        self.direction = direction
+    direction: Direction
+    offset: int
+    """Of the record, on the wire."""
+    data: bytes
+    """Header and what it holds; its length is that of what it holds."""
+    decrypted: bool
+    packets: list[int]
+    """Packets that carried it."""
+    first_ns: int
+    """Time of the packet that carried its first byte."""
+    ready: int
+    """The packet with which it could be read."""
+    ready_ns: int
+
+
+class Half:
+    """Bytes of one direction as they come, and what is handed on of them.
+
+    ``only_read``: all bytes are handed on by others, and counted there.
+    """
+
+    def __init__(self, direction: Direction, offset: int, *, only_read: bool = False) -> None:
+        self.direction, self.only_read = direction, only_read
         self.at = self.offset = offset
         """Stream offset of the next byte, on the wire and in clear."""
         self.opener: Opener | None = None
@@ -36,7 +64,9 @@ class Half:
         """No record was seen yet: what comes before the first one is no TLS."""
         self.lost: int | None = None
         """Wire bytes since the last record before a hole, while the next record is looked for."""
-        self.tries = 0
+        self.tries, self.most_tries = 0, MOST_TRIES
+        self.begun = True
+        """False: it begins before the capture, and no record was opened yet."""
         self.dead = False
         """No more records can be opened."""
         self._data = b""
@@ -107,7 +137,24 @@ class Half:
     def drop(self, size: int) -> None:
         """Pass over bytes of the wire that are no content."""
         self.at += size
-        self.direction.ignored += size
+        if not self.only_read:
+            self.direction.ignored += size
+
+    def record(self, kind: int, data: bytes, size: int, known: int = 0) -> Record:
+        """The next record, which has ``size`` bytes and holds ``data``.
+
+        ``known``: the packet before which it could not be read; 0: it is in clear.
+        """
+        header = bytes([kind]) + self.peek(2, 1) + len(data).to_bytes(2)
+        first, last = bisect_right(self._ends, self.at), bisect_left(self._ends, self.at + size)
+        packets, times, readies, ready_ns = self._columns
+        carriers = sorted({*packets[first : last + 1]})
+        ready = max(readies[last], known)
+        return Record(self.direction, self.at, header + data, known > 0, carriers, times[first], ready, ready_ns[last])
+
+    def waiting(self) -> int:
+        """Bytes that are not fed yet."""
+        return sum(len(item.data) for item in self.queue if isinstance(item, Chunk))
 
     def hole(self, length: int) -> None:
         """Bytes of the wire lack: what was read of a record is of no use."""
@@ -131,6 +178,9 @@ class Half:
 
     def gap(self, length: int, size: int, out: list[Event]) -> None:
         """Content of ``length`` bytes lacks before the next record, which has ``size`` bytes."""
+        if not self.begun:
+            self.begun, self.most_tries = True, MOST_TRIES
+            return
         self.flush(out)
         place = bisect_left(self._ends, self.at + size)
         ready, ready_ns = self._columns[2][place], self._columns[3][place]

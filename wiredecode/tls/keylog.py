@@ -11,6 +11,9 @@ from wiredecode.net.limits import Limits
 MOST_SECRETS = 1 << 20
 """Secrets remembered; the oldest are forgotten first."""
 
+MOST_GUESSED = 2048
+"""Secrets that are tried on a connection whose handshake was not captured."""
+
 
 class KeyLog:
     """Secrets by ``(label, client random)``, from files that may still grow and from captures."""
@@ -53,6 +56,11 @@ class KeyLog:
         while len(self._secrets) > MOST_SECRETS:
             del self._secrets[next(iter(self._secrets))]
 
+    @property
+    def grows(self) -> bool:
+        """Whether it has files, which somebody may still write to."""
+        return bool(self._read)
+
     def knows(self, random: bytes) -> bool:
         """Whether there is any secret of a connection."""
         if random not in self._randoms:
@@ -61,6 +69,11 @@ class KeyLog:
             except OSError:
                 return False
         return random in self._randoms
+
+    def traffic(self) -> list[tuple[str, bytes, bytes]]:
+        """Label, client random and secret of content in TLS 1.3, the newest sessions."""
+        found = [(*key, secret) for key, secret in self._secrets.items() if key[0].endswith("_TRAFFIC_SECRET_0")]
+        return found[-MOST_GUESSED:]
 
     def secret(self, label: str, random: bytes) -> bytes | None:
         """One secret of a connection."""
@@ -71,7 +84,7 @@ class KeyLog:
 class Keyed(Limits):
     """The limits of reassembly with TLS secrets: what a network was given."""
 
-    keys: KeyLog | None = None
+    keys: KeyLog | None = None  # type: ignore[misc]
 
     @classmethod
     def of(cls, limits: Limits, keys: KeyLog) -> Keyed:

@@ -6,9 +6,16 @@ from dataclasses import dataclass, field, replace
 
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.tls.connection import TlsConnection
-from wiredecode.tls.half import Half
+from wiredecode.tls.half import Half, Record
 from wiredecode.tls.keylog import KeyLog
+from wiredecode.tls.middle import MOST_GUESSES, MOST_GUESSES_IN_ALL, Found, first_record, guess, known_at
 
+RECORD = b"\x16\x03"
+"""A handshake record begins so."""
+ANSWERS = (b"", RECORD[:1], RECORD, b"\x15", b"\x15\x03")
+"""So begins what answers a ClientHello, as far as it is there: a handshake, or an alert."""
+MOST_HELD = 64
+"""Events that wait for secrets that may still be written."""
 HELLO = 43
 """Bytes up to the end of the client's random: record header 5, message header 4, version 2, random 32."""
 
@@ -21,86 +28,148 @@ class Undecided:
     """Stream offset up to which each direction was seen."""
     held: list[Event] = field(default_factory=list)
     """What may be the beginning of a ClientHello, and what came behind it."""
+    over: bool = False
+    """Nothing more will come."""
 
 
 class Decryption:
-    """Opens what it has the secrets of; everything else passes unchanged."""
+    """Opens what it has the secrets of; everything else passes unchanged, and what of it is in clear is read."""
 
     def __init__(self, keys: KeyLog) -> None:
         self.keys = keys
         self._known: dict[Connection, TlsConnection | Undecided | None] = {}
+        self._records: list[Record] = []
+        self._guesses = MOST_GUESSES_IN_ALL
 
     def open(self, events: list[Event]) -> list[Event]:
         """Events as reassembly hands them on, and as dissection takes them."""
         out: list[Event] = []
         by_connection: dict[Connection, list[Event]] = {}
+        states = self._known
         for event in events:
-            known = self._known.setdefault(event.direction.connection, Undecided())
-            if known is None or isinstance(event, Note):
+            connection = event.direction.connection
+            if connection not in states:
+                states[connection] = Undecided()
+            if states[connection] is None or isinstance(event, Note):
                 out.append(event)
             else:
-                by_connection.setdefault(event.direction.connection, []).append(event)
+                by_connection.setdefault(connection, []).append(event)
         for connection, own in by_connection.items():
-            known = self._known[connection]
+            known = states[connection]
             if isinstance(known, Undecided):
                 self._decide(connection, known, own, out)
             elif known is not None:
-                _feed(known, own, out)
+                self._feed(connection, known, own, out)
         return out
+
+    def pop_records(self) -> list[Record]:
+        """Records of handshakes, and alerts, since the last call."""
+        found, self._records = self._records, []
+        return found
 
     def forget(self, connection: Connection) -> list[Event]:
         """Nothing more comes of a connection: what was held of it."""
+        out: list[Event] = []
+        known = self._known.get(connection)
+        if isinstance(known, Undecided) and known.held:
+            known.over = True
+            self._decide(connection, known, [], out)
         known = self._known.pop(connection, None)
-        if isinstance(known, Undecided):
-            return known.held
-        for half in known.halves if known is not None else ():
-            rest = half.available() + sum(len(item.data) for item in half.queue if isinstance(item, Chunk))
-            half.drop(rest)
-        return []
+        for half in known.halves if isinstance(known, TlsConnection) else ():
+            half.drop(half.available() + half.waiting())
+        return out
 
     def _decide(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
-        events = state.held + events
-        state.held = []
+        events, state.held = state.held + events, []
+        if self._guesses and self.keys.traffic() and not any(each.started for each in connection.directions):
+            self._look_inside(connection, state, events, out)
+            return
         starts = [b"", b""]
         for event in events:
             side = event.direction.side
             if isinstance(event, Chunk) and event.offset == len(starts[side]) < HELLO:
                 starts[side] += event.data[: HELLO - len(starts[side])]
         for side, start in enumerate(starts):
-            if start[:2] != b"\x16\x03"[: len(start)] or not start:
+            if start[:2] != RECORD[: len(start)] or not start:
                 continue
-            if len(start) < HELLO:
+            if len(start) < HELLO and not state.over:
                 state.held = events
                 return
-            if start[5] == 1 and self.keys.knows(start[11:43]):
-                self._known[connection] = self._begin(connection, side, start[11:43], state.ends, events, out)
+            if start[5:6] == b"\1" and len(start) == HELLO:
+                self._begin(connection, state, side, starts, events, out)
                 return
             break
         out += events
-        for event in events:
-            if isinstance(event, Chunk):
-                state.ends[event.direction.side] = event.offset + len(event.data)
-            elif isinstance(event, Gap):
-                state.ends[event.direction.side] = event.offset + event.length
+        _pass(state, events)
         if all(state.ends):
             self._known[connection] = None
 
+    def _look_inside(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
+        """The handshake was not captured: try the sessions whose secrets are known."""
+        found = first_record(events)
+        if found is None and not state.over:
+            state.held = events
+            return
+        connection.waited = True
+        if isinstance(found, Found):
+            session, tried = guess(self.keys, found.data, min(MOST_GUESSES, self._guesses))
+            self._guesses -= tried
+            if session is not None:
+                first, second = (Half(each, 0) for each in connection.directions)
+                client = found.side if session.from_client else 1 - found.side
+                tls = self._known[connection] = TlsConnection(self.keys, client, session.random, (first, second))
+                tls.resume(found.side, session, found.ready)
+                self._feed(connection, tls, events, out)
+                return
+        packet = found.ready if isinstance(found, Found) else found or 0
+        out += known_at(events, packet)
+        self._known[connection] = None
+
     def _begin(
-        self, connection: Connection, side: int, random: bytes, ends: list[int], events: list[Event], out: list[Event]
-    ) -> TlsConnection:
-        first, second = (Half(each, ends[each.side]) for each in connection.directions)
-        found = TlsConnection(self.keys, side, random, (first, second))
-        _feed(found, events, out)
-        return found
+        self,
+        connection: Connection,
+        state: Undecided,
+        side: int,
+        starts: list[bytes],
+        events: list[Event],
+        out: list[Event],
+    ) -> None:
+        """``side`` begins with a ClientHello; ``starts``: what both begin with, as far as it is there."""
+        random, answer = starts[side][11:], starts[1 - side]
+        keys = self.keys if self.keys.knows(random) else None
+        if keys is None and self.keys.grows and not (answer or state.over) and len(events) < MOST_HELD:
+            state.held = events  # clients write their secrets when they were answered
+            return
+        if keys is None and (state.ends[1 - side] or answer[:2] not in ANSWERS):
+            out += events  # an upgrade: the protocol that was spoken before knows what to do
+            self._known[connection] = None
+            return
+        first, second = (Half(each, state.ends[each.side], only_read=keys is None) for each in connection.directions)
+        found = self._known[connection] = TlsConnection(keys, side, random, (first, second))
+        self._feed(connection, found, events, out)
+
+    def _feed(self, connection: Connection, tls: TlsConnection, events: list[Event], out: list[Event]) -> None:
+        """Hand on the events of one connection, in order of each direction."""
+        for event in events:
+            if isinstance(event, Chunk | Gap):
+                tls.halves[event.direction.side].queue.append(event)
+        if tls.keys is None:
+            out += events
+            tls.pump([])
+            if all(half.dead for half in tls.halves):
+                self._known[connection] = None
+        else:
+            tls.pump(out)
+            for event in events:
+                if isinstance(event, End):
+                    out.append(replace(event, offset=tls.halves[event.direction.side].offset))
+        self._records += tls.records
+        tls.records = []
 
 
-def _feed(tls: TlsConnection, events: list[Event], out: list[Event]) -> None:
-    """Hand on the events of one connection, in order of each direction."""
+def _pass(state: Undecided, events: list[Event]) -> None:
     for event in events:
-        if isinstance(event, Chunk | Gap):
-            tls.halves[event.direction.side].queue.append(event)
-    tls.pump(out)
-    for event in events:
-        if isinstance(event, End):
-            half = tls.halves[event.direction.side]
-            out.append(replace(event, offset=half.offset))
+        if isinstance(event, Chunk):
+            state.ends[event.direction.side] = event.offset + len(event.data)
+        elif isinstance(event, Gap):
+            state.ends[event.direction.side] = event.offset + event.length

@@ -12,7 +12,6 @@ from textual.suggester import Suggester
 from textual.widgets import Input
 
 from wiredecode.filter import FilterError, compile_filter
-from wiredecode.filter.names import completed
 from wiredecode.frames.escape import escape
 from wiredecode.settings import Settings, SettingsError
 
@@ -39,6 +38,8 @@ class Completion(Suggester):
 
     def known(self, value: str) -> list[str]:
         """What the last word may become: a field, or a saved filter."""
+        from wiredecode.filter.names import completed
+
         before, at, word = value.rpartition("@")
         if at and (not word or word.replace("-", "_").isidentifier()):
             return [f"{before}@{name}" for name in self.settings.filters if name.startswith(word)]
@@ -58,7 +59,7 @@ class Entry(Input):
         Binding("down", "earlier(1)", "after", show=False),
     ]
 
-    class Said(Message):
+    class Entered(Message):
         """Enter: ``text`` for what was asked."""
 
         def __init__(self, kind: str, text: str) -> None:
@@ -66,7 +67,7 @@ class Entry(Input):
             self.kind, self.text = kind, text
 
     class Left(Message):
-        """Escape: nothing was said."""
+        """Escape: nothing was entered."""
 
     class Judged(Message):
         """What is wrong with the filter so far; empty: nothing. ``at``: where, in characters."""
@@ -104,7 +105,7 @@ class Entry(Input):
             return  # what is wrong stands below
         if self.kind == FILTER and text and text not in self.history[-1:]:
             self.history.append(text)
-        self.post_message(self.Said(self.kind, text))
+        self.post_message(self.Entered(self.kind, text))
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "tab" and self.kind == FILTER:

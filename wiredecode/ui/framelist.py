@@ -40,7 +40,7 @@ class FrameList(Lines):
         self.numbers: array[int] | None = None
         self.marks: set[int] = set()
         self.zero_ns: int | None = None
-        """Times are told since then; None: since the first packet."""
+        """Times count from then; None: since the first packet."""
         self.tail = reading.live
         """Whether the cursor stays on the last frame when more come."""
         self.held = False
@@ -49,7 +49,7 @@ class FrameList(Lines):
 
     def on_resize(self, event: events.Resize) -> None:
         self._form = columns(event.size.width)
-        self.refresh()  # lines may have been drawn before this was told
+        self.refresh()  # lines may have been drawn before the width was known
 
     def use(self, settings: Settings) -> None:
         """Columns and colours as the user wants them."""
@@ -161,7 +161,7 @@ class FrameList(Lines):
         return text
 
     def since(self, row: Row) -> float:
-        """Seconds since the first packet, or the frame that times are told since."""
+        """Seconds since the first packet, or the frame that times count from."""
         zero = self.reading.first_ns if self.zero_ns is None else self.zero_ns
         return (row.time_ns - zero) / 1e9
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Condition, Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.frames.escape import escape
-from wiredecode.ui.reading import Reading, Stopped
+
+if TYPE_CHECKING:
+    from wiredecode.ui.reading import Reading
+
+
+class Stopped(Exception):
+    """The work was told to end."""
 
 
 class Job:
-    """Runs ``work(job)``; then ``told(job)``, in its own thread. ``result`` is what it returned."""
+    """Runs ``work(job)``; then ``done(job)``, in its own thread. ``result`` is what it returned."""
 
-    def __init__(self, name: str, work: Callable[[Job], Any], told: Callable[[Job], None]) -> None:
+    def __init__(self, name: str, work: Callable[[Job], Any], done: Callable[[Job], None]) -> None:
         self.name, self.share = name, 0.0
-        self.width = 100
-        """Columns of the screen, for what is laid out."""
         self.result: Any = None
         self.problem: str | None = None
         self.finished = False
         self._stop = Event()
-        self._work, self._told = work, told
+        self._work, self._done = work, done
         self._thread = Thread(target=self._run, name=f"wiredecode {name}", daemon=True)
         self._thread.start()
 
@@ -33,11 +37,13 @@ class Job:
         """It is so far: 0 to 1."""
         self.share = share
 
-    def stop(self, *, wait: bool = False) -> None:
+    def stop(self) -> None:
         """Let it end soon."""
         self._stop.set()
-        if wait:
-            self._thread.join()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        self._thread.join()
 
     def _run(self) -> None:
         try:
@@ -47,14 +53,14 @@ class Job:
         except Exception as error:
             self.problem = escape(f"{self.name}: {str(error) or type(error).__name__}")
         self.finished = True
-        self._told(self)
+        self._done(self)
 
 
 class Loader:
-    """Reads the frame that was asked for last; ``told`` gets its number and the frame, or what went wrong."""
+    """Reads the frame that was asked for last; ``done`` gets its number and the frame, or what went wrong."""
 
-    def __init__(self, reading: Reading, told: Callable[[int, Any], None]) -> None:
-        self._reading, self._told = reading, told
+    def __init__(self, reading: Reading, done: Callable[[int, Any], None]) -> None:
+        self._reading, self._done = reading, done
         self._wanted: int | None = None
         self._changed = Condition()
         self._over = False
@@ -88,4 +94,4 @@ class Loader:
                 found = self._reading.frame(number)
             except Exception as error:
                 found = error
-            self._told(number, found)
+            self._done(number, found)

@@ -86,7 +86,6 @@ class Lines(ScrollView, can_focus=True):
             self.set_reactive(ScrollView.virtual_size, size)
             self._scroll_update(size)
         self.move_to(self.cursor if cursor is None else cursor)
-        self.refresh()
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Only what has changed is drawn again: over a slow line each byte counts."""
@@ -157,7 +156,6 @@ class Lines(ScrollView, can_focus=True):
     def _scroll_lines(self, top: int) -> None:
         """Line ``top`` is the first one shown."""
         self.scroll_to(y=max(0, top), animate=False, force=True)
-        self.refresh()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()

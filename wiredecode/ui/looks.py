@@ -12,7 +12,6 @@ from rich.errors import StyleSyntaxError
 from rich.style import Style
 
 from wiredecode.filter import Filter, FilterError, compile_filter
-from wiredecode.filter.names import Names
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.settings import Settings, SettingsError
 
@@ -57,9 +56,7 @@ class Looks:
                 texts.append(made)
             except (FilterError, SettingsError, StyleSyntaxError) as error:
                 self.problem = escape(f"the colour rule {name}: {error}")
-        names = Names()
-        for column in columns:
-            field = names.find(column)
+        for column, field in fields(columns).items():
             if field is None or field.secret:
                 self.problem = escape(f"no column is called {column}")
             else:
@@ -76,6 +73,16 @@ class Looks:
         return Look(style, {name: _text(field, frame) for name, field in self._fields.items()})
 
 
+def fields(names: Sequence[str]) -> dict[str, Field | None]:
+    """What names mean; None: no field is called so."""
+    if not names:
+        return {}
+    from wiredecode.filter.names import Names
+
+    known = Names()
+    return {name: known.find(name) for name in names}
+
+
 def _text(field: Field, frame: Frame) -> str:
     values = [each for each in field.get(frame) if not isinstance(each, dict | list)]
     shown = (each.hex() if isinstance(each, bytes) else str(each) for each in values[:4])
@@ -83,10 +90,10 @@ def _text(field: Field, frame: Frame) -> str:
 
 
 class Painter:
-    """Reads the frames in view, behind the screen; ``told()`` is called in its thread whenever some look is known."""
+    """Reads the frames in view, behind the screen; whenever some looks are known, its thread calls ``painted``."""
 
-    def __init__(self, reading: Reading, looks: Looks, told: Callable[[], None]) -> None:
-        self._reading, self._looks, self._told = reading, looks, told
+    def __init__(self, reading: Reading, looks: Looks, painted: Callable[[], None]) -> None:
+        self._reading, self._looks, self._painted = reading, looks, painted
         self._known: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()
         self._changed = Condition()
@@ -122,7 +129,7 @@ class Painter:
                 if wanted is not self._wanted:
                     break
                 self._paint(first, last)
-                self._told()
+                self._painted()
             with self._changed:
                 if wanted is self._wanted:
                     self._wanted = ()

@@ -89,7 +89,7 @@ class MainScreen(Moves, Screen[None]):
         self.select = select
         self.filtering: Job | None = None
         self.entry = Entry(settings)
-        self.said = ""
+        self.message = ""
         """What happened last, in the status line."""
         self.words: dict[str, str] = {}
         """What was searched for last, by kind."""
@@ -97,7 +97,7 @@ class MainScreen(Moves, Screen[None]):
         self._behind: list[int] = []
         self._asked_secrets = False
         self._wanted_at, self._late = 0.0, False
-        self.reports: dict[str, list[reports.Told]] = {}
+        self.reports: dict[str, list[reports.Line]] = {}
         """Those that were made of the whole capture."""
         self.visited: dict[str, int] = {}
         self._jobs: list[Job] = []
@@ -124,7 +124,9 @@ class MainScreen(Moves, Screen[None]):
         self.loader.close()
         self.frames.close()
         for job in self._jobs:
-            job.stop(wait=True)
+            job.stop()
+        for job in self._jobs:
+            job.wait()
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE, "wide")
@@ -141,8 +143,8 @@ class MainScreen(Moves, Screen[None]):
         self._heading()
         saving = self.live.problem if self.live is not None else None
         problem = self.reading.problem or saving or self.frames.looks.problem
-        if problem and not self.said:
-            self.said = problem
+        if problem and not self.message:
+            self.message = problem
         if self._late:
             self._want()
         self.query_one("#status", TextLine).show(self.status())
@@ -164,18 +166,18 @@ class MainScreen(Moves, Screen[None]):
         if shown.marks:
             parts.append(f"{len(shown.marks)} marked")
         parts += [f"{job.name} {job.share:.0%}" for job in self._jobs if not job.finished and job is not self.filtering]
-        parts += [self.said] if self.said else [f"filter {self.select.text}"] if self.select is not None else []
+        parts += [self.message] if self.message else [f"filter {self.select.text}"] if self.select is not None else []
         return " " + " │ ".join(parts)
 
     def say(self, text: str) -> None:
         """Tell what happened, in the status line."""
-        self.said = escape(text)
+        self.message = escape(text)
         self.update()
 
     @on(Lines.Moved)
     def _moved(self, event: Lines.Moved) -> None:
         if event.pane is self.frames and self.frames.number:
-            self.said = ""
+            self.message = ""
             self._want()
         elif event.pane is self.fields:
             branch = self.fields.branch
@@ -234,11 +236,11 @@ class MainScreen(Moves, Screen[None]):
     def _left(self) -> None:
         self.entry.display = False
         self.query_one("#problem").display = False
-        self.said = ""
+        self.message = ""
         self.frames.focus()
 
-    @on(Entry.Said)
-    def _entered(self, event: Entry.Said) -> None:
+    @on(Entry.Entered)
+    def _entered(self, event: Entry.Entered) -> None:
         self._left()
         match event.kind:
             case filterline.FILTER:
@@ -259,15 +261,15 @@ class MainScreen(Moves, Screen[None]):
             text = text[saved.end() :]
             if self.keep(f"filters.{saved[1]}", text or None):
                 self.say(f"@{saved[1]} is {'saved' if text else 'gone'}")
-        said = self.said
+        message = self.message
         if text:
             self.filter_by(compile_filter(self.settings.expanded(text)))
         elif saved is None:
             self.no_filter()
-        self.said = said
+        self.message = message
 
     def keep(self, name: str, value: str | list[str] | None) -> bool:
-        """Write a setting, and use it from now on; False: it could not be, which is told."""
+        """Write a setting, and use it from now on; False: it could not be, which is said."""
         try:
             write(name, value)
             self.settings = self.entry.completion.settings = load()
@@ -286,7 +288,7 @@ class MainScreen(Moves, Screen[None]):
         numbers: array[int] = array("Q")
 
         def work(job: Job) -> None:
-            for number in self.reading.fitting(select, lambda: job.stopped, job.progress):
+            for number in self.reading.fitting(select, job):
                 numbers.append(number)
 
         self.frames.show(numbers)
@@ -359,16 +361,15 @@ class MainScreen(Moves, Screen[None]):
         else:
             whole = self.reading.finished and not of_frame
 
-            def work(job: Job) -> Any:
-                job.width = width
-                return make(self.reading, job, number)
+            def work(job: Job) -> list[reports.Line]:
+                return make(self.reading, job, number, width)
 
-            def told(job: Job) -> None:
+            def done(job: Job) -> None:
                 if whole and job.result is not None and not job.stopped:
                     self.reports[kind] = job.result
                 self.post_message(Done(job, screen))
 
-            screen.job = Job(title.lower(), work, told)
+            screen.job = Job(title.lower(), work, done)
             self._jobs.append(screen.job)
 
         def back(frame: int | None) -> None:
@@ -393,12 +394,12 @@ class MainScreen(Moves, Screen[None]):
     # Take away.
 
     def action_copy(self, what: str) -> None:
-        text, said = taking.copied(what, self)
+        text, shown = taking.copied(what, self)
         if text is None:
-            self.say(said)
+            self.say(shown)
             return
         self.app.copy_to_clipboard(text)
-        self.say(f"copied: {said}")
+        self.say(f"copied: {shown}")
 
     def save(self, name: str) -> None:
         """Save what is shown."""

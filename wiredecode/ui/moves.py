@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wiredecode.ui.framelist import FrameList
     from wiredecode.ui.lines import Lines
     from wiredecode.ui.reading import Reading
+    from wiredecode.ui.store import Test
 
 MOST_BACK = 100
 SEEKING = "searching"
@@ -45,7 +46,7 @@ class Moves:
     _behind: list[int]
     _sought: str
     _after: str
-    """What is told where a search finds nothing."""
+    """For the status line where a search finds nothing."""
 
     def go_to(self, number: int) -> None:
         """Show frame ``number``; a filter that leaves it out is taken away."""
@@ -75,22 +76,26 @@ class Moves:
         else:
             self.say("it answers nothing, and nothing answers it")
 
-    def _next(self, step: int, test: Any, otherwise: str) -> None:
-        """Go to the next frame shown that fits ``test``."""
-        number: int | None = self.frames.number
-        while number is not None and (number := self.reading.rows.find(number, step, test)) is not None:
-            if self.frames.holds(number):
-                self.go_to(number)
-                return
-        self.say(otherwise)
+    def _next(self, find: Callable[[int], int | None], otherwise: str) -> None:
+        """Go to the next frame that ``find`` leads to, over those that are not shown."""
+        number = find(self.frames.number)
+        while number is not None and not self.frames.holds(number):
+            number = find(number)
+        if number is None:
+            self.say(otherwise)
+        else:
+            self.go_to(number)
+
+    def _find(self, step: int, test: Test, otherwise: str) -> None:
+        self._next(lambda number: self.reading.rows.find(number, step, test), otherwise)
 
     def action_along(self, step: int) -> None:
         if self.frames.count:
             connection = self.reading.rows[self.frames.number].connection
-            self._next(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
+            self._find(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
 
     def action_finding(self) -> None:
-        self._next(1, lambda rows: rows["severity"] > 0, "no further finding")
+        self._find(1, lambda rows: rows["severity"] > 0, "no further finding")
 
     def action_mark(self) -> None:
         if self.frames.count:
@@ -161,13 +166,8 @@ class Moves:
         if not word:
             self.say("nothing to search for: s asks for text, X for bytes")
         elif self._sought == filterline.WORD:
-            number: int | None = self.frames.number
-            while number is not None:
-                number = self.reading.rows.search(number, word, step)
-                if number is not None and self.frames.holds(number):
-                    self.go_to(number)
-                    return
-            self.say(f"{word!r} is not further {'on' if step > 0 else 'up'}")
+            otherwise = f"{word!r} is not further {'on' if step > 0 else 'up'}"
+            self._next(lambda number: self.reading.rows.search(number, word, step), otherwise)
         else:
             wanted, what = wanted_bytes(word)
             self.seek(step, lambda frame: holds(frame, wanted), None, what)
@@ -183,7 +183,7 @@ class Moves:
             def fits(frame: Frame) -> bool:
                 return holds(frame.number) and test(frame)
 
-            return self.reading.seek(number, step, fits, select, lambda: job.stopped)
+            return self.reading.seek(number, step, fits, select, job)
 
         self._after = f"{what}: not further {'on' if step > 0 else 'up'}"
         self.say(f"searching for {what}; Esc stops")
@@ -204,15 +204,15 @@ class Moves:
             return
         made = taking.field_filter(frame, self.fields) if self.fields.has_focus else None
         if made is None or "==" not in made:
-            made = self._told_apart(frame)
+            made = self._stream_of(frame)
         if made is None:
             self.say("it has no stream, topic or subject: Tab goes to the tree, to a field with a value")
             return
         select = compile_filter(made)
         self.seek(step, select.matches, select, made)
 
-    def _told_apart(self, frame: Frame) -> str | None:
-        """The filter of what tells frames of a protocol apart, and is a text."""
+    def _stream_of(self, frame: Frame) -> str | None:
+        """The filter of its stream, topic or subject: of a text by which the protocol tells frames apart."""
         made = (
             taking.field_filter(frame, self.fields, branch)
             for name in apart(frame.protocol)
@@ -240,7 +240,7 @@ class Moves:
 
 
 def wanted_bytes(text: str) -> tuple[bytes, str]:
-    """What is searched for in bytes, and how that is told: digits, or a text; one in quotes is never digits."""
+    """What is searched for in bytes, and in words: digits, or a text; one in quotes is never digits."""
     if HEX.fullmatch(text):
         found = bytes.fromhex(re.sub(r"[\s:]", "", text))
         return found, f"bytes {found.hex(' ')}"

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from struct import Struct
+from threading import Lock
 from typing import BinaryIO, NamedTuple, cast
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
@@ -67,9 +68,7 @@ class Files:
         """The first pass over all packets. Raises CaptureError behind what can be read, as all of them do."""
         return self._until(self._first, stop)
 
-    def again(
-        self, stop: Stop, progress: Callable[[float], None] = lambda share: None, *, wait: bool = False
-    ) -> Iterator[PacketBatch]:
+    def again(self, stop: Stop, progress: Callable[[float], None]) -> Iterator[PacketBatch]:
         """All packets once more."""
         capture = open_capture(self.files)
         for batch in self._until(capture, stop):
@@ -86,7 +85,7 @@ class Files:
         if self._resume is not None and place.offset is not None:
             yield from self._resume.after(place)
             return
-        for batch in self.again(stop):
+        for batch in self.again(stop, lambda share: None):
             found = behind(batch, place.packet)
             if len(found):
                 yield found
@@ -116,6 +115,7 @@ class Growing:
         """How many packets precede each part."""
         self._part, self._info = 0, FileInfo("")
         """What the first pass reads."""
+        self._gone, self._looking = 0, Lock()
         self._look()
 
     @property
@@ -126,7 +126,9 @@ class Growing:
     @property
     def gone(self) -> int:
         """How many files the ring has dropped."""
-        return next((part for part, path in enumerate(self._parts) if path.exists()), 0)
+        while self._gone < len(self._parts) and not self._parts[self._gone].exists():
+            self._gone += 1
+        return self._gone
 
     def first(self, stop: Stop) -> Iterator[PacketBatch]:
         """The first pass over all packets, and those to come, until nothing more comes or ``stop()``."""
@@ -134,11 +136,9 @@ class Growing:
             self._part, self._info = part, info
             yield batch
 
-    def again(
-        self, stop: Stop, progress: Callable[[float], None] = lambda share: None, *, wait: bool = False
-    ) -> Iterator[PacketBatch]:
-        """All packets once more, and with ``wait`` those to come."""
-        return self.after(Place(), stop, wait=wait)
+    def again(self, stop: Stop, progress: Callable[[float], None]) -> Iterator[PacketBatch]:
+        """All packets that are there once more."""
+        return self.after(Place(), stop)
 
     def place(self, batch: PacketBatch) -> Place:
         """The place behind a batch of the first pass."""
@@ -153,8 +153,9 @@ class Growing:
             yield batch
 
     def _look(self) -> None:
-        known = set(self._parts)
-        self._parts += [path for path in self._there() if path not in known]
+        with self._looking:  # several threads read: a file that both find new would be read twice
+            known = set(self._parts)
+            self._parts += [path for path in self._there() if path not in known]
 
     def _read(self, place: Place, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
         part, packet = place.part, place.packet

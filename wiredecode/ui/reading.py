@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
-from wiredecode.filter import Filter, compile_filter
+from wiredecode.filter import Filter, numbered
 from wiredecode.net import Network
 from wiredecode.net.limits import Limits
-from wiredecode.ui.packets import Files, Growing, Place, Stop, never
+from wiredecode.ui.jobs import Stopped
+from wiredecode.ui.packets import Files, Growing, Place, Stop
 from wiredecode.ui.states import States
 from wiredecode.ui.store import RowStore
 from wiredecode.view.follow import Survey
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
+    from wiredecode.ui.jobs import Job
 
-PART_PACKETS = 512
+PART_PACKETS = 256
 """Packets that are dissected at a time: between two parts others have their turn, and states are kept."""
 PART_FRAMES = 4096
 """Frames that become visible at a time."""
@@ -37,22 +39,18 @@ AHEAD, KEPT_FRAMES = 24, 128
 """Frames behind one that is shown are read with it, and so many are remembered."""
 
 
-class Stopped(Exception):
-    """Somebody else's turn: the work was told to end."""
-
-
 class Ends:
-    """Is told by a dissector which connections are over; one that was pickled tells nobody."""
+    """Hands on from a dissector which connections are over; one that was pickled hands on nothing."""
 
-    def __init__(self, tell: Callable[[Connection, str | None], None] | None = None) -> None:
-        self._tell = tell
+    def __init__(self, to: Callable[[Connection, str | None], None] | None = None) -> None:
+        self._to = to
 
     def __reduce__(self) -> tuple[type[Ends], tuple[()]]:
         return Ends, ()
 
     def over(self, connection: Connection, other: str | None) -> None:
-        if self._tell is not None:
-            self._tell(connection, other)
+        if self._to is not None:
+            self._to(connection, other)
 
 
 class Reading:
@@ -80,6 +78,7 @@ class Reading:
         """Files of a ring that are not there any more."""
         self._kept: OrderedDict[int, Frame] = OrderedDict()
         self._lock = Lock()
+        """Held while a frame is read that is to be shown."""
         self.secrets = False
 
     def close(self) -> None:
@@ -110,7 +109,7 @@ class Reading:
 
     def run(self) -> None:
         """Read to the end, in a thread of its own; ``problem`` tells what went wrong."""
-        dissector = self.dissector(Demand(link_responses=False, decode_as=self.decode_as), tell=self.survey.end)
+        dissector = self.dissector(self.demand(), on_end=self.survey.end)
         try:
             self._read(dissector)
         except CaptureError as error:
@@ -122,6 +121,7 @@ class Reading:
 
     def _read(self, dissector: Dissector) -> None:
         for part in self._parts(self.source.first(self._stop.is_set)):
+            self._give_way()
             if not self.first_ns:
                 self.first_ns = int(part.time_ns[0])
             self._take(dissector.feed(part))
@@ -148,32 +148,34 @@ class Reading:
 
     # Passes of others.
 
+    def demand(self, **wanted: Any) -> Demand:
+        """What is wanted of the capture; ports are decoded as the user said."""
+        return Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted})
+
     def dissector(
         self,
         demand: Demand,
         *,
         analyse: bool = False,
-        tell: Callable[[Connection, str | None], None] | None = None,
-        over: Callable[[Connection, str | None], None] | None = None,
+        on_end: Callable[[Connection, str | None], None] | None = None,
+        on_over: Callable[[Connection, str | None], None] | None = None,
     ) -> Dissector:
-        """A dissector that decodes as the user said."""
+        """A dissector with the limits and secrets that the user gave."""
         network = Network(self.limits, analyse=analyse)
-        return Dissector(demand, network, on_end=Ends(tell).over, on_over=None if over is None else Ends(over).over)
+        over = None if on_over is None else Ends(on_over).over
+        return Dissector(demand, network, on_end=Ends(on_end).over, on_over=over)
 
     def frames(
-        self,
-        dissector: Dissector,
-        stop: Stop = never,
-        *,
-        look: Callable[[PacketBatch], None] = lambda batch: None,
-        progress: Callable[[float], None] = lambda share: None,
+        self, dissector: Dissector, job: Job, look: Callable[[PacketBatch], None] = lambda batch: None
     ) -> Iterator[Frame]:
-        """All frames once more. What cannot be read was told by :meth:`run`. Raises :class:`Stopped`."""
+        """All frames once more. What cannot be read is a problem of :meth:`run`. Raises :class:`Stopped`."""
         if self._gone:
             raise RuntimeError("the ring has dropped its first files: save with -w to keep all of them")
-        yield from self._frames(
-            dissector, self.source.again(lambda: stop() or self._stop.is_set(), progress), stop, look
-        )
+        stop = self._ended(job)
+        return self._frames(dissector, self.source.again(stop, job.progress), stop, look)
+
+    def _ended(self, job: Job) -> Stop:
+        return lambda: job.stopped or self._stop.is_set()
 
     def _frames(
         self,
@@ -184,6 +186,7 @@ class Reading:
     ) -> Iterator[Frame]:
         try:
             for part in self._parts(batches):
+                self._give_way()
                 look(part)
                 for frame in dissector.feed(part):
                     yield frame
@@ -191,9 +194,14 @@ class Reading:
                         raise Stopped
         except CaptureError:
             pass
-        if stop() or self._stop.is_set():
+        if stop():
             raise Stopped
         yield from dissector.finish()
+
+    def _give_way(self) -> None:
+        """Somebody waits for the frame under the cursor: it comes first."""
+        with self._lock:
+            pass
 
     # Frames by number.
 
@@ -218,14 +226,12 @@ class Reading:
 
     def some(self, first: int, last: int) -> Iterator[Frame]:
         """Frames ``first`` to ``last`` as trees need them, read on from the nearest state."""
-        select = compile_filter(f"frame.number >= {first} && frame.number <= {last}")
-        style = Style(Raw, self.secrets)
-        return self._resumed(first, last, Demand(style, link_responses=False, select=select, decode_as=self.decode_as))
+        demand = self.demand(style=Style(Raw, self.secrets), select=numbered(first, last))
+        return self._resumed(first, last, demand)
 
     def messages(self, number: int, messages: Messages) -> Iterator[Frame]:
         """Frame ``number`` and some before it; their messages are collected."""
-        demand = Demand(link_responses=False, messages=messages, decode_as=self.decode_as)
-        return self._resumed(self.states.edge(number) + 1, number, demand)
+        return self._resumed(self.states.edge(number) + 1, number, self.demand(messages=messages))
 
     def _resumed(self, first: int, last: int, demand: Demand) -> Iterator[Frame]:
         state = self.states.before(first)
@@ -240,21 +246,24 @@ class Reading:
                         return
                     if frame.number >= first:
                         yield frame
-        except CaptureError:  # told by run
+        except CaptureError:  # a problem of run
             pass
         if not self.live:  # else more comes of what would be cut short now
             yield from (frame for frame in dissector.finish() if first <= frame.number <= last)
 
+    # Frames that fit.
+
     def seek(
-        self, number: int, step: int, test: Callable[[Frame], bool], select: Filter | None, stop: Stop
+        self, number: int, step: int, test: Callable[[Frame], bool], select: Filter | None, job: Job
     ) -> int | None:
         """The next frame behind ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
+        stop = self._ended(job)
         last = self.rows.count if step > 0 else number - 1
         while last > 0:
             first = number + 1 if step > 0 else self.states.edge(last) + 1
             found = None
             for frame in self.between(first, last, select):
-                if stop() or self._stop.is_set():
+                if stop():
                     raise Stopped
                 if test(frame):
                     found = frame.number
@@ -267,28 +276,24 @@ class Reading:
 
     def between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
         """Frames ``first`` to ``last``, as a filter needs them."""
-        if select is not None:
-            select.clock.first_ns = self.first_ns
-        style = None if select is None else select.style(None)
-        links = select is not None and select.needs_responses
-        return self._resumed(first, last, Demand(style, link_responses=links, select=select, decode_as=self.decode_as))
+        return self._resumed(first, last, self._selecting(select))
 
-    def fitting(self, select: Filter, stop: Stop, progress: Callable[[float], None]) -> Iterator[int]:
-        """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
+    def _selecting(self, select: Filter | None) -> Demand:
+        if select is None:
+            return self.demand()
         select.clock.first_ns = self.first_ns
-        links = select.needs_responses
-        demand = Demand(select.style(None), link_responses=links, select=select, decode_as=self.decode_as)
+        return self.demand(style=select.style(None), link_responses=select.needs_responses, select=select)
+
+    def fitting(self, select: Filter, job: Job) -> Iterator[int]:
+        """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
+        demand, stop = self._selecting(select), self._ended(job)
 
         def look(batch: PacketBatch) -> None:
             select.clock.first_ns = select.clock.first_ns or int(batch.time_ns[0])
 
         dissector, place = (self.states.first() if self._gone else None) or (self.dissector(demand), Place())
         dissector.resume(demand)
-
-        def ended() -> bool:
-            return stop() or self._stop.is_set()
-
-        batches = self.source.after(place, ended, wait=True) if self.live else self.source.again(ended, progress)
+        batches = self.source.after(place, stop, wait=True) if self.live else self.source.again(stop, job.progress)
         for frame in self._frames(dissector, batches, stop, look):
             if select.matches(frame):
                 yield frame.number

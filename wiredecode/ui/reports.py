@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from wiredecode.dissect.demand import Demand
 from wiredecode.frames.escape import escape
-from wiredecode.net.limits import Limits
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
 from wiredecode.ui.store import Row
@@ -35,27 +33,27 @@ HOP = re.compile(r" *\d+\.\d+ +\S+  .*?, frame (\d+)")
 
 
 @dataclass(frozen=True)
-class Told:
+class Line:
     """One line."""
 
     text: Text
     frames: tuple[int, ...] = ()
 
 
-Maker = Callable[[Reading, Job, int], list[Told]]
-"""Makes the lines, in the thread of a job; the last argument is the frame under the cursor."""
+Maker = Callable[[Reading, Job, int, int], list[Line]]
+"""Makes the lines, in the thread of a job: of the frame under the cursor, for a screen of so many columns."""
 
 
-def connections(reading: Reading, job: Job, number: int) -> list[Told]:
+def connections(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """All connections, with names."""
     from wiredecode.view.follow import table
 
     rows = [row for _, row in sorted(reading.survey.seen.items())]
     head, *lines = table(rows)
-    made = [Told(Text(head, theme.HEAD))]
+    made = [Line(Text(head, theme.HEAD))]
     for row, line in zip(rows, lines, strict=True):
-        made.append(Told(Text(line), _first_of(reading, row.connection.number)))
-    return made if rows else [Told(Text("no connections"))]
+        made.append(Line(Text(line), _first_of(reading, row.connection.number)))
+    return made if rows else [Line(Text("no connections"))]
 
 
 def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
@@ -63,24 +61,22 @@ def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
     return () if found is None else (found,)
 
 
-def findings(reading: Reading, job: Job, number: int) -> list[Told]:
+def findings(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """What ``wiredecode check`` finds."""
     from wiredecode.check import Checker
     from wiredecode.check.text import counts, report_lines
 
     checker = Checker()
-    dissector = reading.dissector(
-        Demand(link_responses=False, decode_as=reading.decode_as), analyse=True, tell=checker.end
-    )
+    dissector = reading.dissector(reading.demand(), analyse=True, on_end=checker.end)
     checker.report.first_ns = reading.first_ns
-    for frame in reading.frames(dissector, lambda: job.stopped, look=checker.look, progress=job.progress):
+    for frame in reading.frames(dissector, job, checker.look):
         checker.frame(frame)
     problems = checker.finish()
     if not problems:
-        return [Told(Text("nothing is wrong"))]
-    made = [Told(Text(counts(problems), theme.HEAD)), Told(Text())]
+        return [Line(Text("nothing is wrong"))]
+    made = [Line(Text(counts(problems), theme.HEAD)), Line(Text())]
     for problem, line in report_lines(problems, reading.first_ns):
-        made.append(Told(Text(line, _style(problem, line)), tuple(problem.frames) if problem is not None else ()))
+        made.append(Line(Text(line, _style(problem, line)), tuple(problem.frames) if problem is not None else ()))
     return made
 
 
@@ -90,72 +86,74 @@ def _style(problem: Problem | None, line: str) -> str:
     return theme.SEVERITY[problem.severity] if line.startswith(problem.name) else ""
 
 
-def statistics(reading: Reading, job: Job, number: int) -> list[Told]:
+def statistics(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The tables of ``wiredecode stats``."""
-    from wiredecode.stats import statistics as tables
+    from wiredecode.stats.counting import Counting
     from wiredecode.stats.shown import grid, shown_columns
     from wiredecode.stats.tables import chosen
 
-    said = {port: "/".join(filter(None, (one.protocol.name, one.dialect))) for port, one in reading.decode_as.items()}
-    limits = {each.name: getattr(reading.limits, each.name) for each in fields(Limits)}  # without keys of TLS
-    found = tables(reading.files, interval="auto", decode_as=said, limits=limits)
+    counting = Counting(chosen(None), None)
+    assert counting.connections is not None  # all tables are asked for
+    demand = reading.demand(messages=counting.messages)
+    dissector = reading.dissector(demand, analyse=True, on_over=counting.connections.end)
+    for frame in reading.frames(dissector, job):
+        counting.frame(frame)
     made = []
     for statistic in chosen(None):
-        table = found[statistic.name]
-        made.append(Told(Text(statistic.title, theme.HEAD)))
+        table = counting.table(statistic)
+        made.append(Line(Text(statistic.title, theme.HEAD)))
         if table.num_rows:
             made += _rendered(grid(table, shown_columns(table, table.schema.names), people=True))
         else:
-            made.append(Told(Text("none", "dim")))
-        made.append(Told(Text()))
+            made.append(Line(Text("none", "dim")))
+        made.append(Line(Text()))
     return made
 
 
-def _rendered(renderable: Any) -> Iterator[Told]:
+def _rendered(renderable: Any) -> Iterator[Line]:
     """The lines of a table, as wide as they are."""
     from rich.console import Console
 
     text = StringIO()
     Console(file=text, width=400, color_system=None, highlight=False, markup=False, emoji=False).print(renderable)
     for line in text.getvalue().splitlines():
-        yield Told(Text(line.rstrip()))
+        yield Line(Text(line.rstrip()))
 
 
-def timeline(reading: Reading, job: Job, number: int) -> list[Told]:
+def timeline(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """What changed when, and the throughput."""
     from wiredecode.check.timeline import Timeline, sparks
 
     made = Timeline()
-    demand = Demand(link_responses=False, decode_as=reading.decode_as)
-    dissector = reading.dissector(demand, analyse=True, over=made.end)
-    for frame in reading.frames(dissector, lambda: job.stopped, progress=job.progress):
+    dissector = reading.dissector(reading.demand(), analyse=True, on_over=made.end)
+    for frame in reading.frames(dissector, job):
         made.frame(frame)
     events = made.finish(reading.first_ns)
-    lines = [Told(Text(line, theme.VALUE)) for line in sparks(made)]
+    lines = [Line(Text(line, theme.VALUE)) for line in sparks(made)]
     for event in events:
         text = Text(f"{(event.time_ns - reading.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
         place = (event.frame,) if event.frame else _first_of(reading, event.connection or 0)
-        lines.append(Told(text.append(escape(event.what + (f" {event.together}" if event.together else ""))), place))
-    return lines or [Told(Text("nothing changed"))]
+        lines.append(Line(text.append(escape(event.what + (f" {event.together}" if event.together else ""))), place))
+    return lines or [Line(Text("nothing changed"))]
 
 
-def follow(reading: Reading, job: Job, number: int) -> list[Told]:
+def follow(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The connection of a frame as a dialogue, from that frame on."""
     row = reading.rows[number]
     seen = reading.survey.seen.get(row.connection)
     ends = " ↔ ".join(seen.connection.endpoints) if seen is not None else ""
-    made = [Told(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
+    made = [Line(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
     for at in _along(reading, number, MOST_FOLLOWED + 1):
         if job.stopped or len(made) > MOST_FOLLOWED:
-            made.append(Told(Text(f"and more, from frame {at} on", "dim"), (at,)))
+            made.append(Line(Text(f"and more, from frame {at} on", "dim"), (at,)))
             break
-        made.append(_said(reading, at))
+        made.append(_spoken(reading, at))
     return made
 
 
-def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
+def diagram(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The connection of a frame as a sequence diagram, from that frame on."""
-    row, room = reading.rows[number], min(max(job.width - MARGIN, LEAST), MOST_DIAGRAM)
+    row, room = reading.rows[number], min(max(width - MARGIN, LEAST), MOST_DIAGRAM)
     seen = reading.survey.seen.get(row.connection)
     ends = seen.connection.endpoints if seen is not None else ("", "")
     sides = {row.side: row.sender for row in (reading.rows[each] for each in _along(reading, number, 50))}
@@ -163,8 +161,8 @@ def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
     left, right = f"client {ends[client]}", f"server {ends[1 - client]}"
     margin = " " * 13
     made = [
-        Told(Text(f"{margin}{left}{right:>{room - len(left) + 2}}", theme.HEAD)),
-        Told(Text(f"{margin}│{' ' * room}│", "dim")),
+        Line(Text(f"{margin}{left}{right:>{room - len(left) + 2}}", theme.HEAD)),
+        Line(Text(f"{margin}│{' ' * room}│", "dim")),
     ]
     before = row.time_ns
     for at in _along(reading, number, MOST_FOLLOWED):
@@ -172,13 +170,13 @@ def diagram(reading: Reading, job: Job, number: int) -> list[Told]:
             break
         if reading.rows[at].time_ns - before > PAUSE_NS:
             pause = f" {(reading.rows[at].time_ns - before) / 1e9:.1f} s "
-            made.append(Told(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
+            made.append(Line(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
         before = reading.rows[at].time_ns
         made.append(_arrow(reading, reading.rows[at], client, room))
     return made
 
 
-def _arrow(reading: Reading, row: Row, client: int, room: int) -> Told:
+def _arrow(reading: Reading, row: Row, client: int, room: int) -> Line:
     """A frame between the life lines of both sides."""
     latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
     label = cut(f"{row.type} {row.details}".rstrip(), room - 8 - len(latency)) + latency
@@ -190,7 +188,7 @@ def _arrow(reading: Reading, row: Row, client: int, room: int) -> Told:
         text.append(f"──{line}{'─' * rest}▶", style)
     else:
         text.append(f"◀{'─' * rest}{line}──", style)
-    return Told(text.append("│"), (row.number,))
+    return Line(text.append("│"), (row.number,))
 
 
 def _along(reading: Reading, number: int, most: int) -> Iterator[int]:
@@ -204,7 +202,7 @@ def _along(reading: Reading, number: int, most: int) -> Iterator[int]:
         at = found
 
 
-def trace(reading: Reading, job: Job, number: int) -> list[Told]:
+def trace(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """What became of the messages of a frame: where each of them passes, and what answers it."""
     from wiredecode.trace import Collector, Criteria, Finder, chosen, group, text
 
@@ -213,28 +211,28 @@ def trace(reading: Reading, job: Job, number: int) -> list[Told]:
         finder.search(None, None)
     finder.search(None, None)
     if not finder.found:
-        return [Told(Text("this frame carries no message; M is for what publishes or delivers one"))]
+        return [Line(Text("this frame carries no message; M is for what publishes or delivers one"))]
     collector = Collector(finder.found)
-    demand = Demand(messages=collector.messages, decode_as=reading.decode_as)
-    for frame in reading.frames(reading.dissector(demand), lambda: job.stopped, progress=job.progress):
+    demand = reading.demand(messages=collector.messages, link_responses=True)
+    for frame in reading.frames(reading.dissector(demand), job):
         collector.collect()
         collector.frame(frame)
     found = chosen(group(collector.passages), finder.found)
-    made = [Told(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
+    made = [Line(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
     for message in found[:MOST_TRACED]:
-        made.append(Told(Text()))
+        made.append(Line(Text()))
         frames: tuple[int, ...] = ()
         for line in text.lines(message, reading.first_ns, collector.names):
             hop = HOP.match(line)
             frames = (int(hop[1]),) if hop else frames if line.startswith(" " * text.INDENT) else ()
-            made.append(Told(Text(line, theme.HEAD if hop else ""), frames))
+            made.append(Line(Text(line, theme.HEAD if hop else ""), frames))
     if len(found) > MOST_TRACED:
         more = f"and {len(found) - MOST_TRACED:,} more: wiredecode trace --frame {number} --index I"
-        made += [Told(Text()), Told(Text(more, "dim"))]
+        made += [Line(Text()), Line(Text(more, "dim"))]
     return made
 
 
-def _said(reading: Reading, number: int) -> Told:
+def _spoken(reading: Reading, number: int) -> Line:
     row = reading.rows[number]
     sender = row.sender or ""
     margin = " " * (4 if sender == "server" else 0)
@@ -243,7 +241,7 @@ def _said(reading: Reading, number: int) -> Told:
     text.append(f"  {row.details}", theme.SEVERITY.get(row.severity, ""))
     if row.latency_ns >= 0:
         text.append(f"  after {row.latency_ns / 1e6:.3f} ms", theme.GENERATED)
-    return Told(text, (number,))
+    return Line(text, (number,))
 
 
 MAKERS: dict[str, tuple[str, Maker]] = {

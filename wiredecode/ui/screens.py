@@ -16,7 +16,7 @@ from wiredecode.ui import keys
 from wiredecode.ui.columns import COLUMNS, column
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
-from wiredecode.ui.reports import Told
+from wiredecode.ui.reports import Line
 from wiredecode.view import theme
 
 PROGRESS_SECONDS = 0.2
@@ -27,13 +27,13 @@ class Listing(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="listing")
-        self.told: Sequence[Told] = ()
+        self.made: Sequence[Line] = ()
 
-    def fill(self, told: Sequence[Told]) -> None:
+    def fill(self, made: Sequence[Line]) -> None:
         """Show these."""
-        self.told = told
-        self.widest = max((each.text.cell_len for each in told), default=0)
-        self.recount(len(told))
+        self.made = made
+        self.widest = max((each.text.cell_len for each in made), default=0)
+        self.recount(len(made))
 
     @property
     def has_scrollbar(self) -> bool:
@@ -41,7 +41,7 @@ class Listing(Lines):
         return self.widest != self.size.width
 
     def line(self, at: int) -> Text:
-        return self.told[at].text.copy()
+        return self.made[at].text.copy()
 
 
 class BackScreen(Screen[int]):
@@ -77,13 +77,13 @@ class ReportScreen(BackScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.set_interval(PROGRESS_SECONDS, self.tell)
-        if self.lines.told:
+        if self.lines.made:
             self.call_after_refresh(self._begin)
         self.tell()
 
     def _begin(self) -> None:
         """The cursor goes to where it was, or to the first line that leads to a frame."""
-        leading = (at for at, each in enumerate(self.lines.told) if each.frames)
+        leading = (at for at, each in enumerate(self.lines.made) if each.frames)
         self.lines.move_to(self._cursor or next(leading, 0))
 
     def tell(self, text: str = "") -> None:
@@ -92,7 +92,7 @@ class ReportScreen(BackScreen):
         if not text and job is not None and not job.finished:
             text = f"reading {job.share:.0%}  Esc stops"
         at = self.lines.cursor
-        frames = self.lines.told[at].frames if at < len(self.lines.told) else ()
+        frames = self.lines.made[at].frames if at < len(self.lines.made) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
         self.bottom.show(f" {self.heading} │ {text or f'{leads}Esc: back'}")
 
@@ -102,7 +102,7 @@ class ReportScreen(BackScreen):
             return
         if job.problem:
             self.job = None
-            self.lines.fill([Told(Text(job.problem, theme.SEVERITY["warning"]))])
+            self.lines.fill([Line(Text(job.problem, theme.SEVERITY["warning"]))])
         elif job.result is not None:
             self.lines.fill(job.result)
             self.call_after_refresh(self._begin)
@@ -114,9 +114,9 @@ class ReportScreen(BackScreen):
 
     @on(Lines.Chosen)
     def _chosen(self) -> None:
-        told = self.lines.told[self.lines.cursor]
-        if told.frames:
-            self.dismiss(told.frames[0])
+        line = self.lines.made[self.lines.cursor]
+        if line.frames:
+            self.dismiss(line.frames[0])
         else:
             self.tell("this line speaks of no frame")
 
@@ -160,7 +160,7 @@ class ColumnsScreen(Screen[list[str]]):
 
     def _fill(self, name: str = "") -> None:
         rows = [f"[{'x' if each in self.chosen else ' '}] {each:<32} {column(each).what}" for each in self.names]
-        self.lines.fill([Told(Text(escape(row))) for row in rows])
+        self.lines.fill([Line(Text(escape(row))) for row in rows])
         if name:
             self.lines.move_to(self.names.index(name))
 
@@ -197,5 +197,5 @@ class HelpScreen(BackScreen):
         for shown, what in keys.text():
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
-        self.lines.fill([Told(row) for row in rows])
+        self.lines.fill([Line(row) for row in rows])
         self.bottom.show(" Help │ Esc: back")

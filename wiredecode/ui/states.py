@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 from time import thread_time
 from typing import TYPE_CHECKING, Any
+from zlib import compress, decompress
 
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.ui.packets import Place
@@ -18,13 +19,15 @@ from wiredecode.ui.packets import Place
 if TYPE_CHECKING:
     from wiredecode.tls.keylog import KeyLog
 
-EVERY_SECONDS = 0.15
+EVERY_SECONDS = 0.1
 """So much dissecting, in time of the processor, lies between two states at least: to show a frame it is done again."""
-COST_SHARE = 3
+COST_SHARE = 2
 """Keeping states takes one part in so many of the time at most."""
-MOST_STATES, MOST_BYTES = 256, 512 << 20
+MOST_STATES, MOST_BYTES = 4096, 512 << 20
 """When there are more, every second one is dropped and they are made half as often."""
 PLAIN, SEALED, NONCE_BYTES = b"P", b"S", 12
+COMPRESSION = 1
+"""Level of zlib: a quarter of the bytes, for a fifth more time."""
 
 
 @dataclass(frozen=True)
@@ -105,50 +108,49 @@ class States:
 
 
 class Seal:
-    """Dissectors as bytes. Secrets of TLS stay in memory; what was made of them is encrypted, with a key that does."""
+    """Dissectors as bytes; where TLS is decrypted they are encrypted, with a key that stays in memory as secrets do."""
 
     def __init__(self) -> None:
-        self._keys: dict[int, KeyLog] = {}
+        self._logs: dict[int, KeyLog] = {}
+        """Secrets, by the numbers that stand for them in the bytes."""
         self._cipher: Any = None
 
     def pack(self, dissector: Dissector) -> bytes:
         """Raises whatever cannot be pickled raises."""
-        file = io.BytesIO()
-        pickler = _Pickler(file, pickle.HIGHEST_PROTOCOL)
-        pickler.keys = self._keys
-        pickler.dump(dissector)
-        data = file.getvalue()
-        if not self._keys:
-            return PLAIN + data
+        if not dissector.decrypts:
+            return PLAIN + compress(pickle.dumps(dissector, pickle.HIGHEST_PROTOCOL), COMPRESSION)
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         if self._cipher is None:
             self._cipher = AESGCM(os.urandom(32))
-        nonce = os.urandom(NONCE_BYTES)
-        return SEALED + nonce + bytes(self._cipher.encrypt(nonce, data, None))
+        file, nonce = io.BytesIO(), os.urandom(NONCE_BYTES)
+        pickler = _Pickler(file, pickle.HIGHEST_PROTOCOL)
+        pickler.logs = self._logs
+        pickler.dump(dissector)
+        return SEALED + nonce + bytes(self._cipher.encrypt(nonce, compress(file.getvalue(), COMPRESSION), None))
 
     def unpack(self, data: bytes) -> Dissector:
         kind, data = data[:1], data[1:]
         if kind == SEALED:
             data = self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], None)
-        unpickler = _Unpickler(io.BytesIO(data))
-        unpickler.keys = self._keys
+        unpickler = _Unpickler(io.BytesIO(decompress(data)))
+        unpickler.logs = self._logs
         found: Dissector = unpickler.load()
         return found
 
 
 class _Pickler(pickle.Pickler):
-    keys: dict[int, KeyLog]
+    logs: dict[int, KeyLog]
 
-    def persistent_id(self, obj: Any) -> int | None:
+    def persistent_id(self, obj: Any) -> int | None:  # asked about every object: twice the time
         if type(obj).__name__ == "KeyLog":
-            self.keys[id(obj)] = obj
+            self.logs[id(obj)] = obj
             return id(obj)
         return None
 
 
 class _Unpickler(pickle.Unpickler):
-    keys: dict[int, KeyLog]
+    logs: dict[int, KeyLog]
 
     def persistent_load(self, pid: int) -> KeyLog:
-        return self.keys[pid]
+        return self.logs[pid]

@@ -11,16 +11,14 @@ import numpy as np
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
-from wiredecode.dissect.demand import Demand
 from wiredecode.export.atomic import NewFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
-from wiredecode.filter.names import Names
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, RecordLines, dumps
-from wiredecode.ui.jobs import Job
-from wiredecode.ui.reading import Reading, Stopped
+from wiredecode.ui.jobs import Job, Stopped
+from wiredecode.ui.reading import Reading
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -34,6 +32,8 @@ SHOWN_CHARACTERS = 50
 
 def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> str | None:
     """The filter that fits this value of a field, by default of the one under the cursor; None: there is none."""
+    from wiredecode.filter.names import Names
+
     branch = branch or tree.branch
     field = Names().find(branch.path) if branch is not None and branch.path else None
     if branch is None or field is None or field.secret:
@@ -52,7 +52,7 @@ def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> 
 
 
 def copied(what: str, screen: MainScreen) -> tuple[str | None, str]:
-    """The text for the clipboard, and what is said of it; or None, and why there is none."""
+    """The text for the clipboard, and how it is shown; or None, and why there is none."""
     frame, branch = screen.frame, screen.fields.branch
     text: str | None = None
     if what == "value" and branch is not None:
@@ -77,7 +77,7 @@ def command(screen: MainScreen) -> str:
 
 
 def save_screen(app: App[Any], name: str) -> str:
-    """Save the screen as a picture; what is said of it."""
+    """Save the screen as a picture; what became of it."""
     try:
         with Path(name).expanduser().open("x") as file:
             file.write(app.export_screenshot())
@@ -87,23 +87,23 @@ def save_screen(app: App[Any], name: str) -> str:
 
 
 def save(reading: Reading, name: str, numbers: Iterable[int] | None, job: Job) -> str:
-    """Save records (``.json``), a table (``.parquet``) or packets of some frames, by default of all; what is said."""
+    """Save records (``.json``), a table (``.parquet``) or packets of some frames, by default of all: how many."""
     path = Path(name).expanduser()
     if path.exists():
         raise FileExistsError(f"{name} is there already; choose another name")
     wanted = None if numbers is None else set(numbers)
     target = NewFile(path)
     try:
-        said = WRITERS.get(path.suffix, _packets)(reading, target, wanted, job)
+        counted = WRITERS.get(path.suffix, _packets)(reading, target, wanted, job)
         target.commit()
     finally:
         target.discard()
-    return f"saved: {name}, {said}"
+    return f"saved: {name}, {counted}"
 
 
 def _frames(reading: Reading, style: Style | None, wanted: set[int] | None, job: Job) -> Iterable[Frame]:
-    demand = Demand(style, link_responses=style is not None, decode_as=reading.decode_as)
-    for frame in reading.frames(reading.dissector(demand), lambda: job.stopped, progress=job.progress):
+    demand = reading.demand(style=style, link_responses=style is not None)
+    for frame in reading.frames(reading.dissector(demand), job):
         if wanted is None or frame.number in wanted:
             yield frame
 

@@ -21,7 +21,9 @@ class Grid:
     def __init__(self, names: Sequence[str], numbers: Sequence[bool]) -> None:
         self.table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
         for name, number in zip(names, numbers, strict=True):
-            self.table.add_column(Text(escape(name)), justify="right" if number else "left", overflow="fold")
+            self.table.add_column(
+                Text(escape(name)), justify="right" if number else "left", no_wrap=number, overflow="fold"
+            )
 
     def add(self, values: Iterable[Any]) -> None:
         self.table.add_row(*map(_cell, values))

@@ -210,7 +210,11 @@ def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What other frames tell, as names and values."""
     for name, value in generated.items():
         if value is not None and value != "good":
-            yield name, fact(value) if isinstance(value, str) else words(value)
+            listed = isinstance(value, list) and value and isinstance(value[0], str)
+            yield (
+                name,
+                fact(", ".join(value) if listed else value) if isinstance(value, str) or listed else words(value),
+            )
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:

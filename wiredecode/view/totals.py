@@ -49,7 +49,7 @@ def totals_text(
     rows += [("limits", f"{code}: reached {_plural(count, 'time')}") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
-    if not totals.frames and not how and totals.packets:
+    if not how and totals.packets and {name for name, *_ in totals.frames} <= {"tls"}:
         rows += [("hint", text) for text in _advice(totals, protocols)]
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
@@ -57,11 +57,13 @@ def totals_text(
 
 
 def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> str:
-    """How many frames were shown, and of how many where the capture was read to its end (``whole``)."""
+    """How many frames were shown, and of how many where the capture was read to its end (``whole``); "" for all."""
     what = "match the filter" if matching else "are in the time asked for"
     if not whole:
-        return f"{_plural(shown, 'frame')}"
+        return _plural(shown, "frame")
     total = sum(totals.frames.values())
+    if shown == total and not matching:
+        return ""
     if not shown:
         return f"no frame: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
     return f"{shown:,} of {_plural(total, 'frame')} {what}"
@@ -171,7 +173,7 @@ def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]
     looks = {name for name, _ in totals.other}
     if "TLS" in looks:
-        texts.append("TLS is named, not decrypted: capture behind the TLS endpoint, or turn TLS off")
+        texts.append("TLS was not decrypted: give its secrets (--keylog), or capture behind the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
     if protocols and (ports or (totals.captured and not looks)):
         port = ports[0] if ports else None

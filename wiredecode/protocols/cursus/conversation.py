@@ -83,6 +83,9 @@ class CursusConversation(Conversation):
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
 
+    def dispensable(self, frame: Frame) -> bool:
+        return True
+
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
         self.named, self.answered = {}, None
@@ -99,7 +102,8 @@ class CursusConversation(Conversation):
         if self.client is None:
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
-        facts = {name: value for name, value in named.items() if _is_fact(value)}
+        stated = ("topic", "partition") if frame.type == BATCH else ()  # in the batch itself
+        facts = {name: value for name, value in named.items() if _is_fact(value) and name not in stated}
         if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
             facts["commits"] = naming.offsets_spelled(offsets)
         frame.generated = {**facts, **frame.generated}

@@ -198,7 +198,6 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
     _adopt(frame, inner, inflated.data)
     if frame.type == BATCH:
         named = {name: inner.values[name] for name in ("topic", "partition") if name in inner.values}
-        named["message_count"] = inner.values.get("messages")
     return {**added, **named}
 
 

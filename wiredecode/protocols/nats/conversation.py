@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import NOTHING, Frame
+from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport, websocket
@@ -24,6 +24,7 @@ from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Request, link
+from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
+DELIVERY_BLANKS = 3
+"""In the line of MSG, where it names no reply subject."""
 LOST_PING_NS = 1_000_000_000
 """So long after bytes were lost a PONG may answer a PING that was among them."""
 MAX_ENDED = 1_024
@@ -60,6 +63,7 @@ class NatsConversation(Conversation):
         self.max_payload = 0
         self.carried = CarriedStreams(protocol)
         self.connected = self.tls_found = False
+        self.handshakes = Handshakes()
         self.counts_from = 0
         """Time from which on a PONG answers a PING that was seen: where bytes were lost, some seconds later."""
 
@@ -109,6 +113,18 @@ class NatsConversation(Conversation):
         payload = frame.data[start:]
         if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
             session.decode(frame, subject, payload, start, style)
+
+    def dispensable(self, frame: Frame) -> bool:
+        """What a server delivers of a carried protocol's messages: others know them from whoever published them."""
+        buffer, start, said = frame.buffer, frame.start, self.sides[frame.side]
+        if frame.status != OK or frame.offset != said.reached or self.link != names.CLIENT:
+            return False
+        end = buffer.find(b"\r\n", start, frame.stop)
+        asks = buffer.count(b" ", start, end) != DELIVERY_BLANKS
+        if asks or buffer[start : start + 4] != b"MSG " or not self.memory.carried.marked(buffer, end + 2):
+            return False
+        said.reached += frame.length
+        return True
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages
@@ -169,18 +185,20 @@ class NatsConversation(Conversation):
         layer = proxy.layer_of(frame) or look(frame.buffer, frame.start)
         assert layer is not None
         frame.sender = self.sender(frame)
-        title = TRANSPORT_TITLES.get(layer, "PROXY")
+        title: str | None = TRANSPORT_TITLES.get(layer, "PROXY")
         if layer is transport.HttpHead and websocket.opens(frame.buffer, frame.start, frame.stop):
             self.sides[frame.side].upgraded = True
         if layer.filter_name == proxy.NAME:
             frame.protocol = proxy.NAME
-        elif layer is transport.TlsRecord:
+        elif layer is TlsRecord:
             frame.protocol = layer.filter_name
-            title = names.TLS_RECORDS[frame.buffer[frame.start]]
+            title = None
             if not self.tls_found:
                 self.tls_found = True
                 frame.find("note", "protocol", "tls", "the connection goes on in TLS: what follows is encrypted")
         decoder_for(layer, title).read(frame, style)
+        if title is None:
+            self.handshakes.read(frame)
         if layer.filter_name not in (proxy.NAME, "tls"):
             sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
             self.hand_on += self.carried.feed(frame, layer, sound)

@@ -66,9 +66,3 @@ def hides_payload(subject: str, reply: str, payload: bytes) -> bool:
 
 
 S2_CHUNKS = {0x00: "compressed", 0x01: "uncompressed", 0xFE: "padding", 0xFF: "stream identifier"}
-TLS_RECORDS = {
-    20: "ChangeCipherSpec",
-    21: "Alert",
-    22: "Handshake",
-    23: "ApplicationData",
-}

@@ -14,8 +14,9 @@ from wiredecode.protocols.nats import cutting, s2, transport, websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
 from wiredecode.protocols.nats.grammars import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.memory import Memory
-from wiredecode.protocols.nats.names import LINKS, TLS_RECORDS
+from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.shared import tls
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Nats(Protocol):
         "nats.copy_of": Generated("int64", "frame of the first passage of the same message"),
         "nats.gateway_command": Generated("string", "what gateway_cmd means"),
         "nats_s2.crc_status": Generated("string", "good or bad: whether the CRC-32C fits the plain bytes"),
+        **tls.GENERATED,
     }
     column_types = {"nats.account": "string"}
 
@@ -181,7 +183,7 @@ class Nats(Protocol):
     def type_names(self) -> Iterable[str]:
         operations = (name for grammar in GRAMMARS.values() for name in grammar)
         inside = (name for one in carried_by(self.name) for name in one.type_names())
-        return [*operations, *TRANSPORT_TITLES.values(), *TLS_RECORDS.values(), "Unknown", *inside]
+        return [*operations, *TRANSPORT_TITLES.values(), *tls.TYPES, "Unknown", *inside]
 
 
 def tells(word: bytes, line: bytes) -> bool:

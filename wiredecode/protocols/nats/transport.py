@@ -13,7 +13,8 @@ from wiredecode.fields.layer import Layer
 from wiredecode.fields.textfields import Token, Until
 from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats import s2, websocket
-from wiredecode.protocols.nats.names import S2_CHUNKS, TLS_RECORDS
+from wiredecode.protocols.nats.names import S2_CHUNKS
+from wiredecode.protocols.shared.tls import TlsRecord
 
 TLS_HEADER = 5
 MAX_TLS_RECORD = 16384 + 2048
@@ -31,19 +32,6 @@ class S2Chunk(Layer):
         Rest("data", "the block, or plain bytes", secret=True),
     ]
     facts = ("chunk_type", "length")
-
-
-class TlsRecord(Layer):
-    """``type uint8 | version uint16 | length uint16 | data`` (RFC 8446 section 5.1)."""
-
-    filter_name = "tls"
-    fields_desc = [
-        UInt8("content_type", "kind of record", names=TLS_RECORDS, default=23),
-        UInt16("version", "legacy version of the record", default=0x0303),
-        UInt16("length", "bytes that follow", unit="bytes"),
-        Rest("data", "the record, encrypted after the handshake"),
-    ]
-    facts = ("content_type", "length")
 
 
 class Target(Token):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.names import TLS_RECORDS
 from wiredecode.protocols.shared import tls
 
 if TYPE_CHECKING:
@@ -43,13 +42,9 @@ def error(frame: Frame) -> Mapping[str, Any]:
     return {"closed_by": frame.sender or "server", "reason": printable(frame.values.get("error") or "")}
 
 
-def hello(frame: Frame) -> Mapping[str, Any]:
-    return {"server_name": tls.server_name(frame.data)}
-
-
 IDENTITIES: Mapping[str | None, IdentityReader] = {
     "CONNECT": connect,
     "INFO": info,
     "-ERR": error,
-    TLS_RECORDS[tls.HANDSHAKE]: hello,
+    **tls.IDENTITIES,
 }

@@ -66,6 +66,9 @@ class PravegaConversation(Conversation):
         super().started_by(side, client)
         self.fixed = False  # recognised, not forced: messages may tell otherwise
 
+    def dispensable(self, frame: Frame) -> bool:
+        return True
+
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.talk = NAME, None
         lost = self._follow(frame)

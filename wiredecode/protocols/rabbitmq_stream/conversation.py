@@ -62,6 +62,9 @@ class RabbitMQConversation(Conversation):
         self.rows = False
         """Messages were asked for: from then on frames are read with the places of theirs, in one pass."""
 
+    def dispensable(self, frame: Frame) -> bool:
+        return True
+
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
         _, code, version = HEADER.unpack_from(frame.buffer, frame.start)

@@ -141,6 +141,10 @@ class CarriedSessions:
                 return session
         return None
 
+    def marked(self, buffer: bytes, start: int) -> bool:
+        """Whether a payload begins as those of a carried protocol do."""
+        return buffer[start : start + PREFIX_BYTES] in self._prefixes
+
     def linker(self) -> Callable[[], None]:
         """See :meth:`Bulk.linker`."""
         self._links_later = True

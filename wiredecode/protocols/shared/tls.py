@@ -1,32 +1,204 @@
-"""The one thing in a TLS handshake that is not secret and tells who is meant: the host that the client asks for."""
+"""TLS records as frames: the handshake, where it is in clear or was decrypted, and alerts with their meaning."""
 
 from __future__ import annotations
 
-from wiredecode.fields import printable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-HANDSHAKE, CLIENT_HELLO = 0x16, 1
-SERVER_NAME = 0
+from wiredecode.fields import Rest, UInt8, UInt16
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.record import rfc3339
+from wiredecode.protocols.base import Conversation, Generated
+from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
+from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECORDS, RETRY
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Style
+    from wiredecode.frames.who import IdentityReader
+
+NAME = "tls"
+HEADER = 5
+CHANGE_CIPHER, ALERT, HANDSHAKE = 20, 21, 22
+MOST_MESSAGE = 1 << 18
+"""So long may a handshake message be."""
+CLOSE_NOTIFY, USER_CANCELED = 0, 90
+TYPES = (*RECORDS.values(), *MESSAGES.values(), RETRY)
+"""What frames of TLS are called: a handshake by its first message."""
+
+GENERATED: Mapping[str, Generated] = {
+    f"{NAME}.{name}": Generated(column, meaning)
+    for name, column, meaning in (
+        ("decrypted", "bool", "the record was encrypted"),
+        ("messages", "list<string>", "handshake messages that end in the record, where it is more than one"),
+        ("server_name", "string", "host that the client asks for (SNI)"),
+        ("versions", "list<string>", "versions that the client offers"),
+        ("version_chosen", "string", "version that the server chose"),
+        ("alpn", "list<string>", "application protocols that the client offers, or the one that the server chose"),
+        ("cipher", "string", "cipher suite that the server chose"),
+        ("ciphers", "list<string>", "cipher suites that the client offers"),
+        ("resumption", "string", "an earlier session goes on: offered, accepted"),
+        ("early_data", "string", "data before the handshake is over: offered, accepted"),
+        ("renegotiation", "bool", "the handshake is another one on the same connection"),
+        ("certificate_subject", "string", "owner of the first certificate; none: there is none"),
+        ("certificate_issuer", "string", "who signed it"),
+        ("certificate_names", "list<string>", "hosts that it is for"),
+        ("certificate_begins", "string", "from when on it is valid"),
+        ("certificate_expires", "string", "up to when it is valid"),
+        ("alert_level", "string", "warning or fatal"),
+        ("alert", "string", "what the sender says, as the standards call it"),
+    )
+}
 
 
-def server_name(data: bytes) -> str | None:
-    """The host of the ClientHello that ``data`` begins with (RFC 8446 section 4.1.2, RFC 6066 section 3).
+IN_ORDER = [name.removeprefix(f"{NAME}.") for name in GENERATED]
+DECRYPTED = {"decrypted": True}
 
-    ``handshake record (5) | type, length (4) | version (2) | random (32) | session id | cipher suites | compression |
-    extensions``; None where it has none, is cut before it, or is something else.
-    """
-    if len(data) < 44 or data[0] != HANDSHAKE or data[5] != CLIENT_HELLO:
-        return None
-    at = 43
-    for width in (1, 2, 1):
-        at += width + int.from_bytes(data[at : at + width])
-    end = min(at + 2 + int.from_bytes(data[at : at + 2]), len(data))
-    at += 2
-    while at + 4 <= end:
-        kind, length = int.from_bytes(data[at : at + 2]), int.from_bytes(data[at + 2 : at + 4])
-        if kind == SERVER_NAME:  # list length (2) | name type (1) | length (2) | name
-            size = int.from_bytes(data[at + 7 : at + 9])
-            name = data[at + 9 : at + 9 + size]
-            whole = 0 < size == len(name) and at + 9 + size <= min(at + 4 + length, end)
-            return printable(name.decode("ascii", "replace")) if whole else None
-        at += 4 + length
-    return None
+
+class TlsRecord(Layer):
+    """``type uint8 | version uint16 | length uint16 | data`` (RFC 8446 section 5.1)."""
+
+    filter_name: ClassVar[str] = NAME
+    fields_desc = [
+        UInt8("content_type", "kind of record", names=RECORDS, default=23),
+        UInt16("version", "legacy version of the record", default=0x0303),
+        UInt16("length", "bytes that follow", unit="bytes"),
+        Rest("data", "the record, encrypted after the handshake"),
+    ]
+    facts = ("length",)
+
+
+class Handshakes:
+    """What must be remembered of a connection to read its handshake."""
+
+    def __init__(self) -> None:
+        self.client: int | None = None
+        self.version = ""
+        self.session = b""
+        """The session that the client names."""
+        self.rest = [b"", b""]
+        """By side: the front of a message that goes on in the next record."""
+        self.hidden = [False, False]
+        """By side: its records are encrypted from here on."""
+        self.hellos = self.over = 0
+        """ServerHellos, and Finished messages."""
+
+    def read(self, frame: Frame) -> None:
+        """Tell what a record holds, by ``frame.type``, generated fields and findings. Its layer was read."""
+        kind = frame.buffer[frame.start]
+        frame.type = RECORDS[kind]
+        side, told = frame.side, dict(frame.generated)
+        body = frame.data[HEADER:]
+        if kind == CHANGE_CIPHER:
+            self.hidden[side] = True
+        elif frame.status == OK and not self.hidden[side]:
+            if kind == ALERT and len(body) == 2:
+                told |= self._alert(frame, *body)
+            elif kind == HANDSHAKE:
+                told |= self._messages(frame, body)
+        if told:
+            frame.generated = {name: told[name] for name in IN_ORDER if told.get(name)}
+            if frame.layers is not None:
+                frame.layers[NAME].update(frame.generated)
+
+    def _alert(self, frame: Frame, level: int, number: int) -> Facts:
+        name, meaning = ALERTS.get(number, (f"alert {number}", "not registered"))
+        severity = "note" if number in (CLOSE_NOTIFY, USER_CANCELED) else "warning" if level == 1 else "error"
+        if number != CLOSE_NOTIFY:
+            frame.find(severity, NAME, "alert", f"{name}: {meaning}", "alert", (HEADER, HEADER + 2))
+        return {"alert_level": LEVELS.get(level, str(level)), "alert": name}
+
+    def _messages(self, frame: Frame, body: bytes) -> Facts:
+        side = frame.side
+        data = self.rest[side] + body
+        begins = (data[:1] or b"\0")[0]
+        if self.client is None and MESSAGES.get(begins) not in ("ClientHello", "ServerHello", "HelloRequest"):
+            return {}  # the capture begins inside the handshake, or behind it
+        told: Facts = {}
+        names: list[str] = []
+        while len(data) >= 4:
+            stop = 4 + int.from_bytes(data[1:4])
+            if data[0] not in MESSAGES or stop > MOST_MESSAGE:
+                self.hidden[side], data = True, b""
+                break
+            if len(data) < stop:
+                break
+            names.append(MESSAGES[data[0]])
+            try:
+                told |= self._message(frame, names, data[4:stop])
+            except ValueError as error:
+                frame.find("warning", "malformed", "handshake-unreadable", f"{names[-1]}: {error}")
+            data = data[stop:]
+        self.rest[side] = data
+        frame.type = names[0] if names else frame.type
+        return told | {"messages": names if len(names) > 1 else None}
+
+    def _message(self, frame: Frame, names: list[str], body: bytes) -> Facts:
+        name = names[-1]
+        told: Facts = READERS[name](body) if name in READERS else {}
+        if name == "ClientHello":
+            told["renegotiation"] = self.over > 1
+            self.client, self.session = frame.side, told.pop("session")
+        elif name == "ServerHello":
+            self._chosen(frame, names, told)
+        elif name == "Certificate":
+            told = certificate(body, new=self.version == "TLS 1.3")
+            self._judge(frame, told)
+        elif name == "HelloRequest":
+            told["renegotiation"] = True
+        self.over += name == "Finished"
+        if told.get("renegotiation"):
+            frame.find("note", NAME, "renegotiation", "a handshake begins anew on the same connection")
+        return told
+
+    def _chosen(self, frame: Frame, names: list[str], told: Facts) -> None:
+        if self.client is None:
+            self.client = 1 - frame.side
+        session, psk = told.pop("session"), told.pop("psk")
+        self.version = told["version_chosen"]
+        if told.pop("retry"):
+            names[-1] = RETRY
+        elif psk or (self.version != "TLS 1.3" and session and session == self.session):
+            told["resumption"] = "accepted"
+
+    def _judge(self, frame: Frame, told: Facts) -> None:
+        """Whether a certificate is valid when it is sent."""
+        now = rfc3339(frame.time_ns)[:19] + "Z"
+        for name, wrong in (("certificate_expires", "expired"), ("certificate_begins", "is not valid before")):
+            limit = told.get(name)
+            if limit is not None and (limit < now if wrong == "expired" else limit > now):
+                message = f"the certificate of {told['certificate_subject']} {wrong} {limit}"
+                frame.find("warning", NAME, "certificate", message, name)
+
+
+class TlsConversation(Conversation):
+    """Records that were decrypted, or are in clear, of a connection that speaks TLS from its first byte on."""
+
+    layer = TlsRecord
+
+    def __init__(self) -> None:
+        self.hand_on = []
+        self.handshakes = Handshakes()
+        self.identities = IDENTITIES
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        FrameDecoder(TlsRecord, None).read(frame, style)
+        self.handshakes.read(frame)
+        self.client = self.handshakes.client
+        frame.sender = self.sender(frame)
+
+
+def hello(frame: Frame) -> Mapping[str, Any]:
+    """Who is meant, as a ClientHello says."""
+    return {"server_name": frame.generated.get("server_name")}
+
+
+def failed(frame: Frame) -> Mapping[str, Any]:
+    """Why the connection ends, as an alert says."""
+    if frame.generated.get("alert_level") != "fatal":
+        return {}
+    return {"closed_by": frame.sender, "reason": frame.generated["alert"]}
+
+
+IDENTITIES: Mapping[str | None, IdentityReader] = {"ClientHello": hello, "Alert": failed}

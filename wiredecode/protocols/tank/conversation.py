@@ -74,6 +74,9 @@ class TankConversation(Conversation):
         self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
 
+    def dispensable(self, frame: Frame) -> bool:
+        return True
+
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.style, self.contents = NAME, style, None
         if not frame.offset and proxy.decode(self, frame, style):

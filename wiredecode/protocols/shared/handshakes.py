@@ -1,0 +1,181 @@
+"""What the messages of a TLS handshake tell that is worth a field (RFC 8446 section 4, RFC 5246 section 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wiredecode.fields import printable, text
+from wiredecode.protocols.shared.tls_names import CIPHERS, VERSIONS
+
+RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+SERVER_NAME, ALPN, SESSION_TICKET, PSK, EARLY_DATA, SUPPORTED_VERSIONS = 0, 16, 35, 41, 42, 43
+GREASE = frozenset(0x1010 * low + 0x0A0A for low in range(16))
+"""Values that mean nothing, sent so that nobody minds unknown ones (RFC 8701)."""
+MOST_NAMES = 64
+"""Of one list that are told."""
+
+Facts = dict[str, Any]
+
+
+class Cursor:
+    """Reads numbers and vectors from the front of bytes; raises ValueError where there are too few."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def __bool__(self) -> bool:
+        return self.at < len(self.data)
+
+    def take(self, size: int) -> bytes:
+        found = self.data[self.at : self.at + size]
+        if len(found) < size:
+            raise ValueError(f"{size} bytes are told at {self.at}, {len(found)} are there")
+        self.at += size
+        return found
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(self.take(width))
+
+    def vector(self, width: int) -> bytes:
+        """Bytes after their length, which has ``width`` bytes."""
+        return self.take(self.number(width))
+
+    def numbers(self, width: int) -> list[int]:
+        """All that is left, without what means nothing."""
+        found = [self.number(width) for _ in range((len(self.data) - self.at) // width)]
+        return [number for number in found if number not in GREASE]
+
+
+def version_name(number: int) -> str:
+    return VERSIONS.get(number, f"0x{number:04x}")
+
+
+def cipher_name(number: int) -> str:
+    return CIPHERS.get(number, f"0x{number:04x}")
+
+
+def _extensions(body: Cursor) -> dict[int, bytes]:
+    """By kind; the first of a kind counts."""
+    inside = Cursor(body.vector(2)) if body else Cursor(b"")
+    found: dict[int, bytes] = {}
+    while inside:
+        kind = inside.number(2)
+        found.setdefault(kind, inside.vector(2))
+    return found
+
+
+def _protocols(data: bytes) -> list[str]:
+    """ALPN (RFC 7301 section 3.1)."""
+    names = Cursor(Cursor(data).vector(2))
+    found = []
+    while names:
+        name = names.vector(1)
+        if int.from_bytes(name) not in GREASE or len(name) != 2:
+            found.append(text(name))
+    return found[:MOST_NAMES]
+
+
+def _server_name(data: bytes) -> str | None:
+    """RFC 6066 section 3: the host, the only kind of name there is."""
+    names = Cursor(Cursor(data).vector(2))
+    return text(names.vector(2)) if names and names.number(1) == 0 else None
+
+
+def client_hello(data: bytes) -> Facts:
+    """What the client offers. ``session`` is for the server's answer."""
+    body = Cursor(data)
+    version = body.number(2)
+    body.take(32)
+    session = body.vector(1)
+    ciphers = Cursor(body.vector(2)).numbers(2)
+    body.vector(1)
+    found = _extensions(body)
+    versions = (
+        Cursor(Cursor(found[SUPPORTED_VERSIONS]).vector(1)).numbers(2) if SUPPORTED_VERSIONS in found else [version]
+    )
+    resumes = PSK in found or found.get(SESSION_TICKET) or (session and SUPPORTED_VERSIONS not in found)
+    return {
+        "server_name": _server_name(found[SERVER_NAME]) if SERVER_NAME in found else None,
+        "versions": [version_name(number) for number in versions[:MOST_NAMES]],
+        "alpn": _protocols(found[ALPN]) if ALPN in found else None,
+        "resumption": "offered" if resumes else None,
+        "early_data": "offered" if EARLY_DATA in found else None,
+        "ciphers": [cipher_name(number) for number in ciphers[:MOST_NAMES]],
+        "session": session,
+    }
+
+
+def server_hello(data: bytes) -> Facts:
+    """What the server chose. ``psk`` and ``session`` tell, with the ClientHello, whether a session goes on."""
+    body = Cursor(data)
+    version = body.number(2)
+    random = body.take(32)
+    session = body.vector(1)
+    cipher = body.number(2)
+    body.number(1)
+    found = _extensions(body)
+    if SUPPORTED_VERSIONS in found:
+        version = Cursor(found[SUPPORTED_VERSIONS]).number(2)
+    return {
+        "version_chosen": version_name(version),
+        "cipher": cipher_name(cipher),
+        "alpn": _protocols(found[ALPN]) if ALPN in found else None,
+        "session": session,
+        "psk": PSK in found,
+        "retry": random == RETRY_RANDOM,
+    }
+
+
+def encrypted_extensions(data: bytes) -> Facts:
+    found = _extensions(Cursor(data))
+    return {
+        "alpn": _protocols(found[ALPN]) if ALPN in found else None,
+        "early_data": "accepted" if EARLY_DATA in found else None,
+    }
+
+
+def certificate(data: bytes, *, new: bool) -> Facts:
+    """The first certificate, that of the sender. ``new``: TLS 1.3, where a context stands before the list."""
+    body = Cursor(data)
+    if new:
+        body.vector(1)
+    chain = Cursor(body.vector(3))
+    return _named(chain.vector(3)) if chain else {"certificate_subject": "none"}
+
+
+def _named(der: bytes) -> Facts:
+    """Of an X.509 certificate; nothing without the package that reads it."""
+    from wiredecode.extras import installed
+
+    if not installed("cryptography"):
+        return {}
+    from cryptography import x509
+
+    try:
+        found = x509.load_der_x509_certificate(der)
+        begins, expires = found.not_valid_before_utc, found.not_valid_after_utc
+        return {
+            "certificate_subject": printable(found.subject.rfc4514_string()),
+            "certificate_issuer": printable(found.issuer.rfc4514_string()),
+            "certificate_names": _alternatives(found, x509),
+            "certificate_begins": f"{begins:%Y-%m-%dT%H:%M:%SZ}",
+            "certificate_expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}",
+        }
+    except Exception as error:  # it parses late, and what it raises is not told
+        raise ValueError(f"no certificate that can be read: {type(error).__name__}") from None
+
+
+def _alternatives(found: Any, x509: Any) -> list[str] | None:
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    return [printable(str(name.value)) for name in names][:MOST_NAMES]
+
+
+READERS: dict[str, Callable[[bytes], Facts]] = {
+    "ClientHello": client_hello,
+    "ServerHello": server_hello,
+    "EncryptedExtensions": encrypted_extensions,
+}
