@@ -82,6 +82,28 @@ def test_times_are_shown_as_settled_unless_an_option_or_a_record_says_otherwise(
     assert run("pcap", BASIC, "-q", "--json", "-c", "1").out == records
 
 
+def test_colour_rules_paint_lines_and_headings_of_trees_and_nothing_that_has_no_colours(run: Run, home: Path) -> None:
+    plain = run("pcap", BASIC, "-q", "--summary", "-c", "40").out
+    rules = {
+        "answered": 'bold yellow: frame.type == "Open" && frame.outcome == "ok"',  # known when its response is
+        "field": 'black on white: rabbitmq_stream.virtual_host == "/"',
+        "late": "blue: frame.time_relative > 10ms",
+        "wrong": "red: frame.typ == 1",
+    }
+    home.parent.mkdir()
+    home.write_text("[colors]\n" + "".join(f"{name} = '{rule}'\n" for name, rule in rules.items()))
+    assert run("pcap", BASIC, "-q", "--summary", "-c", "40").out == plain
+    found = run("pcap", BASIC, "-q", "--summary", "-c", "40", "--color", "always")
+    lines, before = found.out.splitlines(), plain.splitlines()
+    assert "the colour rule wrong" in found.err and len(lines) == len(before)
+    painted = {each.split()[7]: line for line, each in zip(lines, before, strict=True)}
+    assert painted["Open"].startswith("\x1b[1;33m ") and painted["Open"].endswith("\x1b[0m")
+    late = [each for each in before if float(each.split()[1]) > 0.01 and each.split()[7] != "Open"]
+    assert len(late) == sum(line.startswith("\x1b[34m") for line in lines) > 0
+    tree = run("pcap", BASIC, "-q", "-Y", 'frame.type == "Open"', "-c", "1", "--color", "always").out
+    assert "Frame" in tree.splitlines()[0] and "\x1b[1;33m" in tree.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

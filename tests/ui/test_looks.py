@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -99,14 +100,19 @@ def test_what_is_wrong_with_a_rule_or_a_column_is_told_and_left_out() -> None:
     drive(BASIC, test, settings=Settings(columns=("number", "nowhere"), colors={"bad": "blurple: frame"}))
 
 
-def test_the_theme_is_kept() -> None:
+def test_times_are_shown_as_settled_and_the_theme_is_kept() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
+        clock = re.search(r"\d\d:\d\d:\d\d\.\d{6} ", ui.lines()[1])
+        assert clock is not None and clock.end() == ui.lines()[0].index("time") + len("time ")
+        assert "- Frame 1  2026-" in ui.text()
+        await ui.press("t")
+        assert " 0.000000 #1" in ui.lines()[1]
         assert ui.app.theme == "high-contrast"
         await ui.press("L")
         assert settings.load().theme == ui.app.theme == "ansi-dark"
 
-    drive(BASIC, test, settings=Settings(theme="high-contrast"))
+    drive(BASIC, test, settings=Settings(theme="high-contrast", time="absolute"))
 
 
 def test_what_lies_near_is_read_together() -> None:

@@ -15,7 +15,7 @@ EXAMPLES = """\b
 Examples:
   wiredecode config                                    the file, and what it says
   wiredecode config filters.slow 'latency > 5ms'       from now on: -Y @slow
-  wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour, in wiredecode ui
+  wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour
   wiredecode config time absolute                      as --time absolute, always
   wiredecode config filters.slow --unset
 """

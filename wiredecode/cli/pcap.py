@@ -13,15 +13,18 @@ import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, wants_color
+from wiredecode.cli.output import Output, complain, wants_color
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from wiredecode.capture import Capture
     from wiredecode.cli.session import Session
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
+    from wiredecode.view.colors import ColorRules
     from wiredecode.view.fieldlines import FieldLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
@@ -164,6 +167,21 @@ class FrameOptions:
     def times(self) -> Times:
         return options.times(self.time, utc=self.utc, records=self.shape not in (Shape.TREES, Shape.LINES))
 
+    @cached_property
+    def rules(self) -> ColorRules | None:
+        """The user's colour rules, where lines or trees have colours."""
+        if self.shape not in (Shape.LINES, Shape.TREES) or not wants_color(self.color.value, sys.stdout):
+            return None
+        settings = options.settings()
+        if not settings.colors:
+            return None
+        from wiredecode.view.colors import ColorRules
+
+        rules = ColorRules(settings)
+        if rules.problem:
+            complain(rules.problem)
+        return rules
+
     @property
     def tree_options(self) -> TreeOptions:
         from wiredecode.view.theme import TreeOptions
@@ -266,16 +284,19 @@ def dissector(
     style = frames.style
     lines = frames.lines
     linked = style is not None if lines is None else lines.needs_responses
-    linked = linked or (display is not None and display.needs_responses)
+    analyse = lines is not None and lines.needs_analysis
+    for asks in (display, None if frames.rules is None else frames.rules.select):
+        if asks is not None:
+            style, linked = asks.style(style), linked or asks.needs_responses
+            analyse = analyse or asks.needs_analysis
     demand = Demand(
-        style=style if display is None else display.style(style),
+        style=style,
         link_responses=linked,
         lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
         select=display,
         tally=tally and display is not None and not linked,
         decode_as=decoding.ports,
     )
-    analyse = lines is not None and lines.needs_analysis
     return Dissector(demand, Network(decoding.limits, analyse=analyse))
 
 
@@ -290,7 +311,7 @@ def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]]
     if frames.shape is Shape.PDML:
         return _pdml(session, frames)
     lined = frames.shape is Shape.LINES
-    return _lines(session, color, times) if lined else _trees(session, frames.tree_options, color)
+    return _lines(session, color, times, frames.rules) if lined else _trees(session, frames, color)
 
 
 def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
@@ -304,7 +325,7 @@ def show_bytes(json: bool, choice: str) -> Callable[[bytes], str]:
     return Raw
 
 
-def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Frame]], None]:
+def _lines(session: Session, color: bool, times: Times, rules: ColorRules | None) -> Callable[[Iterable[Frame]], None]:
     write = session.output.text
     line: Callable[[Frame, int], str]
     header = ""
@@ -317,6 +338,8 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
         from wiredecode.view.summary import SummaryLines
 
         line = SummaryLines(color=color, times=times).line
+    if rules is not None:
+        line = _in_colors(line, rules)
 
     def show(frames: Iterable[Frame]) -> None:
         head = header
@@ -328,6 +351,12 @@ def _lines(session: Session, color: bool, times: Times) -> Callable[[Iterable[Fr
             write(safely(frame))
 
     return show
+
+
+def _in_colors(line: Callable[[Frame, int], str], rules: ColorRules) -> Callable[[Frame, int], str]:
+    from wiredecode.view.colors import in_style
+
+    return lambda frame, first_ns: in_style(line(frame, first_ns), rules.style(frame, first_ns))
 
 
 def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
@@ -395,14 +424,19 @@ def _fields(session: Session, lines: FieldLines) -> Callable[[Iterable[Frame]], 
     return show
 
 
-def _trees(session: Session, tree_options: TreeOptions, color: bool) -> Callable[[Iterable[Frame]], None]:
+def _trees(session: Session, options: FrameOptions, color: bool) -> Callable[[Iterable[Frame]], None]:
     from wiredecode.view.console import tree_console
     from wiredecode.view.tree import frame_tree
 
     console = tree_console(session.output, color=color, terminal=sys.stdout.isatty())
+    tree_options, rules = options.tree_options, options.rules
+
+    def tree(frame: Frame) -> RenderableType:
+        style = "" if rules is None else rules.style(frame, session.first_ns)
+        return frame_tree(frame, session.first_ns, tree_options, style)
 
     def show(frames: Iterable[Frame]) -> None:
-        safely = session.guarded(lambda frame: frame_tree(frame, session.first_ns, tree_options))
+        safely = session.guarded(tree)
         for frame in frames:
             console.print(safely(frame))
 

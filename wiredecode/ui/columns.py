@@ -46,6 +46,10 @@ def _delta(frames: FrameList, row: Row) -> str:
     return f"{(row.time_ns - before) / 1e9:.6f}"
 
 
+def _epoch(frames: FrameList, row: Row) -> str:
+    return f"{row.time_ns // 1000 / 1e6:.6f}"
+
+
 def _clock(frames: FrameList, row: Row) -> str:
     return f"{datetime.fromtimestamp(row.time_ns // 10**9).astimezone():%H:%M:%S}.{row.time_ns % 10**9 // 1000:06}"
 
@@ -69,6 +73,7 @@ COLUMNS = {
     "time": Column("seconds since the first packet, or since t", 11, _since, True),
     "delta": Column("seconds since the frame before", 10, _delta, True),
     "clock": Column("time of day", 15, _clock),
+    "epoch": Column("seconds since 1970", 17, _epoch, True),
     "connection": Column("number of the connection", 5, lambda frames, row: f"#{row.connection}"),
     "client": Column("address of the client", 21, _end("client")),
     "arrow": Column("from client to server or back", 1, lambda frames, row: frames.arrow(row)),
@@ -85,6 +90,10 @@ COLUMNS = {
     "latency": Column("milliseconds since its request", 10, _latency, True),
     "details": Column("key facts and findings", 0, lambda frames, row: row.details),
 }
+
+
+TIMES = {"absolute": COLUMNS["clock"], "delta": COLUMNS["delta"], "epoch": COLUMNS["epoch"]}
+"""What stands for seconds since the first packet where the setting ``time`` says so."""
 
 
 def column(name: str) -> Column:

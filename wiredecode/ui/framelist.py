@@ -10,7 +10,7 @@ from textual import events
 from textual.message import Message
 
 from wiredecode.settings import Settings
-from wiredecode.ui.columns import COLUMNS, column, heading
+from wiredecode.ui.columns import COLUMNS, TIMES, Column, column, heading
 from wiredecode.ui.lines import Lines
 from wiredecode.ui.looks import Looks, Painter
 from wiredecode.ui.reading import Reading
@@ -34,6 +34,8 @@ class FrameList(Lines):
         self.reading = reading
         self.columns: tuple[str, ...] = ()
         """Those that the user has chosen; empty: what fits the width."""
+        self._time: Column | None = None
+        """Another time than seconds since the first packet."""
         self.looks = Looks(Settings(), ())
         self.painter: Painter | None = None
         self.use(settings)
@@ -55,6 +57,7 @@ class FrameList(Lines):
         """Columns and colours as the user wants them."""
         self.close()
         self.columns = settings.columns or ()
+        self._time = TIMES.get(settings.time or "")
         self.looks = Looks(settings, [name for name in self.columns if name not in COLUMNS])
         if self.looks.select is not None:
             self.painter = Painter(self.reading, self.looks, self._painted)
@@ -127,7 +130,8 @@ class FrameList(Lines):
         if self.columns:
             return Text(heading(self.columns), theme.HEAD, no_wrap=True, overflow="crop")
         form = self._form
-        text = f" {'frame':>{form.number}} {'time':>{form.time}} {'conn':<{CONNECTION}} "
+        time = form.time if self._time is None or self.zero_ns is not None else self._time.width
+        text = f" {'frame':>{form.number}} {'time':>{time}} {'conn':<{CONNECTION}} "
         text += f"{'client':<{form.address}}   {'server':<{form.address}} " if form.address else "  "
         text += f"{'protocol':<{form.protocol}} " if form.protocol else ""
         return Text(f"{text}{'type':<{form.type}} details", theme.HEAD, no_wrap=True, overflow="crop")
@@ -140,9 +144,7 @@ class FrameList(Lines):
         )
         if self.columns:
             return self._chosen(text, row)
-        seconds = self.since(row)
-        text.append(f"{row.number:>{form.number}} {seconds:{form.time}.{6 if form.time > 9 else 4}f} ")
-        text.append(f"{f'#{row.connection}':<{CONNECTION}} ")
+        text.append(f"{row.number:>{form.number}} {self._when(row)} {f'#{row.connection}':<{CONNECTION}} ")
         self._way(text, row, form)
         worst = theme.SEVERITY.get(row.severity, "")
         text.append(pad(cut_middle(row.type, form.type), form.type), worst or theme.HEAD)
@@ -150,6 +152,13 @@ class FrameList(Lines):
         if row.latency_ns >= 0:
             text.append(f"  ({row.latency_ns / 1e6:.3f} ms)", theme.GENERATED)
         return text
+
+    def _when(self, row: Row) -> str:
+        """Its time, as the settings have it; but once ``t`` was pressed since that frame."""
+        if self._time is not None and self.zero_ns is None:
+            return self._time.cell(self, row)
+        width = self._form.time
+        return f"{self.since(row):{width}.{6 if width > 9 else 4}f}"
 
     def _chosen(self, text: Text, row: Row) -> Text:
         """A line of the columns that the user has chosen."""

@@ -8,12 +8,10 @@ from itertools import pairwise
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.errors import StyleSyntaxError
-from rich.style import Style
-
-from wiredecode.filter import Filter, FilterError, compile_filter
+from wiredecode.filter import compile_filter
 from wiredecode.frames.escape import escape, shorten
-from wiredecode.settings import Settings, SettingsError
+from wiredecode.settings import Settings
+from wiredecode.view.colors import ColorRules
 
 if TYPE_CHECKING:
     from wiredecode.filter.model import Field
@@ -43,34 +41,22 @@ class Looks:
     """Rules and fields, as settings have them. ``problem``: what is wrong with one of them, which is left out."""
 
     def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
-        self.problem = ""
-        self._rules: list[tuple[str, Filter]] = []
+        self._rules = ColorRules(settings)
+        self.problem = self._rules.problem
         self._fields: dict[str, Field] = {}
-        texts: list[str] = []
-        for name, rule in settings.colors.items():
-            style, _, text = rule.partition(":")
-            try:
-                Style.parse(style.strip())
-                made = settings.expanded(text.strip())
-                self._rules.append((style.strip(), compile_filter(made)))
-                texts.append(made)
-            except (FilterError, SettingsError, StyleSyntaxError) as error:
-                self.problem = escape(f"the colour rule {name}: {error}")
         for column, field in fields(columns).items():
             if field is None or field.secret:
                 self.problem = escape(f"no column is called {column}")
             else:
                 self._fields[column] = field
-                texts.append(column)
+        texts = [*self._rules.filters, *self._fields]
         self.select = compile_filter(" || ".join(f"({text})" for text in texts)) if texts else None
         """Fits what has another look than others; None: nothing has."""
 
     def of(self, frame: Frame, first_ns: int) -> Look:
         """How one frame looks."""
-        for _, rule in self._rules:
-            rule.clock.first_ns = first_ns
-        style = next((style for style, rule in self._rules if rule.matches(frame)), "")
-        return Look(style, {name: _text(field, frame) for name, field in self._fields.items()})
+        values = {name: _text(field, frame) for name, field in self._fields.items()}
+        return Look(self._rules.style(frame, first_ns), values)
 
 
 def fields(names: Sequence[str]) -> dict[str, Field | None]:

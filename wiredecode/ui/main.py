@@ -30,6 +30,7 @@ from wiredecode.ui.reading import Reading
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
+from wiredecode.view.times import Times
 
 if TYPE_CHECKING:
     from wiredecode.ui.app import Inspector
@@ -208,7 +209,8 @@ class MainScreen(Moves, Screen[None]):
         try:
             secrets = self.reading.secrets
             self.octets.show(self.frame, secrets=secrets)
-            self.fields.show(self.frame, self.reading.first_ns, TreeOptions(secrets=secrets))
+            form = self.settings.time if self.settings.time in ("absolute", "epoch") else "relative"
+            self.fields.show(self.frame, self.reading.first_ns, TreeOptions(secrets=secrets, times=Times(form)))
             self.fields.moved()
         except Exception as error:
             self.say(f"frame {event.number} cannot be shown: {type(error).__name__}: {error}")

@@ -26,9 +26,12 @@ INLINE_CHARACTERS = 90
 """An element with so few plain fields stands on one line."""
 
 
-def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT) -> RenderableType:
-    """The tree of a frame that was dissected with ``Style(Raw)``; ``first_ns``: when the capture began."""
-    tree = Tree(_title(frame, options.times.labelled(frame.time_ns, first_ns)), guide_style="dim")
+def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
+    """The tree of a frame that was dissected with ``Style(Raw)``; ``first_ns``: when the capture began, ``style``: of
+    its first line."""
+    title = _title(frame, options.times.labelled(frame.time_ns, first_ns))
+    title.stylize(style)
+    tree = Tree(title, guide_style="dim")
     tree.add(_place(frame))
     layer = _dissect(frame)
     if layer is not None:
