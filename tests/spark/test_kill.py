@@ -107,8 +107,8 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
     def kill_one() -> bool:
         """One that is decoding: it has a parent that is such a process too."""
         if is_writing(out) or any(out.glob(".run-*")):
-            workers = [pid for pid, args in descendants(process.pid) if "pyspark.daemon" in args]
-            busy = [pid for pid in workers[1:] if cpu_seconds(pid) > 0.7]
+            workers = [pid for pid, args in descendants(process.pid) if "spark.daemon" in args]
+            busy = [pid for pid in workers[1:] if cpu_seconds(pid) > 0.1]
             for pid in busy[:1]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
