@@ -8,6 +8,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -220,6 +221,13 @@ def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession
     codes = sorted(each["code"] for some in wanted["findings"].to_pylist() for each in some or ())
     assert sorted(found["code"].to_pylist()) == codes
     assert set(found["frame"].to_pylist()) <= set(wanted["frame"].to_pylist())
+    with duckdb.connect() as database:
+        database.execute((out / "_views.sql").read_text())
+        assert database.execute("select count(*), count(distinct protocol) from frames").fetchall() == [
+            (len(wanted), 1)
+        ]
+        assert "layers" in [row[0] for row in database.execute("describe frames_rabbitmq_stream").fetchall()]
+        assert database.execute("select count(*) from findings").fetchall() == [(len(found),)]
     (problem,) = table(spark, out / "problems").to_pylist()
     assert (problem["source"], problem["file"]) == ("broker", str(last))
     assert "at byte" in problem["problem"]

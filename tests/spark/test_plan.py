@@ -128,7 +128,7 @@ def test_the_plan_names_the_largest_connection_and_what_knows_of_each_other(tmp_
     assert "without a shuffle" in made.lines[0]
     assert "127.0.0.1:5552" in made.lines[-1] or ":5552" in made.lines[-1]
     (line,) = [line for line in division([NATS], Plan("frames")).lines if "largest" in line]
-    assert "connections of nats, which know of each other" in line
+    assert "connections of nats, which know of each other and are not divided" in line
 
 
 def test_fragments_of_ip_are_shuffled(tmp_path: Path) -> None:

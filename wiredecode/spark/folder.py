@@ -4,6 +4,7 @@
 
     OUT/frames/protocol=nats/day=2026-01-31/part-....parquet    or messages, packets, connections: what was asked for
     OUT/findings/  OUT/totals/  OUT/problems/                   what is beside it
+    OUT/_views.sql                                              the tables for DuckDB
     OUT/_SUCCESS                                                JSON; there when the tables are complete
 
 A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When everything is there, it takes these steps,
@@ -40,12 +41,14 @@ from wiredecode.capture.remote import place_of, store_errors
 from wiredecode.spark.accounts import PROBLEMS, TOTALS
 from wiredecode.spark.index import INDEX
 from wiredecode.spark.writing import FINDINGS, LEVELS
+from wiredecode.tables.reader import FRAMES
 
-DONE, STEP, RUN, OLD = "_SUCCESS", "_step.json", ".run-", ".old-"
+DONE, STEP, VIEWS, RUN, OLD = "_SUCCESS", "_step.json", "_views.sql", ".run-", ".old-"
 TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
 INDEX_FILE = ".index.parquet"
 """What the files hold, by connection (``spark/index.py``): for the plan of the next run."""
 ATTEMPTS = "_temporary"
+COMMON = "columns(name -> name <> 'layers')"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
 Move = tuple[str, str]
 """A file, and the name that it gets."""
@@ -160,7 +163,8 @@ class Folder:
 
     def done(self, success: dict[str, Any]) -> None:
         """Mark the tables as complete."""
-        self._write(DONE, success)
+        self._write(VIEWS, self.views())
+        self._write(DONE, json.dumps(success, indent=2) + "\n")
         self._delete(self.run)
 
     def discard(self) -> None:
@@ -176,6 +180,15 @@ class Folder:
                 gone = gone + 1 if self._kind(self.run) is pafs.FileType.NotFound else 0
             if gone == 2:
                 return
+
+    def views(self) -> str:
+        """The tables as views of DuckDB: frames of all protocols with what they have in common, and those of each."""
+        tables = {name: self.names(name) for name in TABLES}
+        found = [_view(name, self.place(name), COMMON if name == FRAMES else "*") for name in TABLES if tables[name]]
+        each = [
+            _view(f"{FRAMES}_{part.partition('=')[2]}", self.place(f"{FRAMES}/{part}"), "*") for part in tables[FRAMES]
+        ]
+        return "\n".join(["-- duckdb -init _views.sql", *found, *each, ""])
 
     # Steps of a stream.
 
@@ -205,8 +218,10 @@ class Folder:
         """A step is complete: its files get their names, and others are dropped, of which they have the rows."""
         step = {"stream": stream, "number": number, "run": self.run, "moves": list(moves), "drops": list(drops)}
         self._delete(DONE)
-        self._write(STEP, step)
+        self._write(STEP, json.dumps(step, indent=2) + "\n")
         self._complete(step)
+        self._write(VIEWS, self.views())
+        self._delete(self.run)
 
     def _complete(self, step: dict[str, Any]) -> None:
         self.move((name, to) for name, to in step["moves"] if self._kind(name) is not pafs.FileType.NotFound)
@@ -240,9 +255,15 @@ class Folder:
         with store_errors():
             self._system.move(self._at(name), self._at(to))
 
-    def _write(self, name: str, content: dict[str, Any]) -> None:
-        """Write JSON; it is there whole or not at all."""
+    def _write(self, name: str, text: str) -> None:
+        """Write a text; it is there whole or not at all."""
         self.make(self.run)
         with store_errors(), self._system.open_output_stream(self._at(f"{self.run}/{name}")) as stream:
-            stream.write(json.dumps(content, indent=2).encode() + b"\n")
+            stream.write(text.encode())
         self._rename(f"{self.run}/{name}", name)
+
+
+def _view(name: str, folder: str, columns: str) -> str:
+    files = folder.replace("'", "''") + "/**/*.parquet"
+    how = "hive_partitioning = true, union_by_name = true"
+    return f"create or replace view {name} as select {columns} from read_parquet('{files}', {how});"

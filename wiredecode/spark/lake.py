@@ -111,7 +111,8 @@ class LakeRun:
         self, out: str, level: str, columns: Sequence[str], run: Run, selected: str, *, overwrite: bool
     ) -> None:
         self.lake, self.level, self.run, self.selected, self.overwrite = open_lake(out), level, run, selected, overwrite
-        run.replaces(self.lake.known(TABLES, run), overwrite=overwrite)
+        if run.captures:
+            run.replaces(self.lake.known(TABLES, run), overwrite=overwrite)
         self.sink = LakeSink(self.lake.places(), level, tuple(columns), run)
         self.writer = LakeWriter(self.lake, level, run)
 
