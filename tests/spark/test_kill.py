@@ -91,7 +91,7 @@ def test_a_driver_that_is_killed_leaves_nothing_and_another_run_has_all_rows(
     process.communicate()
     assert visible(out) == set()
     until = time.monotonic() + WAIT_SECONDS
-    while any(Path(f"/proc/{pid}").exists() for pid in others) and time.monotonic() < until:
+    while any(map(alive, others)) and time.monotonic() < until:
         time.sleep(0.05)
     assert visible(out) == set(), "Java went on without its driver"
     write(spark, job([capture], out, columns=COLUMNS))
@@ -123,12 +123,23 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
     assert told["payload"]["captured"] == told["payload"]["in_frames"] + told["payload"]["duplicate"]
 
 
-def cpu_seconds(pid: int) -> float:
+def stat(pid: int) -> list[str]:
+    """What /proc tells behind the name of a process; nothing where there is none."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return []
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: nobody may be there to bury those that have ended."""
+    found = stat(pid)
+    return bool(found) and found[0] != "Z"
+
+
+def cpu_seconds(pid: int) -> float:
+    found = stat(pid)
+    return sum(map(int, found[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_ctrl_c_is_one_line_and_leaves_nothing(capture: Path, tmp_path: Path) -> None:
