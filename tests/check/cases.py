@@ -101,6 +101,8 @@ NEAR: Mapping[str, Case] = {
     "frame.version": "rabbitmq-stream/c43_versions.pcap",
     "frame.too-large": partial(crafted.large_publish, 7000),
     "frame.other": "rabbitmq-stream/c43_basic.pcap",
+    "publish.refused": "cursus/group.pcap",
+    "rabbitmq_stream.no-stream": "rabbitmq-stream/c43_basic.pcap",  # created before it is asked for
     "publish.slow-confirm": "stories/healthy-tail.pcap",
     "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
     "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap",

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,7 @@ def test_an_interrupt_leaves_nothing_and_says_how_far_it_came(
         process.stdin.flush()
         while not only(tmp_path):  # the output has been begun
             assert process.poll() is None
+            time.sleep(0.01)
         process.send_signal(number)
         errors = process.stderr.read().decode()
         assert process.wait() == 128 + number

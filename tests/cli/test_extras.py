@@ -65,7 +65,11 @@ USED_IF_THERE = [module for module in (*EXTRAS, "pandas", "polars") if module no
 
 
 @pytest.mark.parametrize(
-    "module", [*NEEDS, *(pytest.param(module, marks=pytest.mark.slow) for module in USED_IF_THERE)]
+    "module",
+    [
+        "pyspark",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (*NEEDS, *USED_IF_THERE) if each != "pyspark"),
+    ],
 )
 def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_install(module: str, tmp_path: Path) -> None:
     check_without(module, tmp_path)
@@ -75,15 +79,19 @@ def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_th
     check_without(",".join(USED_IF_THERE), tmp_path)
 
 
+def test_what_needs_a_package_says_so_where_none_of_them_is_there(tmp_path: Path) -> None:
+    """In one process; each alone: slow tests."""
+    words = [each for each in COMMANDS if any(re.match(pattern, each) for pattern in NEEDS.values())]
+    told = told_without(",".join(NEEDS), words, tmp_path)
+    for each, (code, err) in told.items():
+        extras = {EXTRAS[module] for module, pattern in NEEDS.items() if re.match(pattern, each)}
+        assert (code, err.count("\n")) == (2, 1), (each, err)
+        assert any(f"pip install '.[{extra}]' in a clone" in err for extra in extras) or "sc://" in each, (each, err)
+
+
 def check_without(module: str, tmp_path: Path) -> None:
     words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, module, json.dumps(words)],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+    told = told_without(module, words, tmp_path)
     assert list(told) == words
     lacking = {each for each in words if re.match(NEEDS.get(module, "(?!)"), each)}
     for each, (code, err) in told.items():
@@ -94,6 +102,18 @@ def check_without(module: str, tmp_path: Path) -> None:
             assert (code, err) == (0, ""), each
     if module == "pyspark":
         assert "pip install '.[spark]' in a clone" in told[f"spark {CAPTURE} -o lake -q"][1]
+
+
+def told_without(module: str, words: list[str], tmp_path: Path) -> dict[str, tuple[int, str]]:
+    """Of each command how it ended and what it said, in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, module, json.dumps(words)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told: dict[str, tuple[int, str]] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 def test_what_is_missing_is_told_by_its_extra_or_by_its_name() -> None:

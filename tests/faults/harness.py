@@ -7,11 +7,13 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from wiredecode.cli import main
+from wiredecode.export import atomic
 
 OUTPUTS: dict[str, tuple[str, str]] = {
     "ndjson": ("export FILE -o OUT.ndjson", "out.ndjson"),
@@ -53,7 +55,6 @@ def in_a_child(words: list[str], prepare: Callable[[], object] = lambda: None) -
             sys.argv = ["wiredecode", *words]
             prepare()
             code = main()
-            sys.setprofile(None)
             sys.stderr.flush()
         finally:
             os._exit(code)
@@ -69,39 +70,58 @@ def words_of(name: str, file: Path, folder: Path) -> list[str]:
     return [word.replace("FILE", str(file)).replace("OUT", str(folder / "out")) for word in OUTPUTS[name][0].split()]
 
 
-def signal_at(number: int, place: int, file: str) -> Callable[[], None]:
-    """What prepares a signal at the so manieth call or return in this file of the code."""
+def signal_at(number: int, place: int) -> Callable[[], None]:
+    """What prepares a signal at the so manieth call or return in the code that gives outputs their names."""
 
     def prepare() -> None:
         met = 0
 
-        def look(frame: FrameType, event: str, argument: Any) -> None:
+        def look() -> None:
             nonlocal met
-            if frame.f_code.co_filename.endswith(file):
-                met += 1
-                if met == place:
-                    os.kill(os.getpid(), number)
+            met += 1
+            if met == place:
+                os.kill(os.getpid(), number)
 
-        sys.setprofile(look)
+        watch(look)
 
     return prepare
 
 
-def places_in(words: list[str], file: str) -> int:
-    """How many calls and returns in this file of the code a command has."""
+def places_in(words: list[str]) -> int:
+    """How many calls and returns a command has in the code that gives outputs their names."""
     found = os.pipe()
-
-    def prepare() -> None:
-        def look(frame: FrameType, event: str, argument: Any) -> None:
-            if frame.f_code.co_filename.endswith(file):
-                os.write(found[1], b".")
-
-        sys.setprofile(look)
-
-    assert in_a_child(words, prepare).code == 0
+    assert in_a_child(words, lambda: watch(lambda: os.write(found[1], b"."))).code == 0
     os.close(found[1])
     with os.fdopen(found[0], "rb") as pipe:
         return len(pipe.read())
+
+
+def watch(look: Callable[[], object]) -> None:
+    """Have ``look`` called at each call and return in ``export/atomic.py``.
+
+    Python is asked to tell them only while what others call of that module runs: it makes everything slow.
+    """
+
+    def tell(frame: FrameType, event: str, argument: Any) -> None:
+        if frame.f_code.co_filename == atomic.__file__:
+            look()
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            before = sys.getprofile()
+            sys.setprofile(tell)
+            try:
+                return function(*given, **named)
+            finally:
+                sys.setprofile(before)
+
+        return call
+
+    for place in (atomic.NewFile, atomic.NewFolder):
+        for name in ("__init__", "commit", "discard"):
+            setattr(place, name, watched(getattr(place, name)))
+    atomic.discard_all = watched(atomic.discard_all)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -18,8 +18,6 @@ ALL = [pytest.param(name, marks=() if name == "csv" else pytest.mark.slow) for n
 BEFORE = b"what was there before"
 MOST_PLACES = 12
 """So many places, at equal distances, are tried of an output that has more."""
-WRITING = "export/atomic.py"
-"""Where outputs get their names."""
 
 
 @pytest.fixture
@@ -39,12 +37,12 @@ def names(folder: Path) -> set[str]:
 def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
-    count = places_in(words_of(name, file, whole), WRITING)
+    count = places_in(words_of(name, file, whole))
     ended = set()
     for number, place in zip(itertools.cycle(SIGNALS), range(1, count + 1, max(1, -(-count // MOST_PLACES)))):
         folder = tmp_path / str(place)
         folder.mkdir()
-        found = in_a_child(words_of(name, file, folder), signal_at(number, place, WRITING))
+        found = in_a_child(words_of(name, file, folder), signal_at(number, place))
         assert "Traceback" not in found.errors
         assert names(folder) in (set(), names(whole)), (place, found)
         assert found.code or names(folder) == names(whole), (place, found)
@@ -57,7 +55,7 @@ def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp
 def test_an_older_output_is_left_as_it_was(name: str, file: Path, tmp_path: Path) -> None:
     made = tmp_path / OUTPUTS[name][1]
     made.write_bytes(BEFORE)
-    found = in_a_child(words_of(name, file, tmp_path), signal_at(signal.SIGTERM, 8, WRITING))
+    found = in_a_child(words_of(name, file, tmp_path), signal_at(signal.SIGTERM, 8))
     assert found.code in (130, 143)
     assert contents(tmp_path) == {made.name: BEFORE}
 

@@ -127,6 +127,26 @@ def in_batches(pairs: list[tuple[int, bytes]], size: int | None) -> Iterator[Pac
         yield PacketBatch.from_packets(pairs[at : at + size], first_number=at + 1)
 
 
+FOUR, SIX = ("192.0.2.17", "198.51.100.34"), ("2001:db8::1:2:3", "2001:db8::a:b:c")
+OUTER = {
+    "vxlan": ("vxlan 66051", *FOUR),
+    "vxlan over ipv6": ("vxlan 66051", *SIX),
+    "outer vlan, vxlan": ("vxlan 66051", *FOUR),
+    "geneve with options": ("geneve 5", *FOUR),
+    "gre": ("gre", *FOUR),
+    "gre with all": ("gre 16909060", *FOUR),
+    "erspan I": ("erspan", *FOUR),
+    "erspan II": ("erspan 291", *FOUR),
+    "erspan III": ("erspan 291", *FOUR),
+    "ip in ip": ("ipip, ipip", *FOUR),
+    "ip in ipv6 with options": ("ipip", "::1", "::2"),
+    "mpls": None,
+    "vn-tag": None,
+    "vxlan in gre in ip": ("ipip, gre, vxlan 66051", *FOUR),
+}
+"""Tunnel and addresses of the outermost packets; all packets are wrapped alike, in both directions."""
+
+
 @pytest.fixture(scope="module")
 def plain() -> list[dict[str, Any]]:
     found = records(dissect(in_batches(packets(PLAIN), None)))
@@ -138,7 +158,12 @@ def plain() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_records_are_those_without_the_tunnel(name: str, size: int | None, plain: list[dict[str, Any]]) -> None:
     found = dissect(in_batches(wrapped(name), size))
-    assert records(found) == plain
+    made = records(found)
+    around = {tuple(record.pop(key, None) for key in ("tunnel", "outer_src", "outer_dst")) for record in made}
+    if name in OUTER:
+        tunnel, *ends = OUTER[name] or (None, None, None)
+        assert around == {(tunnel, *ends), (tunnel, *ends[::-1])}
+    assert made == plain
     assert found.totals.not_decoded == {}
     assert found.totals.tcp_packets == len(packets(PLAIN))
 
@@ -171,6 +196,23 @@ def test_tshark_reads_the_same(tmp_path: Path) -> None:
     assert len(inside) == len(names) * len(outside)
     for at, name in enumerate(names):
         assert inside[at * len(outside) : (at + 1) * len(outside)] == outside, name
+
+
+def test_columns_of_what_is_around() -> None:
+    from wiredecode.tables.packets import PacketTable
+    from wiredecode.tables.reader import TableReader
+
+    (batch,) = in_batches(wrapped("vxlan"), None)
+    rows = PacketTable().batch(batch).to_pylist()
+    assert {(row["tunnel"], row["outer_src"]) for row in rows} == {("vxlan 66051", FOUR[0]), ("vxlan 66051", FOUR[1])}
+    assert all(row["dst"].endswith(":4222") == (row["outer_src"] == FOUR[0]) for row in rows)
+    for table, names in (
+        ("connections", ("tunnel", "outer_client", "outer_server")),
+        ("frames", ("tunnel", "outer_src", "outer_dst")),
+    ):
+        row = next(iter(TableReader([batch], table))).to_pylist()[0]
+        told = tuple(row[name] for name in names)
+        assert told in {("vxlan 66051", *FOUR), ("vxlan 66051", *FOUR[::-1])}
 
 
 def test_6in4() -> None:

@@ -20,7 +20,7 @@ from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import Cursus
 from wiredecode.protocols.cursus.batch import BATCHES, batch_layer, message_fields
-from wiredecode.protocols.cursus.body import MAX_DECOMPRESSED_BYTES
+from wiredecode.protocols.cursus.body import inflate
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "cursus"
 CAPTURES = sorted(FOLDER.glob("*.pcap"))
@@ -149,8 +149,12 @@ def test_compressed_batches(codec: str, compress: Any) -> None:
     assert [(row.compression, row.body) for row in found] == [(codec, b"a" * 90), (codec, b"b")]
 
 
-def test_compressed_batches_that_are_cut_or_too_large() -> None:
-    inner = batch("cur", bytes(MAX_DECOMPRESSED_BYTES))[4:]
+def test_compressed_batches_that_are_cut_or_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real limit: test_cursus_surprises, a bomb."""
+    monkeypatch.setattr(inflate, "__defaults__", (100_000,))
+    inner = batch("cur", bytes(99_000))[4:]
+    assert column(talk((C, cmd("LIST")), (C, framed(gzip.compress(inner, 1)))), "body") == [bytes(99_000)]
+    inner = batch("cur", bytes(100_000))[4:]
     assert talk((C, cmd("LIST")), (C, framed(gzip.compress(inner, 1)))) == []
     assert talk((C, cmd("LIST")), (C, framed(gzip.compress(batch("cur", bytes(900))[4:])[:-9]))) == []
 

@@ -60,6 +60,32 @@ def test_a_field_is_marked_in_the_bytes_and_a_byte_finds_its_field() -> None:
     drive(BASIC, test)
 
 
+def test_what_several_packets_carry_is_told_apart_in_the_bytes() -> None:
+    path = CAPTURES / "tank/tank_05_keys_timestamps.pcap"
+    carried = {
+        int(number): bytes(batch.buffer[start : start + size])
+        for batch in open_capture([path])
+        for number, start, size in zip(batch.number, batch.start, batch.captured, strict=True)
+    }
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("G", "tab", "tab")
+        await ui.shown()
+        frame = ui.main.frame
+        assert frame is not None and [packet for _, packet in frame.pieces] == frame.packets == [20, 21]
+        cut = frame.pieces[1][0]
+        assert frame.data[:cut] in carried[20] and frame.data[cut:] in carried[21] and len(frame.data) > cut
+        assert "byte 0 of packet 20 (1 of 2)" in ui.main.status()
+        await ui.press("G")
+        assert f"byte {len(frame.data) - 1:,} of packet 21 (2 of 2)" in ui.text()
+        assert ui.main.octets.line(cut // 16).plain[7 + 3 * (cut % 16)] == "║"
+        await ui.press("pageup", "g", "left")
+        assert "byte 0 of packet 20" in ui.text()
+
+    drive(path, test)
+
+
 def test_space_folds_what_is_below_and_other_frames_stay_folded() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()

@@ -162,6 +162,21 @@ UNCONFIRMED = Code(
     "stories/broker-killed.pcap",
     DEED,
 )
+PUBLISH_REFUSED = Code(
+    "publish.refused",
+    "error",
+    "published messages were refused",
+    "The broker answered that it does not store these messages. It is a warning where later publishes of the same "
+    "connection to the same stream were confirmed: clients send again what was refused.",
+    (
+        "the broker cannot read them: another compression than it is set up for, a message that is too large",
+        "the client may not publish there, or another broker leads by now",
+        "a producer's sequence numbers or epoch are old",
+    ),
+    "Read the reason; correct the client or the broker, and publish again what was refused.",
+    "stories/publishes-refused.pcap",
+    DEED,
+)
 SLOW_CONFIRM = Code(
     "publish.slow-confirm",
     "warning",
@@ -304,7 +319,7 @@ OTHER = Code(
 )
 GENERIC = (
     *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
-    *(CLOCK, MISMATCH, CLEAR_TEXT, UNCONFIRMED, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
+    *(CLOCK, MISMATCH, CLEAR_TEXT, UNCONFIRMED, PUBLISH_REFUSED, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
     *(*GROUPS.values(), OTHER),
 )
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
-from wiredecode.check.codes import SLOW_CONFIRM, UNCONFIRMED
+from wiredecode.check.codes import PUBLISH_REFUSED, SLOW_CONFIRM, UNCONFIRMED
 from wiredecode.dissect.lookahead import confirmations, reply_captured
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.net.health import Times
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import Publishing, Report, Rule, inner_values
+from wiredecode.protocols.shared.checking import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -25,6 +25,8 @@ PATIENCE_NS = 1_000_000_000
 MOST_WORST = 10
 MOST_STREAMS = 1000
 """Brokers and streams that are told apart."""
+MOST_REASONS = 32
+"""Of refusals, per connection and stream."""
 MOST_WAITING = 65_536
 """Publishes that may wait at once; the oldest are then not judged."""
 
@@ -71,7 +73,21 @@ class Waiting:
     count: int
     left: int
     judged: bool
-    """Whether it is told here when nobody confirms it."""
+    """Whether it is told here when nobody confirms it ..."""
+    refusals: bool = False
+    """... and when it is refused."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """Messages of one connection to one stream that were refused for one reason."""
+
+    connection: Connection
+    time_ns: int
+    messages: int = 0
+    frames: list[tuple[int, int | None]] = field(default_factory=list)
+    confirmed: bool = False
+    """Others were confirmed after them."""
 
 
 class Publishes(Rule):
@@ -88,6 +104,8 @@ class Publishes(Rule):
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self._published: Counter[tuple[int, str]] = Counter()
+        self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
+        """By connection and stream, then by reason."""
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
@@ -100,7 +118,7 @@ class Publishes(Rule):
         judged = (frame.protocol, frame.type) not in self._elsewhere
         packet = frame.packets[0] if frame.packets else None
         place = frame.number, packet, frame.time_ns, frame.connection, frame.side
-        self._waiting[frame.id] = Waiting(*place, printable(stream), count, count, judged)
+        self._waiting[frame.id] = Waiting(*place, printable(stream), count, count, judged, how.refusals)
         self._published[frame.connection.number, stream] += count
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
@@ -119,13 +137,33 @@ class Publishes(Rule):
         if waiting.left:
             return
         del self._waiting[told.request]
+        place = waiting.connection.number, waiting.stream
         if told.refusal is not None:
+            if waiting.refusals:
+                self._refuse(self._refused.setdefault(place, {}), waiting, told.refusal)
             return
+        for refused in self._refused.get(place, {}).values():
+            refused.confirmed = True
         key = frame.source, waiting.stream
         if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:
             self._confirmed.setdefault(key, Confirmed()).add(frame, waiting)
 
+    @staticmethod
+    def _refuse(known: dict[str, Refused], waiting: Waiting, why: str) -> None:
+        refused = known.get(why)
+        if refused is None:
+            if len(known) >= MOST_REASONS:
+                return
+            refused = known[why] = Refused(waiting.connection, waiting.time_ns)
+        refused.messages += waiting.count
+        refused.confirmed = False
+        if len(refused.frames) < MOST_EVIDENCE:
+            refused.frames.append((waiting.number, waiting.packet))
+
     def finish(self) -> None:
+        for place, reasons in self._refused.items():
+            for why, refused in reasons.items():
+                self._report_refused(place, why, refused)
         for (broker, stream), confirmed in self._confirmed.items():
             p99, worst = confirmed.times.percentile(99) or 0, confirmed.times.largest or 0
             if worst >= REMARKABLE_NS:
@@ -138,6 +176,22 @@ class Publishes(Rule):
                 left.setdefault((waiting.connection.number, waiting.stream), []).append(waiting)
         for key, publishes in left.items():
             self._report_unconfirmed(key, publishes)
+
+    def _report_refused(self, place: tuple[int, str], why: str, refused: Refused) -> None:
+        who, stream = self.report.names.short(refused.connection), place[1]
+        to = f" to {stream}" if stream else ""
+        what = f"{refused.messages:,} of {self._published[place]:,} messages that {who} published{to}: {why}"
+        problem = self.report.add(
+            *(PUBLISH_REFUSED, what, (place, why)),
+            connection=refused.connection,
+            time_ns=refused.time_ns,
+            count=refused.messages,
+            severity="warning" if refused.confirmed else None,
+        )
+        if problem is not None:
+            problem.weight = refused.messages
+            for number, packet in refused.frames:
+                self.report.cite_numbers(problem, number, packet)
 
     def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times

@@ -32,6 +32,7 @@ FRAME: dict[str, tuple[str, ...]] = {
     "time_ns": ("time",),
     "src": ("src",),
     "dst": ("dst",),
+    **{name: (name,) for name in ("tunnel", "outer_src", "outer_dst")},
     **{
         f"frame.{name}": (name,)
         for name in (

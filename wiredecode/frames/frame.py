@@ -140,6 +140,8 @@ class Frame:
     """``ok``, ``partial`` (bytes of it are missing), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     findings: Sequence[Finding] = ()
     """What was noticed about it."""
+    pieces: Sequence[tuple[int, int]] = ()
+    """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
@@ -203,6 +205,24 @@ class Frame:
     def destination(self) -> str:
         """Whom it was sent to, as ``address:port``."""
         return self.connection.endpoints[1 - self.side]
+
+    @property
+    def tunnel(self) -> str | None:
+        """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
+        outer = self.connection.outer
+        return None if outer is None else outer.tunnel
+
+    @property
+    def outer_src(self) -> str | None:
+        """Who sent the outermost packets."""
+        outer = self.connection.outer
+        return None if outer is None else outer.ends[self.side]
+
+    @property
+    def outer_dst(self) -> str | None:
+        """Whom they were sent to."""
+        outer = self.connection.outer
+        return None if outer is None else outer.ends[1 - self.side]
 
     def find(
         self,

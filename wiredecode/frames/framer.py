@@ -289,12 +289,13 @@ class Framer:
             if known < floor:
                 known = floor
             size = stop - start
-            out.append(
-                Frame(
-                    *(connection, side, data, start, stop, offset, size, 0),
-                    *(carriers, known, ready_ns[high], time_ns[low]),
-                )
+            frame = Frame(
+                *(connection, side, data, start, stop, offset, size, 0),
+                *(carriers, known, ready_ns[high], time_ns[low]),
             )
+            if low < high:
+                frame.pieces = pieces.begins(low, high, offset, offset)
+            out.append(frame)
             start = stop
         self.framed += ends[-1] - begin
         self._attach(out[first])
@@ -348,7 +349,7 @@ class Framer:
             size = min(length - taken, UNDECODED_SPAN - self.span.captured)
             shown = max(0, UNDECODED_SHOWN - len(self.span.data))
             self.span.data += data[taken : taken + min(size, shown)]
-            self._collect(self.span, self.base + taken, size)
+            self.span.add(self.pieces, self.base + taken, size)
             taken += size
             if self.span.captured == UNDECODED_SPAN:
                 self._close_span(UNDECODED, self.now)
@@ -364,7 +365,7 @@ class Framer:
         if self.have and self.in_step and (known or closed):
             data = self._joined()
             self.span = span = Span(self.base, data, left=self.need - len(data) if known else 0)
-            self._collect(span, self.base, len(data))
+            span.add(self.pieces, self.base, len(data))
             self._consume(data, len(data))
             if not known:
                 message = f"{closed} after {len(data)} bytes, too few to tell the size of a frame"
@@ -385,7 +386,7 @@ class Framer:
         assert span is not None
         size = min(span.left, len(chunk.data))
         self.pieces.add(chunk)
-        self._collect(span, chunk.offset, size)
+        span.add(self.pieces, chunk.offset, size)
         span.left -= size
         stop = chunk.offset + size
         self.pieces.drop(stop)
@@ -399,20 +400,6 @@ class Framer:
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
         return Chunk(chunk.direction, stop, chunk.data[size:], **{name: getattr(chunk, name)[keep] for name in COLUMNS})
 
-    def _collect(self, span: Span, offset: int, size: int) -> None:
-        """Add ``size`` captured bytes at a stream offset to a span: their packets and times."""
-        pieces = self.pieces
-        low = pieces.holding(offset)
-        high = pieces.holding(offset + size - 1, low)
-        carriers = pieces.packet[low : high + 1]
-        if span.packets and carriers[0] == span.packets[-1]:
-            del carriers[0]
-        span.packets.extend(carriers)
-        if span.first_ns is None:
-            span.first_ns = pieces.time_ns[low]
-        span.ready, span.time_ns = pieces.ready[high], pieces.ready_ns[high]
-        span.captured += size
-
     def _close_span(self, status: str, ready: int) -> None:
         span, self.span = self.span, None
         assert span is not None
@@ -421,6 +408,7 @@ class Framer:
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
             protocol=self.protocol.name,
+            pieces=[piece for piece in span.pieces if piece[0] < len(span.data)],
         )
         self._attach(frame)
         frame.findings = [*frame.findings, *span.findings]

@@ -65,9 +65,16 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     }
     if frame.outcome:
         row["outcome"] = frame.outcome
+    if frame.connection.outer is not None:
+        row |= around(frame)
     if ranges:
         row["ranges"] = field_ranges(frame)
     return row
+
+
+def around(frame: Frame) -> dict[str, Any]:
+    """The keys of a frame that came through tunnels."""
+    return {"tunnel": frame.tunnel, "outer_src": frame.outer_src, "outer_dst": frame.outer_dst}
 
 
 def generated_text(frame: Frame) -> str:
@@ -151,7 +158,7 @@ class RecordLines:
         carriers = frame.packets
         packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
         odd = frame.response is not None or frame.outcome or (request is None) != (latency is None)
-        if frame.findings or odd or self.ranges:
+        if frame.findings or odd or self.ranges or frame.connection.outer is not None:
             last = self._last(frame)
         elif request is None:
             last = self.LAST
@@ -196,6 +203,7 @@ class RecordLines:
         )
         ranges = f',"ranges":{dumped(field_ranges(frame))}' if self.ranges else ""
         outcome = f',"outcome":"{frame.outcome}"' if frame.outcome else ""
+        outcome += f",{dumped(around(frame))[1:-1]}" if frame.connection.outer is not None else ""
         first = f',"request":{request},"response":{response},"latency_ns":{latency}'
         return f'{first},"findings":{findings}{outcome}{ranges}}}\n'
 

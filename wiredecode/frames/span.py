@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Finding
+from wiredecode.frames.provenance import Provenance
 from wiredecode.net.types import Connection
 
 UNDECODED_SPAN = 1024 * 1024
@@ -35,7 +36,24 @@ class Span:
     left: int = 0
     """Of a frame: bytes still to come."""
     packets: list[int] = field(default_factory=list)
+    pieces: list[tuple[int, int]] = field(default_factory=list)
+    """As those of frames."""
     ready: int = 0
     time_ns: int = 0
     first_ns: int | None = None
     findings: list[Finding] = field(default_factory=list)
+
+    def add(self, pieces: Provenance, offset: int, size: int) -> None:
+        """Add ``size`` captured bytes at a stream offset: their packets and times."""
+        low = pieces.holding(offset)
+        high = pieces.holding(offset + size - 1, low)
+        carriers = pieces.packet[low : high + 1]
+        begins = pieces.begins(low, high, offset, self.offset)
+        if self.packets and carriers[0] == self.packets[-1]:
+            del carriers[0], begins[0]
+        self.pieces += begins
+        self.packets.extend(carriers)
+        if self.first_ns is None:
+            self.first_ns = pieces.time_ns[low]
+        self.ready, self.time_ns = pieces.ready[high], pieces.ready_ns[high]
+        self.captured += size

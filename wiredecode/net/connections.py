@@ -86,6 +86,8 @@ class Connections:
         """Where segments wait for the other direction."""
         self.count = 0
         """Connections seen."""
+        self.opened: list[Connection] = []
+        """Connections of the packets at hand; whoever hands in packets empties it."""
         self.forgotten: list[Connection] = []
         """Connections that no further event can belong to; whoever reads it clears it."""
 
@@ -126,6 +128,7 @@ class Connections:
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
+        self.opened.append(connection)
         if self.analyser is not None:
             self.analyser.open(connection, key)
         first, second = (

@@ -35,6 +35,10 @@ class HeaderReader:
         self._not_decoded, self._limits_hit = not_decoded, limits_hit
         self._ip = IpReader(limits, not_decoded, limits_hit)
         self._fast_packets = 0
+        self.entered = False
+        """Whether packets were in tunnels since somebody set it so."""
+        self.carried: list[Carried] = []
+        """What the packets of the last `read_rows` carried, from the outside in."""
 
     @property
     def tcp_packets(self) -> int:
@@ -64,6 +68,7 @@ class HeaderReader:
             if not inside:
                 break
             layers, slow = self._enter(Layers.join(inside), octets, batch)
+            self.entered |= bool(slow.any())
         else:
             self._too_deep(slow)
         rows_left, extra = self._ip.pop_rows()
@@ -74,12 +79,14 @@ class HeaderReader:
     def read_rows(self, batch: PacketBatch, clock: Int64s) -> tuple[list[Row], list[bytes]]:
         """The same as rows, and the payloads that they refer to: cheaper for a small batch."""
         octets = Octets(batch.buffer)
+        self.carried = []
         layers, is_ip = self._outermost(batch, octets)
         for _ in range(self._limits.tunnels + 1):
             inside = self._one_by_one(batch, layers.select(is_ip), octets, clock)
             if not inside:
                 break
             layers, is_ip = self._enter(Layers.join(inside), octets, batch)
+            self.entered |= bool(is_ip.any())
         else:
             self._too_deep(is_ip)
         return self._ip.pop_rows()
@@ -209,6 +216,7 @@ class HeaderReader:
         for place, begin, kind, end, wire, number, time_ns, now in zip(*(c.tolist() for c in columns), strict=True):
             self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, place, number, time_ns, now), kind)
         carried = self._ip.pop_tunnelled()
+        self.carried += carried
         plain = [one for one in carried if one.packet.offset >= 0]
         for one in carried:
             if one.packet.offset < 0:

@@ -60,6 +60,8 @@ class Network:
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._analyser: Analyser | None = None
+        self.tunnelled: dict[int, Connection] = {}
+        """Connections in tunnels, by number, where packets are tracked; whoever wants them forgets them."""
         self._copies = Copies()
         self._connections = Connections(limits, self.limits_hit)
         if analyse:
@@ -125,6 +127,9 @@ class Network:
                 feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             else:
                 self._feed_segments(self._headers.read(part, clock), part, clock, out)
+            if self._headers.entered:
+                self._look_around(part)
+            self._connections.opened.clear()
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
@@ -134,6 +139,17 @@ class Network:
             if self._last % CLOSED_CHECK_PACKETS == 0:
                 self._connections.bound_closed(last, out)
         return out
+
+    def _look_around(self, part: PacketBatch) -> None:
+        """Some packets were in tunnels: those of new connections, perhaps."""
+        from wiredecode.net.outer import outer_of
+
+        self._headers.entered = False
+        for connection in self._connections.opened:
+            row = int(np.searchsorted(part.number, connection.first))
+            connection.outer = outer_of(part.part(row, row + 1), self.limits)
+            if connection.outer is not None and self._analyser is not None and self._analyser.connections is not None:
+                self.tunnelled[connection.number] = connection
 
     def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.net.health import ConnectionHealth
+
+if TYPE_CHECKING:
+    from wiredecode.net.outer import Outer
 
 Int64s = npt.NDArray[np.int64]
 
@@ -36,6 +40,8 @@ class Connection:
     """Time of that packet."""
     label: int | None = None
     """Its stable id, where such are wanted."""
+    outer: Outer | None = None
+    """The tunnels that it came through."""
     waited: bool = False
     """What it said first was handed on all at once, when it was known what it is: times tell the order."""
     health: ConnectionHealth | None = None

@@ -58,6 +58,9 @@ def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
     end = None if health is None else health.end
     found["end_time"], found["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
     found["idle_ns"] = None if health is None else health.longest_idle_ns
+    if connection.outer is not None:
+        ends = connection.outer.ends
+        found |= {"tunnel": connection.outer.tunnel, "outer_client": ends[client], "outer_server": ends[1 - client]}
     for who, side in (("client", client), ("server", 1 - client)):
         facts = None if health is None else health.directions[side]
         told = direction(connection.directions[side], facts)

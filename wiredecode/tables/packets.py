@@ -23,7 +23,8 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
-from wiredecode.tables.schema import packets_schema
+from wiredecode.net.types import Connection
+from wiredecode.tables.schema import AROUND, packets_schema
 
 Mask = npt.NDArray[np.bool_]
 
@@ -140,10 +141,13 @@ class PacketTable:
         reasons = self._reasons(packets, facts, clock)
         if self._network is not None:
             self._network.feed(packets)
-            self._network.pop_forgotten()
         self.totals.packets += len(packets)
         self.totals.tcp_packets = self._reader.tcp_packets
-        return self._batch(packets, facts, reasons)
+        made = self._batch(packets, facts, reasons)
+        if self._network is not None:
+            for connection in self._network.pop_forgotten():
+                self._network.tunnelled.pop(connection.number, None)
+        return made
 
     def finish(self) -> None:
         """The capture is over: count the fragments whose rest never came."""
@@ -191,7 +195,7 @@ class PacketTable:
             "captured": packets.captured,
             "length": packets.original,
             "ip_version": _masked(facts.version, no_ip),
-            "src": facts.addresses(0),
+            "src": (sources := facts.addresses(0)),
             "dst": facts.addresses(1),
             "transport": ["TCP" if one == TCP else None if one < 0 else protocol_name(one) for one in protocols],
             "seq": _masked(facts.seq, no_tcp),
@@ -201,19 +205,35 @@ class PacketTable:
             "payload": _masked(facts.length, no_tcp),
             "payload_captured": _masked(facts.captured, no_tcp),
             "not_decoded": reasons,
-            **self._analysis(packets),
+            **self._analysis(packets, sources),
         }
         arrays = [_as(columns[field.name], field.type) for field in self.schema]
         return pa.record_batch(arrays, schema=self.schema)
 
-    def _analysis(self, packets: PacketBatch) -> dict[str, Any]:
-        """Connections and what TCP analysis found, of packets with TCP."""
+    def _analysis(self, packets: PacketBatch, sources: pa.Array) -> dict[str, Any]:
+        """Connections, their tunnels and what TCP analysis found, of packets with TCP."""
         if self._network is None:
-            return dict.fromkeys(("connection", "tcp_analysis"), [None] * len(packets))
+            return dict.fromkeys(("connection", "tcp_analysis", *AROUND), [None] * len(packets))
         connections, kinds = self._network.tracked_packets
         numbers = packets.number.tolist()
         analysed = [kind_names(kinds[number]) if number in kinds else None for number in numbers]
-        return {"connection": [connections.get(number) for number in numbers], "tcp_analysis": analysed}
+        of_packets = [connections.get(number) for number in numbers]
+        found: dict[str, Any] = {"connection": of_packets, "tcp_analysis": analysed}
+        tunnelled = self._network.tunnelled
+        if not tunnelled:
+            return found | dict.fromkeys(AROUND, [None] * len(packets))
+        around = [
+            (None, None, None) if number not in tunnelled else _around(tunnelled[number], source)
+            for number, source in zip(of_packets, sources.to_pylist(), strict=True)
+        ]
+        return found | dict(zip(AROUND, map(list, zip(*around, strict=True)), strict=True))
+
+
+def _around(connection: Connection, source: str) -> tuple[str, str, str]:
+    """Of a packet that ``source`` sent."""
+    assert connection.outer is not None
+    tunnel, ends = connection.outer
+    return (tunnel, *(ends if source == connection.endpoints[0] else ends[::-1]))
 
 
 @cache

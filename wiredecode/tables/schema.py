@@ -102,10 +102,13 @@ def packets_schema() -> pa.Schema:
             ("not_decoded", pa.string()),
             ("connection", pa.int64()),
             ("tcp_analysis", pa.list_(pa.string())),
+            *((name, pa.string()) for name in AROUND),
         ],
     )
 
 
+AROUND = ("tunnel", "outer_src", "outer_dst")
+"""What came through tunnels: which, and the addresses of the outermost."""
 DIRECTION = (
     *("frames", "bytes", "missing", "packets", "retransmissions", "fast_retransmissions", "spurious_retransmissions"),
     *("out_of_order", "lost_segments", "duplicate_acks", "keep_alives", "window_full", "zero_windows"),
@@ -130,6 +133,7 @@ def connections_schema() -> pa.Schema:
             ("end_time", TIME),
             ("end_packet", pa.int64()),
             ("idle_ns", pa.int64()),
+            *((name, pa.string()) for name in ("tunnel", "outer_client", "outer_server")),
             *((f"{side}_{name}", pa.int64()) for side in ("client", "server") for name in DIRECTION),
         ],
     )
@@ -202,6 +206,7 @@ def _frames(layers: pa.StructType) -> pa.Schema:
             ("latency_ns", pa.int64()),
             ("findings", pa.list_(finding)),
             ("outcome", pa.string()),
+            *((name, pa.string()) for name in AROUND),
         ],
     )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import ClassVar
 
 from rich.text import Text
@@ -148,15 +150,26 @@ class BytePane(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="bytes")
+        self._frame: Frame | None = None
         self._dump: Dump | None = None
         self.marked: Range | None = None
         self.byte = 0
 
     def show(self, frame: Frame, *, secrets: bool) -> None:
         """Show another frame."""
-        self._dump = Dump(frame, frame.layer(frame.data) if frame.layer is not None else None, reveal=secrets)
+        layer = frame.layer(frame.data) if frame.layer is not None else None
+        self._frame, self._dump = frame, Dump(frame, layer, reveal=secrets, packets=True)
         self.widest, self.byte = CELL + 3 * ROW + 2 + ROW, 0
         self.recount(-(-len(self._dump.data) // ROW), 0)
+
+    def place(self) -> str:
+        """The byte under the cursor, and the packet that carries it."""
+        if self._frame is None:
+            return ""
+        pieces = self._frame.pieces or [(0, packet) for packet in self._frame.packets]
+        at = bisect_right(pieces, self.byte, key=itemgetter(0)) - 1
+        which = f" ({at + 1} of {len(pieces)})" if len(pieces) > 1 else ""
+        return f"byte {self.byte:,}" + (f" of packet {pieces[at][1]:,}{which}" if at >= 0 else "")
 
     def mark(self, span: Range | None) -> None:
         """Mark the bytes of a field, and show the first of them."""
@@ -187,10 +200,16 @@ class BytePane(Lines):
     def action_move(self, step: int) -> None:
         self.go(self.byte + ROW * step)
 
+    def action_page(self, step: int) -> None:
+        self.go(self.byte + ROW * step * max(1, self.scrollable_content_region.height - 1))
+
+    def action_edge(self, step: int) -> None:
+        self.go(ROW * self.count if step > 0 else 0)
+
     def go(self, byte: int) -> None:
-        """Put the cursor on a byte, if there is such."""
-        if self._dump is not None and 0 <= byte < len(self._dump.data):
-            self.byte = byte
-            self.move_to(byte // ROW)
-            self.post_message(self.Stepped(byte))
+        """Put the cursor on a byte, or the nearest that is there."""
+        if self._dump is not None and self._dump.data:
+            self.byte = max(0, min(byte, len(self._dump.data) - 1))
+            self.move_to(self.byte // ROW)
+            self.post_message(self.Stepped(self.byte))
             self.refresh()

@@ -24,7 +24,7 @@ CURSOR, UNFOCUSED = Style(reverse=True), Style(bold=True, underline=True)
 DISTANT = bool(os.environ.get("SSH_CONNECTION"))
 """Over a network half a page is scrolled at a time: a line is sent once, not with every key."""
 THUMB, TRACK = "█", "│"
-LIKE = str.maketrans("→←↔↑↓…│┊─▶◀█▁▂▃▄▅▆▇·±µ", "><-^v~|:-><#_.,-=+*.~u")
+LIKE = str.maketrans("→←↔↑↓…│║┊─▶◀█▁▂▃▄▅▆▇·±µ", "><-^v~|#:-><#_.,-=+*.~u")
 WHEEL = 3
 """Lines that a step of the mouse wheel scrolls."""
 

@@ -154,6 +154,8 @@ class MainScreen(Moves, Screen[None]):
         """Place, counts, filter, progress, and what happened last."""
         reading, shown = self.reading, self.frames
         parts = [f"frame {shown.number:,} of {reading.rows.count:,}" if shown.count else "no frames"]
+        if self.octets.has_focus and self.octets.count:
+            parts.append(self.octets.place())
         if self.live is not None:
             parts.append(self.live.text())
         elif not reading.finished:
@@ -197,6 +199,7 @@ class MainScreen(Moves, Screen[None]):
     def _stepped(self, event: BytePane.Stepped) -> None:
         if not self.fields.has_focus:
             self.fields.find(event.byte)
+        self.query_one("#status", TextLine).show(self.status())
 
     @on(Loaded)
     def _loaded(self, event: Loaded) -> None:

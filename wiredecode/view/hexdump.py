@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from itertools import groupby
 
 from rich.text import Text
@@ -16,6 +16,8 @@ ROW = 16
 FIELD_STYLES = ("green", "cyan", "magenta", "yellow")
 """Fields take turns."""
 HIDDEN = "**"
+FIELD, PACKET = "|", "║"
+"""What stands before the first byte of a field, or of a packet."""
 
 
 def hexdump(frame: Frame, layer: Layer | None, options: TreeOptions) -> Text:
@@ -35,10 +37,11 @@ def hexdump(frame: Frame, layer: Layer | None, options: TreeOptions) -> Text:
 
 
 class Dump:
-    """The rows of one frame, made as they are asked for."""
+    """The rows of one frame, made as they are asked for. ``packets``: what several packets carry is told apart."""
 
-    def __init__(self, frame: Frame, layer: Layer | None, *, reveal: bool = False) -> None:
+    def __init__(self, frame: Frame, layer: Layer | None, *, reveal: bool = False, packets: bool = False) -> None:
         self.data, self.layer = frame.data, layer
+        self._pieces = [begin for begin, _ in frame.pieces] if packets else []
         self._starts = sorted({start for start, _ in leaves(layer)}) if layer is not None else []
         self.hidden: list[Range] = [] if reveal else hidden_ranges(frame, layer)
 
@@ -49,19 +52,19 @@ class Dump:
         for turn, run in groupby(range(begin, min(begin + ROW, stop)), self._turn):
             places = list(run)
             cells = [_cell(self.data, at, self.hidden) for at in places]
-            style = FIELD_STYLES[turn % len(FIELD_STYLES)] if self.layer is not None else ""
-            text.append("|" if places[0] > 0 and self._begins(places[0]) else " ")
+            style = FIELD_STYLES[turn[0] % len(FIELD_STYLES)] if self.layer is not None else ""
+            text.append(self._bar(places[0]))
             text.append(" ".join(number for number, _ in cells), style)
             letters.append("".join(letter for _, letter in cells), style)
         return text.append(letters)
 
-    def _turn(self, at: int) -> int:
-        """How many fields began behind the first byte, up to this one."""
-        return bisect_right(self._starts, at) - bisect_right(self._starts, 0)
+    def _turn(self, at: int) -> tuple[int, int]:
+        """How many fields, and packets, began behind the first byte, up to this one."""
+        return bisect_right(self._starts, at) - bisect_right(self._starts, 0), bisect_right(self._pieces, at)
 
-    def _begins(self, at: int) -> bool:
-        place = bisect_left(self._starts, at)
-        return place < len(self._starts) and self._starts[place] == at
+    def _bar(self, at: int) -> str:
+        """What stands before a byte: whether a packet or a field begins with it."""
+        return " " if not at else PACKET if at in self._pieces else FIELD if at in self._starts else " "
 
 
 def _cell(data: bytes, at: int, hidden: list[Range]) -> tuple[str, str]:

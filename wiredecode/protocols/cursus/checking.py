@@ -202,5 +202,8 @@ CHECKS = Checks(
     codes=codes.ALL,
     rules=(Groups, Admission, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),
-    publishes={"Batch": Publishing(("topic",), "messages"), "PUBLISH": Publishing(("topic",))},
+    publishes={
+        "Batch": Publishing(("topic",), "messages", refusals=True),
+        "PUBLISH": Publishing(("topic",), refusals=True),
+    },
 )

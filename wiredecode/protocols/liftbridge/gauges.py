@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.checking import inner_values
 from wiredecode.protocols.shared.gauges import LAG, Gauge, Reading
 
 MOST_WAITING = 4096
@@ -24,11 +24,7 @@ class ReplicaLag(Gauge):
     def read(self, frame: Frame) -> Iterator[Reading]:
         if "copy_of" in frame.generated or not frame.inner:
             return
-        inner = frame.inner[0]
-        try:
-            values = compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
-        except compiler.FAILED:
-            return
+        values = inner_values(frame)
         if frame.type == "ReplicationRequest":
             self._requests[frame.id] = values.get("offset", 0)
             if len(self._requests) > MOST_WAITING:

@@ -28,7 +28,18 @@ from wiredecode.protocols.rabbitmq_stream.checking_publishers import (
     PublishErrors,
 )
 from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
-from wiredecode.protocols.shared.checking import CAUSE, DEED, Checks, Code, Publishing, Report, Rule
+from wiredecode.protocols.shared.checking import (
+    CAUSE,
+    DEED,
+    Checks,
+    Code,
+    Place,
+    Publishing,
+    Report,
+    Rule,
+    place_of,
+    values_of,
+)
 
 GUEST = Code(
     "rabbitmq_stream.guest-not-local",
@@ -64,6 +75,21 @@ NOT_STARTED = Code(
     "rabbitmq-stream/c43_errors.pcap",
     DEED,
 )
+NO_STREAM = Code(
+    "rabbitmq_stream.no-stream",
+    "warning",
+    "a stream that does not exist",
+    "Metadata told a client that the stream it asked for does not exist, and it did not appear afterwards: clients "
+    "look for the leader of a stream before they publish or consume, and fail here.",
+    (
+        "the name is spelled wrong, or the virtual host is another one",
+        "nobody created the stream, or it was deleted",
+        "a client only wanted to know whether it exists",
+    ),
+    "Create the stream, or correct its name or the virtual host in the client.",
+    "stories/no-such-stream.pcap",
+    DEED,
+)
 SERVER_CLOSED = Code(
     "rabbitmq_stream.closed-by-server",
     "warning",
@@ -97,6 +123,7 @@ HEARTBEAT = Code(
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
+MOST_MISSING = 1000
 RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
@@ -151,6 +178,39 @@ class Admission(Rule):
         self.report.add(
             NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
         )
+
+
+class MissingStreams(Rule):
+    """Streams that were asked for, did not exist, and did not appear later; those that somebody deleted apart."""
+
+    types = frozenset({"Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._missing: dict[tuple[str, str], Place] = {}
+        """By name and virtual host."""
+        self._deleted: set[tuple[str, str]] = set()
+
+    def frame(self, frame: Frame) -> None:
+        where = self.report.names.get(frame.connection).get("virtual_host", "")
+        if frame.type != "MetadataResponse":
+            key = frame.values.get("stream", ""), where
+            self._missing.pop(key, None)
+            if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
+                self._deleted.add(key)
+            return
+        for each in values_of(frame).get("streams") or ():
+            key = each.get("stream", ""), where
+            if each.get("response_code") != names.UNKNOWN_STREAM:
+                self._missing.pop(key, None)
+            elif key not in self._deleted and len(self._missing) < MOST_MISSING:
+                self._missing.setdefault(key, place_of(frame))
+
+    def finish(self) -> None:
+        for (stream, where), place in self._missing.items():
+            host = f" on virtual host {where}" if where else ""
+            what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
+            self.report.add(NO_STREAM, what, (stream, where), frame=place)
 
 
 class Heartbeats(Rule):
@@ -210,11 +270,12 @@ CHECKS = Checks(
             AUTHENTICATION,
             SERVER_CLOSED,
             NO_CLOSE,
+            NO_STREAM,
         ),
         *(DUPLICATES, NOT_STARTED, HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
     ),
     rules=(
-        *(AdvertisedHost, Credits, PublishErrors, Admission, Heartbeats),
+        *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
         *(DuplicateIds, Lag, Flapping, Offsets, Fill),
     ),
     covered=frozenset({"closed", "publish-error"}),

@@ -71,7 +71,9 @@ ONE = Code(
 AT_ONCE_NS = 20_000_000
 """A chunk that follows credit so soon had been waiting for it."""
 LEAST_WAITS, LEAST_SHARE = 5, 0.2
-"""Starved is who waited so often, and for so large a share of its time."""
+"""Starved is who waited so often, and for so large a share of its time ..."""
+LONG_STARVED_NS = 1_000_000_000
+"""... and for so long: a consumer that catches up with a stream is always out of credit, for moments."""
 MOST_SUBSCRIPTIONS = 256
 """Per connection; as many as ids can name."""
 LEAST_STOPPED_NS = 5_000_000_000
@@ -202,7 +204,9 @@ class Credits(Rule):
             f"{who} consumes {stream} too slowly: out of credit for {subscription.starved_ns / 1e9:.3f} s of "
             f"{active / 1e9:.3f} s while chunks waited"
         )
-        problem = self.report.add(STARVED, what, (place.connection.number, place.number), frame=place)
+        severity = None if subscription.starved_ns >= LONG_STARVED_NS else "note"
+        key = place.connection.number, place.number
+        problem = self.report.add(STARVED, what, key, frame=place, severity=severity)
         if problem is None:
             return
         problem.count, problem.weight = subscription.waits, subscription.starved_ns

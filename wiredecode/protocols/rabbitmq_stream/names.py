@@ -72,7 +72,7 @@ RESPONSE_CODES = {
     20: "SASL cannot change mechanism",
     21: "SASL cannot change username",
 }
-OK, SASL_CHALLENGE, SASL_LOOPBACK, ACCESS_REFUSED = 1, 10, 11, 16
+OK, UNKNOWN_STREAM, SASL_CHALLENGE, SASL_LOOPBACK, ACCESS_REFUSED = 1, 2, 10, 11, 16
 
 OFFSET_TYPES = {0: "none", 1: "first", 2: "last", 3: "next", 4: "offset", 5: "timestamp"}
 

@@ -206,6 +206,8 @@ class Publishing(NamedTuple):
     """Fields that name the stream or topic: the first one that is there."""
     messages: str | None = None
     """Field that counts the messages, or lists them; None: there is one."""
+    refusals: bool = False
+    """Whether refusals are told with confirms; otherwise rules of the protocol tell them."""
 
 
 @dataclass(frozen=True)
@@ -238,5 +240,13 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
 
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:
-    """The values of the first layer that a frame carries."""
-    return (frame.inner[0].values or {}) if frame.inner else {}
+    """The values of the first layer that a frame carries; without bulk arrays, of which the length is told."""
+    if not frame.inner:
+        return {}
+    inner = frame.inner[0]
+    if inner.values:
+        return inner.values
+    try:
+        return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
+    except compiler.FAILED:
+        return {}
