@@ -48,7 +48,6 @@ TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
 INDEX_FILE = ".index.parquet"
 """What the files hold, by connection (``spark/index.py``): for the plan of the next run."""
 ATTEMPTS = "_temporary"
-COMMON = "columns(name -> name <> 'layers')"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
 Move = tuple[str, str]
 """A file, and the name that it gets."""
@@ -184,11 +183,19 @@ class Folder:
     def views(self) -> str:
         """The tables as views of DuckDB: frames of all protocols with what they have in common, and those of each."""
         tables = {name: self.names(name) for name in TABLES}
-        found = [_view(name, self.place(name), COMMON if name == FRAMES else "*") for name in TABLES if tables[name]]
+        common = "* exclude (layers)" if self._has_layers() else "*"
+        found = [_view(name, self.place(name), common if name == FRAMES else "*") for name in TABLES if tables[name]]
         each = [
             _view(f"{FRAMES}_{part.partition('=')[2]}", self.place(f"{FRAMES}/{part}"), "*") for part in tables[FRAMES]
         ]
         return "\n".join(["-- duckdb -init _views.sql", *found, *each, ""])
+
+    def _has_layers(self) -> bool:
+        """Whether frames have the column of their fields."""
+        import pyarrow.parquet as pq
+
+        file = next((each.path for each in self.list(FRAMES, recursive=True) if each.path.endswith(".parquet")), None)
+        return file is not None and "layers" in pq.read_schema(file, filesystem=self._system).names
 
     # Steps of a stream.
 
