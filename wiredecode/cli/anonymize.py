@@ -61,6 +61,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
     All lengths stay, checksums are made right again. What was not understood is blanked, and told on standard error.
     """
     settings.decoding.without_keys("anonymize")
+    settings.decoding.without_names("anonymize")
     from wiredecode.anonymize.key import BadKey, Key, read_key
     from wiredecode.export.atomic import NewFile
 

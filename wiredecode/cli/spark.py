@@ -183,6 +183,7 @@ class SparkOptions:
         """Refuse what cannot be read, before Spark is looked for."""
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         names(self.columns, "--columns")
+        self.decoding.without_names("spark")
         if self.decoding.sandbox:
             raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments

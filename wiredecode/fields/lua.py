@@ -115,6 +115,10 @@ def spelled(value: Any) -> str:
             return "{" + ", ".join(map(spelled, value)) + "}"
 
 
+def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line end
+    return pattern.replace(rb"\Z", rb"\z")
+
+
 class Writer:
     """Collects the tables of one protocol: names of values, regular expressions, layers; each stands once."""
 
@@ -143,8 +147,7 @@ class Writer:
         """The Lua object of a regular expression for bytes."""
         if pattern not in self.patterns:
             self.patterns[pattern] = f"X[{len(self.patterns) + 1}]"
-            strict = pattern.replace(rb"\Z", rb"\z")  # PCRE's \Z also matches before a last line end
-            self.lines.append(f"{self.patterns[pattern]} = regex({quoted(strict)})")
+            self.lines.append(f"{self.patterns[pattern]} = regex({quoted(pcre(pattern))})")
         return Code(self.patterns[pattern])
 
     # Layers.

@@ -85,6 +85,7 @@ STATISTICS = (
     ),
 )
 CONNECTION_FACTS = (
+    *("client_host", "server_host", "tunnel", "outer_client", "outer_server"),
     *("name", "user", "virtual_host", "product", "version", "role", "group", "server_name"),
     *("began", "ended_by", "ended", "reason", "idle_us"),
     *(

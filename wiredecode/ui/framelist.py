@@ -137,6 +137,11 @@ class FrameList(Lines):
         return Text(f"{text}{'type':<{form.type}} details", theme.HEAD, no_wrap=True, overflow="crop")
 
     def line(self, at: int) -> Text:
+        text = self._whole(at)
+        text.truncate(self.scrollable_content_region.width - 1, overflow="ellipsis")
+        return text
+
+    def _whole(self, at: int) -> Text:
         row, form = self.reading.rows[self.number_at(at)], self._form
         look = self.painter.look(row.number) if self.painter is not None else None
         text = Text(
@@ -192,7 +197,7 @@ class FrameList(Lines):
         arrow = (self.arrow(row), theme.SIDE.get(row.sender or "", ""))
         if form.address:
             seen = self.reading.survey.seen.get(row.connection)
-            ends = seen.connection.endpoints if seen is not None else ("", "")
+            ends = seen.connection.called if seen is not None else ("", "")
             text.append(f"{cut_middle(ends[client], form.address):<{form.address}} ").append(*arrow)
             text.append(f" {cut_middle(ends[1 - client], form.address):<{form.address}} ")
         else:

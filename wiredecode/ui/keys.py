@@ -49,7 +49,7 @@ KEYS = (
     Key("a", "take_field", "a", "filter by the field under the cursor", FILTERS),
     Key("A", "take_field('and')", "A", "the same, and what is filtered by now", FILTERS),
     Key("x", "take_field('not')", "x", "what the field under the cursor is not", FILTERS),
-    Key("escape", "stop", "Esc", "stop filtering or counting; back from a screen", FILTERS),
+    Key("escape,ctrl+c", "stop", "Esc Ctrl-C", "stop what is read behind the screen; back from a screen", FILTERS),
     Key("s", "ask('word')", "s", "search for text in types and details", FILTERS),
     Key("X", "ask('bytes')", "X", "search in the bytes of frames: digits, or text", FILTERS),
     Key("N", "search_on(1)", "N", "search on for the same", FILTERS),

@@ -320,6 +320,7 @@ class MainScreen(Moves, Screen[None]):
         self.filter_by(compile_filter(made))
 
     def action_stop(self) -> None:
+        self.say("nothing to stop: q quits")
         for job in self._jobs:
             if not job.finished:
                 job.stop()

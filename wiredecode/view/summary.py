@@ -101,7 +101,7 @@ class SummaryLines:
         """What the frames of one direction have in common: connection and addresses."""
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()
-        ends = frame.connection.endpoints
+        ends = frame.connection.called
         left = left_end(frame)
         widths = [max(self._widths[0], len(ends[left])), max(self._widths[1], len(ends[1 - left]))]
         if widths != self._widths:
@@ -134,7 +134,7 @@ def left_end(frame: Frame) -> int:
 
 
 def way_text(frame: Frame, widths: list[int]) -> str:
-    left, ends = left_end(frame), frame.connection.endpoints
+    left, ends = left_end(frame), frame.connection.called
     arrow = "→" if frame.side == left else "←"
     number = f"#{frame.connection.number}"
     return f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
