@@ -14,6 +14,7 @@ from typing import Any
 from wiredecode.fields import (
     Array,
     Binary,
+    Bits,
     Boolean,
     Flags,
     Kind,
@@ -26,6 +27,7 @@ from wiredecode.fields import (
     Timestamp,
     TimestampNs,
     Uuid,
+    Varint,
     When,
     plain,
     textfields,
@@ -372,6 +374,10 @@ def varint(writer: Writer, kind: Any) -> Spelled:
     return "varint", {"most": kind.max_bytes}
 
 
+def bits(writer: Writer, kind: Any) -> Spelled:
+    return "bits", {"w": kind.whole.width, "back": kind.back, "shift": kind.shift, "bits": kind.count}
+
+
 def protobuf_scalar(writer: Writer, kind: Any) -> Spelled:
     more: dict[str, Any] = {"zero": kind.default is not None or None, "as": writer.ftype(kind)}
     if kind.column in SCALES:
@@ -411,6 +417,8 @@ def until(writer: Writer, kind: Any) -> Spelled:
 
 GENERIC: dict[type[Kind], Spell] = {
     Number: number,
+    Bits: bits,
+    Varint: varint,
     Uuid: lambda writer, kind: ("uuid", {}),
     Sized: sized,
     Rest: lambda writer, kind: ("rest", {}),
