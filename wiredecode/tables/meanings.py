@@ -23,6 +23,13 @@ COMMON = {
     "sender": "client, server, or null where that is not known",
     "protocol": "name of the protocol",
     "type": "name of the message type",
+    "tunnel": "tunnels that the connection came through, from the outside in; null outside of tunnels",
+    "outer_src": "address of the sender of the outermost packet; null outside of tunnels",
+    "outer_dst": "address of the receiver of the outermost packet; null outside of tunnels",
+    "outer_client": "address on the client's side of the outermost packets; null outside of tunnels",
+    "outer_server": "address on the server's side of the outermost packets; null outside of tunnels",
+    "client_host": "name of the client's address, where the capture tells it",
+    "server_host": "name of the server's address, where the capture tells it",
 }
 MEANINGS = {
     "frames": {
