@@ -214,6 +214,7 @@ class Dissector:
         tracker = self._trackers[connection] = Tracker(
             *(connection, self._candidates.order(connection), self._decode_as, self._pending),
             runs=runs,
+            copies=self.demand.copies and runs is not RunsFor.MESSAGES,
             tally=self.accounts.tally if unseen else None,
         )
         return tracker

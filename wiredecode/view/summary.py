@@ -82,7 +82,13 @@ class SummaryLines:
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
     def _generated_text(self, generated: Mapping[str, Any]) -> str:
-        return "".join([f" {name}={value}" for name, value in generated_values(generated)])
+        text = ""
+        for name, value in generated.items():
+            if value.__class__ is int:
+                text += f" {name}={value}"
+            elif value is not None and value != "good":
+                text += f" {name}={fact(value) if isinstance(value, str) else words(value)}"
+        return text
 
     def _facts_of(self, layer: type[Layer]) -> Facts:
         facts = self._facts.get(layer)
