@@ -196,6 +196,14 @@ def test_names_that_scapy_uses_are_refused() -> None:
             layer(UInt8(name))
 
 
+@pytest.mark.parametrize(
+    "kind", [Binary("v", length="later"), Array("v", UInt8("v"), count="later"), Array("v", UInt8("v"), size="later")]
+)
+def test_a_length_that_no_earlier_field_tells_is_refused(kind: Kind) -> None:
+    with pytest.raises(TypeError, match=r"v: no field later before it, for its (length|count|size)$"):
+        layer(kind, UInt8("later"))
+
+
 OPTIONAL = layer(
     UInt8("kind"),
     Optional(UInt16("wide"), When("kind in (1, 2)")),
@@ -277,7 +285,7 @@ def test_sizes_and_counts_told_by_earlier_fields() -> None:
 
 
 def test_an_element_must_not_reach_beyond_the_size_of_its_array() -> None:
-    made = layer(UInt8("size"), Array("bounded", Text("bounded", length=UInt8), count=None, size="size"), Rest("rest"))
+    made = layer(UInt8("size"), Array("bounded", Text("called", length=UInt8), count=None, size="size"), Rest("rest"))
     data = bytes.fromhex("02 03616263")
     decoded = compiler.careful(made, data, 0, len(data))
     packet = made(data)

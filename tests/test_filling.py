@@ -8,9 +8,43 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from wiredecode.fields import Array, Binary, Bits, CountOf, LengthOf, Optional, UInt8, UInt16, UInt32, When, compiler
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Bits,
+    CountOf,
+    LengthOf,
+    Optional,
+    PresenceOf,
+    UInt8,
+    UInt16,
+    UInt32,
+    When,
+    compiler,
+)
 from wiredecode.fields.columns.reader import reader
 from wiredecode.fields.layer import Layer, Style
+
+
+class Connect(Layer):
+    fields_desc: ClassVar[Any] = [
+        *(Bits("named", 1, fill=PresenceOf("user", "alias")), Bits("spare", 3), Bits("size", 12, fill=LengthOf())),
+        Optional(UInt16("user"), When("named")),
+        Optional(UInt8("alias"), When("named and left")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "raw"),
+    [
+        ({}, "0000"),
+        ({"user": 0x0102}, "80020102"),
+        ({"alias": 3}, "800103"),
+        ({"user": 0x0102, "named": 0}, "00020102"),
+    ],
+)
+def test_bits_fill_themselves_in(values: dict[str, int], raw: str) -> None:
+    assert bytes(Connect(**values)).hex() == raw
 
 
 class Publish(Layer):

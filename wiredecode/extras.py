@@ -25,6 +25,10 @@ EXTRAS = {
 """By the module that is imported: the extra in pyproject.toml."""
 
 
+class Unusable(ImportError):
+    """An installed package that adds something cannot be used; the text is for users."""
+
+
 def install(extra: str) -> str:
     """What to type to get an extra, in words that work in a clone and, once published, by name."""
     return f"pip install '.[{extra}]' in a clone, or by name: pip install 'wiredecode[{extra}]'"
@@ -39,7 +43,9 @@ def installed(module: str) -> bool:
 
 
 def missing(error: ImportError) -> str | None:
-    """One line about a package that is not installed; None: the error is another one."""
+    """One line about a package that is not installed, or unusable; None: the error is another one."""
+    if isinstance(error, Unusable):
+        return str(error)
     said = re.search(r"No module named '([\w.]+)'", str(error))
     module = (error.name or (said[1] if said else "")).partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or module in ("", "wiredecode"):

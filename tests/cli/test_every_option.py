@@ -61,6 +61,7 @@ READING: dict[str, Case | See] = {
     "--limit": Case("{shuffled} {quick}", "--limit buffered_segments=0"),
     "--keylog": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
     "--keylog-dir": See("tests/tls/test_tls.py::test_commands_take_key_logs_and_captures_bring_them"),
+    "--resolve": See("tests/net/test_hosts.py::test_commands_show_names_where_they_are_asked_for"),
     "--sandbox": See("tests/cli/test_sandbox.py::test_commands_do_the_same_in_the_sandbox"),
 }
 """``{quick}``: the shortest output of the command."""
@@ -228,6 +229,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     },
     "anonymize": {
         **READING,
+        "--resolve": See("tests/net/test_hosts.py::test_what_shows_no_names_says_so"),
         "--keylog": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
         "--keylog-dir": See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so"),
         "--key": Case("{basic} {quick}", "--key {shuffled}"),
@@ -256,6 +258,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "spark": {
         **{words.split()[0]: See("tests/cli/test_spark.py::test_every_option_reaches_the_job") for words, _ in OPTIONS},
         **dict.fromkeys(READING, See("tests/cli/test_spark.py::test_decoding_options_reach_the_plan")),
+        "--resolve": See("tests/net/test_hosts.py::test_what_shows_no_names_says_so"),
         "--keylog": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
         "--keylog-dir": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
         "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),

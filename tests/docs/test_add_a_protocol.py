@@ -17,16 +17,17 @@ from wiredecode.testing import columns_agree, readers_agree
 PAGE = (DOCS / "add-a-protocol.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PUBLIC = {
-    "wiredecode.fields": "Array Binary Bits CountOf Kind LengthOf Optional Rest Struct Text UInt8 UInt16 When take",
+    "wiredecode.fields": "Array Binary Bits CountOf Kind LengthOf Optional PresenceOf Rest Struct Text UInt8 UInt16 "
+    "When take",
     "wiredecode.fields.columns.kinds": "Column READERS",
     "wiredecode.frames.message": "DELIVER PUBLISH",
     "wiredecode.layer": "Added Layer Range Style",
     "wiredecode.protocols.base": "Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
     "Undecided Verdict",
     "wiredecode.protocols.reading": "FrameDecoder Plan",
-    "wiredecode.protocols.shared.checking": "CAUSE DEED EFFECT Checks Code Rule",
+    "wiredecode.protocols.shared.checking": "CAUSE DEED EFFECT Checks Code Publishing Rule",
     "wiredecode.protocols.shared.pairing": "Outstanding Request link",
-    "wiredecode.testing": "Part ProtocolTests batches build craft dissect readers_agree samples",
+    "wiredecode.testing": "Part ProtocolTests batches build craft dissect every readers_agree samples",
 }
 
 

@@ -20,7 +20,7 @@ from tests.stats.test_confirms import EVIL, confirm, declare, publish, talk
 from tests.view.frames import write
 from wiredecode.cli.stats import TABLES
 from wiredecode.stats import statistics
-from wiredecode.stats.tables import NAMES
+from wiredecode.stats.tables import CONSUMERS, NAMES
 
 __all__ = ["run"]
 RABBITMQ = Path(__file__).parent.parent.parent / "captures" / "rabbitmq-stream"
@@ -40,7 +40,7 @@ def rows(text: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_the_option_names_the_tables_there_are() -> None:
-    assert TABLES == NAMES
+    assert (*NAMES, CONSUMERS.name) == TABLES
 
 
 def test_json_is_one_object_with_the_numbers_of_the_function(run: Run) -> None:
@@ -48,10 +48,10 @@ def test_json_is_one_object_with_the_numbers_of_the_function(run: Run) -> None:
     assert (result.code, result.err, len(result.lines)) == (0, "", 1)
     found = rows(result.out)
     wanted = statistics(BASIC, interval="auto")
-    assert list(found) == list(NAMES)
+    assert tuple(found) == TABLES
     for name in ("frames", "latency", "confirms"):
         assert found[name] == wanted[name].to_pylist()
-    assert {name: len(some) for name, some in found.items()} == {name: wanted[name].num_rows for name in NAMES}
+    assert {name: len(some) for name, some in found.items()} == {name: wanted[name].num_rows for name in TABLES}
 
 
 def test_a_pipe_gets_all_columns_aligned_and_unwrapped(run: Run) -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 
 from tests.stats.recount import recounted
 from wiredecode.stats import statistics
-from wiredecode.stats.tables import CONNECTION_FACTS, NAMES, STATISTICS, fitting
+from wiredecode.stats.tables import CONNECTION_FACTS, CONSUMERS, NAMES, STATISTICS, fitting
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 RECOUNTED = (
@@ -40,7 +40,8 @@ def plain(row: dict[str, Any]) -> str:
 def test_tables_are_what_a_recount_finds(name: str) -> None:
     found = statistics(CAPTURES / name, interval="1s", strict=False)
     wanted = recounted(CAPTURES / name)
-    assert tuple(found) == tuple(wanted) == NAMES
+    assert tuple(found) == (*wanted, CONSUMERS.name)
+    assert tuple(wanted) == NAMES
     counted = found["connections"].drop_columns(list(CONNECTION_FACTS)).to_pylist()
     there = {**found, "connections": [row for row in counted if row["client_frames"] or row["server_frames"]]}
     for table, rows in wanted.items():
@@ -93,6 +94,8 @@ def test_a_cluster_is_counted_by_exchanges_and_not_by_hops() -> None:
 def test_requests_that_wait_for_data_stand_apart() -> None:
     rows = statistics(CAPTURES / "tank/tank_09_consume_tail.pcap", tables=["latency"])["latency"].to_pylist()
     assert [row["request"] for row in rows if row["long_poll"]] == ["Consume"]
+    pulls = statistics(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
+    assert [row["request"] for row in pulls if row["long_poll"]] == ["pull"]
     assert [row["long_poll"] for row in rows] == sorted(row["long_poll"] for row in rows)
 
 
@@ -141,3 +144,28 @@ def test_a_wrong_interval_is_told(interval: str) -> None:
 def test_a_table_that_is_not_there_is_told() -> None:
     with pytest.raises(ValueError, match="no statistic is called 'latencies'; there is frames, latency"):
         statistics(CAPTURES / "nats" / "03-pubsub.pcap", tables=["latencies"])
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("rabbitmq-stream/c43_tracking.pcap", [("position", "c43_tracking-stream, consumer ref-a", 3, 0, 5, 5)]),
+        (
+            "nats/13-jetstream.pcap",
+            [
+                ("lag", "ORD, consumer puller", 7, 0, 5, 0),
+                ("lag", "ORD, consumer pusher", 6, 0, 5, 0),
+                ("position", "ORD, consumer puller", 4, 1, 5, 5),
+                ("position", "ORD, consumer pusher", 6, 1, 6, 6),
+            ],
+        ),
+        (
+            "tank/tank_08_consume_positions.pcap",  # 60 messages, read from their sequence numbers 1 to 51 on
+            [("lag", "foo[0] of #1", 6, 10, 60, 60), ("position", "foo[0] of #1", 6, 1, 51, 1)],
+        ),
+    ],
+)
+def test_consumers_are_where_they_say(name: str, rows: list[tuple[object, ...]]) -> None:
+    """A number above 2**63, which one stores for none, is no position."""
+    found = statistics(CAPTURES / name, tables=["consumers"])["consumers"].to_pylist()
+    assert [tuple(row.values())[1:] for row in found] == rows

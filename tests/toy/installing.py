@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +12,23 @@ from wiredecode.protocols import registry
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The toy as an installed distribution with an entry point."""
-    about = tmp_path / "kv-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[wiredecode.protocols]\nkv = tests.toy.kv:KV\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    registry.known.cache_clear()
-    yield
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Installs a distribution with one entry point, which leads to what it is called with."""
+
+    def add(value: str) -> None:
+        about = tmp_path / "kv-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv-package\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[wiredecode.protocols]\nkv = {value}\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        registry.known.cache_clear()
+
+    yield add
     registry.known.cache_clear()
     sys.path_importer_cache.pop(str(tmp_path), None)
+
+
+@pytest.fixture
+def installed(install: Callable[[str], None]) -> None:
+    """The toy as an installed distribution with an entry point."""
+    install("tests.toy.kv:KV")

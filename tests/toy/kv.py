@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from wiredecode.fields import Binary, Text, UInt8, UInt16
+from wiredecode.fields import Binary, LengthOf, Text, UInt8, UInt16
 from wiredecode.frames.frame import Frame
 from wiredecode.layer import Layer, Style
 from wiredecode.net import Connection
@@ -32,7 +32,7 @@ CODES = {1: "no such key", 2: "not allowed"}
 def message(kind: int, *fields: Any) -> list[Any]:
     """The header of all messages, and what follows it."""
     return [
-        UInt16("size", "bytes that follow", unit="bytes"),
+        UInt16("size", "bytes that follow", unit="bytes", fill=LengthOf()),
         UInt8("kind", "message type", names=TYPES, default=kind),
         UInt16("request_id", "ties an answer to its request"),
         *fields,

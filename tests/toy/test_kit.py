@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tests.toy.kv import KV, Error, Get, Value
-from wiredecode.testing import Part, ProtocolTests
+from wiredecode.fields import Array, UInt8
+from wiredecode.layer import Layer
+from wiredecode.protocols.catalogue import catalogue
+from wiredecode.testing import Part, ProtocolTests, columns_agree
 
-ASKED = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
-TOLD = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
+ASKED = bytes(Get(request_id=7, key="lamp")) + bytes(Get(request_id=8, key="door"))
+TOLD = bytes(Error(request_id=8)) + bytes(Value(request_id=7, value=b"on"))
+
+
+def test_columns_of_numbers_without_a_name_in_arrays_agree() -> None:
+    class Results(Layer):
+        filter_name = "results"
+        fields_desc: ClassVar = [Array("results", UInt8("result", names={1: "good"}), count=None)]
+
+    assert columns_agree(Results, [b"\x01\x80", b""]) == [True, True]
+    assert [(entry.type, entry.values) for entry in catalogue([Results])] == [("array of names", {1: "good"})]
 
 
 class TestKV(ProtocolTests):

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 
 from tests.check.support import check
 from tests.net.craft import Talk, batches
 from tests.support import Part, craft, dissect, every
+from tests.toy.installing import install as install
 from tests.toy.installing import installed as installed
 from tests.toy.kv import KV, Error, Get, Value
+from wiredecode.cli.app import run as run_command
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields import compiler
 from wiredecode.protocols import registry
 
 ASKED = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
+
+
+class Failing:
+    def __init__(self) -> None:
+        raise KeyError("here")
 
 
 def talk(port: int) -> list[bytes]:
@@ -66,6 +76,24 @@ def test_it_is_known_by_name() -> None:
     found = registry.by_name("kv")
     assert found is not None
     assert found.title == "KV, a toy"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("tests.toy.kv:Absent", "protocol kv of the package kv-package does not load: AttributeError: module"),
+        ("tests.toy.test_kv:Failing", r"package kv-package does not load: KeyError: 'here' \(toy/test_kv.py:\d+\)"),
+        ("wiredecode.protocols.nats:Nats", "two protocols are called nats: pip uninstall the package that adds one"),
+    ],
+)
+def test_an_installed_protocol_that_cannot_be_used_is_told_on_one_line(
+    value: str, told: str, install: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(value)
+    assert run_command(["protocols"]) == 2
+    err = capsys.readouterr().err
+    assert re.match(f"wiredecode: .*{told}", err)
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("message", [Get(size=9, request_id=7, key="lamp"), Error(size=4), Value(value=b"\0")])

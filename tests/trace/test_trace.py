@@ -55,8 +55,10 @@ def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: 
         ("published", "Publish", 54, 3),
         ("confirmed", "PublishConfirm", 55, 3),
         ("delivered", "Deliver", 125, 7),
+        ("stored", "StoreOffset", 134, 6),
     ]
-    assert [hop["told_by"] for hop in record["hops"]] == [None, "number 5", "the same body"]
+    done = "c43_basic-stream, consumer app-1: done up to offset 31"
+    assert [hop["told_by"] for hop in record["hops"]] == [None, "number 5", "the same body", done]
     assert (record["sequence"], record["offset"], record["hops"][0]["index"]) == (5, 7, 4)
     assert record["conclusions"][0] == "confirmed 0.200 ms after it was published"
 
@@ -75,9 +77,9 @@ def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_
 @pytest.mark.parametrize(
     ("words", "hops"),
     [
-        (("--id", "5", "--topic", "c43_basic-stream"), [54, 55, 125]),
-        (("--frame", "125", "--index", "4"), [54, 55, 125]),
-        (("--bytes", "62 61 74 63 68 3a 34"), [54, 55, 125]),
+        (("--id", "5", "--topic", "c43_basic-stream"), [54, 55, 125, 134]),
+        (("--frame", "125", "--index", "4"), [54, 55, 125, 134]),
+        (("--bytes", "62 61 74 63 68 3a 34"), [54, 55, 125, 134]),
     ],
 )
 def test_a_message_is_found_by_its_id_its_frame_and_its_bytes(

@@ -55,6 +55,8 @@ def test_lines_drawn_before_the_width_was_told_are_drawn_again() -> None:
         assert ui.lines()[2] != right[2]
         frames.post_message(events.Resize(frames.size, frames.virtual_size))
         await ui.pilot.pause()
+        ui.main.update()  # the heading
+        await ui.pilot.pause()
         assert ui.lines() == right
 
     drive(BASIC, test)

@@ -17,7 +17,7 @@ from wiredecode.ui.reading import Reading
 from wiredecode.ui.reports import statistics
 
 NAMES = (
-    *("rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng", "rabbitmq-stream/d_drop1pct.pcap"),
+    *("rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng"),
     *("nats/08-pipelined-small.drop1pct.pcap", "liftbridge/30-lb-publish-ack.pcap", "cursus/comp-gzip.pcap"),
 )
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from scapy.all import Ether, wrpcap
 
+from tests.toy.kv import KV
 from tests.wireshark.compare import Agreement, compare
-from wiredecode.fields import Optional, UInt8, UInt16, When
+from wiredecode.fields import Bits, Optional, UInt8, UInt16, Varint, When
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.lua import Condition, Writer, joined, quoted
+from wiredecode.fields.lua import Condition, Script, Writer, joined, quoted
+from wiredecode.testing import Part, craft, every
 from wiredecode.wireshark import script
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -107,6 +111,39 @@ def test_secrets_are_hidden_until_asked_for(dissector: Path) -> None:
         [*command, "-o", "wiredecode.secrets:TRUE"], capture_output=True, text=True, check=True
     ).stdout
     assert "<redacted" not in shown and "guest" in shown
+
+
+class Mixed(Layer):
+    filter_name = "mixed"
+    fields_desc: ClassVar = [
+        *(Bits("kind", 4), Bits("number", 12), Bits("high", 24), Bits("low", 40)),
+        *(Varint("size", max_bytes=4), UInt8("last")),
+    ]
+
+
+class Mixing(KV):
+    name, title = "mixed", "Mixed"
+
+    def layers(self) -> list[type[Layer]]:
+        return [Mixed]
+
+    def wireshark(self) -> Script:
+        source = "P.size, P.search = function() return 14 end\nfunction P.choose() return P.layer, 'Mixed' end"
+        return Script(source, lambda writer: {"layer": writer.layer(Mixed)})
+
+
+@needs_tshark
+def test_a_protocol_of_another_package_has_bits_and_varints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"kind": 9, "number": 0x123, "high": 0x456789, "low": 0xABCDEF0123, "size": 0x0102030, "last": 7}
+    monkeypatch.setattr("wiredecode.wireshark.protocols", lambda: (Mixing(),))
+    (tmp_path / "a.lua").write_text(script("0.0.0"))
+    wrpcap(
+        str(tmp_path / "a.pcap"), [Ether(raw) for raw in craft([Part(1, 0, bytes(Mixed(**values)))], every(99), 7070)]
+    )
+    fields = [word for name in values for word in ("-e", f"mixed.{name}")]
+    command = ["tshark", "-r", tmp_path / "a.pcap", "-X", f"lua_script:{tmp_path / 'a.lua'}", "-Ymixed", "-Tfields"]
+    done = subprocess.run([*command, *fields], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(value) for value in values.values()], done.stderr
 
 
 def test_the_script_is_the_same_every_time() -> None:

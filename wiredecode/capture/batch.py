@@ -42,6 +42,9 @@ class PacketBatch:
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
     """TLS key logs that the capture has brought so far, with the first batch after them."""
 
+    names: tuple[tuple[str, str], ...] = ()
+    """Addresses and their names, of name-resolution blocks, handed on in the same way."""
+
     def __len__(self) -> int:
         return len(self.start)
 

@@ -67,7 +67,7 @@ class CaptureFile:
     def _read(self, raw: RawSource, source: Source) -> Generator[PacketBatch]:
         buffer, position, base = b"", 0, 0  # base: offset of the buffer in the file
         need, size, count = _MAGIC_BYTES, FIRST_BATCH_BYTES, 0
-        brought = 0  # secrets that were handed on
+        brought = named = 0  # secrets and names that were handed on
         form: Format | None = None
         while True:
             if len(buffer) - position < need:
@@ -89,6 +89,9 @@ class CaptureFile:
                 if len(self.info.secrets) > brought:
                     batch = replace(batch, secrets=_key_logs(self.info, brought))
                     brought = len(self.info.secrets)
+                if len(self.info.name_records) > named:
+                    batch = replace(batch, names=_names(self.info, named))
+                    named = len(self.info.name_records)
                 yield batch if not self.shift_ns else replace(batch, time_ns=batch.time_ns + self.shift_ns)
                 count += len(parsed.columns)
                 parsed.columns = None
@@ -124,6 +127,10 @@ class CaptureFile:
                 count + 1,
                 advice="everything before it has been read",
             )
+
+
+def _names(info: FileInfo, named: int) -> tuple[tuple[str, str], ...]:
+    return tuple((record.address, record.names[0]) for record in info.name_records[named:] if record.names)
 
 
 def _key_logs(info: FileInfo, brought: int) -> tuple[bytes, ...]:

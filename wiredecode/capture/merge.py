@@ -169,6 +169,7 @@ class Merge:
                 interface=interface[cut],
                 number=number[cut],
                 secrets=tuple(secret for one, _, _ in parts for secret in one.batch.secrets),
+                names=tuple(name for one, _, _ in parts for name in one.batch.names),
             )
 
     def _renumbered(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:

@@ -61,6 +61,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
     All lengths stay, checksums are made right again. What was not understood is blanked, and told on standard error.
     """
     settings.decoding.without_keys("anonymize")
+    settings.decoding.without_names("anonymize")
     from wiredecode.anonymize.key import BadKey, Key, read_key
     from wiredecode.export.atomic import NewFile
 
@@ -105,7 +106,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         keep_unknown=settings.keep_unknown,
         patches=not target.is_direct,
     )
-    demand = Demand(link_responses=False, decode_as=settings.decoding.ports, decrypt=False)
+    demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
     quiet = settings.verbosity.quiet

@@ -135,8 +135,8 @@ def _usage(error: Exception) -> int:
 
 
 def _failure(error: Exception, words: list[str]) -> int:
-    """A package that is not installed, or a mistake of ours."""
-    if isinstance(error, ModuleNotFoundError):
+    """A package that is not installed or not usable, or a mistake of ours."""
+    if isinstance(error, ImportError):
         from wiredecode.extras import missing
 
         lacking = missing(error)

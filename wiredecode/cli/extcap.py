@@ -67,15 +67,15 @@ def extcap(
         for one in _devices().values():
             print(f"interface {{value={PREFIX}{one.name}}}{{display=wiredecode: {one.name}}}")
         return 0
+    if config and interface is not None:  # of all interfaces, before every capture: nothing is imported
+        print("\n".join(CONFIG))
+        return 0
     device = _device(interface)
     if dlts:
         from wiredecode.capture.live.interfaces import LINKTYPE_NAMES
 
         code = LINKTYPE_CODES.get(one_type := device.linktype, str(one_type))
         print(f"dlt {{number={one_type}}}{{name={code}}}{{display={LINKTYPE_NAMES[one_type]}}}")
-        return 0
-    if config:
-        print("\n".join(CONFIG))
         return 0
     if not capture:
         return _check(capture_filter, device)

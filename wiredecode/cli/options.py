@@ -64,6 +64,13 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
+class Resolution(StrEnum):
+    """Where names of addresses come from."""
+
+    NONE = "none"
+    CAPTURE = "capture"
+
+
 class FormulasChoice(StrEnum):
     keep = "keep"
     guard = "guard"
@@ -202,6 +209,12 @@ KeyLogDir = Annotated[
     Path | None, typer.Option("--keylog-dir", metavar="DIR", help="TLS secrets: all files of a directory.")
 ]
 
+Resolve = Annotated[
+    Resolution,
+    typer.Option(
+        "--resolve", help="Names for addresses: those that DNS answers and blocks of the capture tell. Nobody is asked."
+    ),
+]
 
 Sandbox = Annotated[
     bool,
@@ -222,6 +235,7 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
+    resolve: Resolve = Resolution.NONE
     sandbox: Sandbox = False
 
     @cached_property
@@ -246,6 +260,11 @@ class Decoding:
         """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
         if self.keylog or self.keylog_dir:
             raise UsageError(f"wiredecode {command} decrypts no TLS: leave out --keylog and --keylog-dir")
+
+    def without_names(self, command: str) -> None:
+        """``command`` shows nobody addresses."""
+        if self.resolve is not Resolution.NONE:
+            raise UsageError(f"wiredecode {command} shows no names of addresses: leave out --resolve")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -409,17 +428,21 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
 
 def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
     """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
-    if not decoding.keylog and decoding.keylog_dir is None:
+    keyed, resolve = bool(decoding.keylog) or decoding.keylog_dir is not None, decoding.resolve is Resolution.CAPTURE
+    if not keyed and not resolve:
         return limits
     from wiredecode.cli.output import say
     from wiredecode.extras import install, installed
     from wiredecode.tls.keylog import Keyed, KeyLog
 
+    if not keyed:
+        return Keyed.of(limits, None, resolve=True)
+
     if not installed("cryptography"):
         say(f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}")
         raise typer.Exit(2)
     try:
-        return Keyed.of(limits, KeyLog(decoding.key_files))
+        return Keyed.of(limits, KeyLog(decoding.key_files), resolve=resolve)
     except OSError as error:
         say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
         raise typer.Exit(2) from None

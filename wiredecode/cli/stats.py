@@ -32,7 +32,7 @@ Examples:
   wiredecode stats a.pcap --json | jq '.confirms[].p99_us'
   wiredecode stats a.pcap --table latency --csv > latency.csv
 """
-TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections")
+TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "consumers")
 MAX_ROWS = 40
 """Of a table on a terminal."""
 MESSAGE = "message"
@@ -160,7 +160,7 @@ def requested(tables: list[str] | None, interval: str, *, json: bool, csv: bool)
     """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
     from wiredecode.stats.tables import chosen, seconds
 
-    statistics = chosen(tables)
+    statistics = chosen(tables, captures=True)
     if json and csv:
         raise ValueError("--json and --csv are two formats: choose one")
     if csv and len(statistics) > 1:

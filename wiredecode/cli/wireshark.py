@@ -68,11 +68,9 @@ def wireshark(
 def _places(plugins: Path | None, extcap: Path | None) -> Places:
     from wiredecode.wireshark.places import Places, places
 
-    if plugins is not None and extcap is not None:
-        return Places(plugins, extcap)
-    usual = places()
     if plugins is not None:
         return Places(plugins, extcap)
+    usual = places()
     return Places(usual.plugins, extcap or usual.extcap)
 
 

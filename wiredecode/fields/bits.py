@@ -49,8 +49,14 @@ class Bits(Number):
     def write(self, value: int | None, layer: Layer) -> bytes:
         if self.back:
             return b""
-        whole = sum(((layer.getfieldval(bits.name) or 0) & bits.mask) << bits.shift for bits in self.group)
+        whole = sum((self._built(bits.name, layer) & bits.mask) << bits.shift for bits in self.group)
         return self.whole.write(whole, layer)
+
+    @staticmethod
+    def _built(name: str, layer: Layer) -> int:
+        """What was set, or what filled itself in."""
+        value = layer.getfieldval(name)
+        return (layer.filled.get(name) if value is None else value) or 0
 
     def randval(self) -> Any:
         from wiredecode.fields.fuzzing import integer

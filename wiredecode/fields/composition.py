@@ -75,7 +75,7 @@ class Array(Kind):
         kw.setdefault("default", [])
         super().__init__(name, doc, **kw)
         self.element = element if isinstance(element, Kind) else Struct(name, element)
-        self.element.name = name  # what an error inside an element is called
+        self.element.rename(name)  # what an error inside an element is called
         self.holds_packets = int(isinstance(self.element, Struct))
         self.count = count(name) if isinstance(count, type) else count
         self.size, self.bulk = size, bulk

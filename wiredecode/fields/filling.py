@@ -31,6 +31,16 @@ class LengthOf:
         return sum(len(following.get(name) or layer.encoded(name)) for name in self.fields) + self.plus
 
 
+class PresenceOf:
+    """1 where one of some fields is set, else 0: a flag that says what follows."""
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields
+
+    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
+        return int(any(layer.fields.get(name) is not None for name in self.fields))
+
+
 class CountOf:
     """The elements of some arrays, and ``plus`` so many."""
 

@@ -92,6 +92,10 @@ class Kind(Field[Any, Any]):
     def __hash__(self) -> int:
         return id(self)
 
+    def rename(self, name: str) -> None:
+        """Be called otherwise; so are the numbers in front that it reads itself."""
+        self.name = name
+
     # What each kind defines.
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:

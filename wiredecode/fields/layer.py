@@ -28,6 +28,7 @@ RESERVED = frozenset(dir(Packet)) | {
     "stop",
     "present",
     "encoded",
+    "filled",
     "fills",
     "remade",
     "row",
@@ -68,7 +69,7 @@ class Layer(Packet):
     Building always encodes the fields anew (nothing is cached), so a round trip proves the declaration.
     """
 
-    __slots__ = ("problem", "ranges", "start", "stop")
+    __slots__ = ("filled", "problem", "ranges", "start", "stop")
     fields_desc: ClassVar[Any]
     filter_name: ClassVar[str] = ""
     """Name of the layer in records and filters."""
@@ -94,6 +95,7 @@ class Layer(Packet):
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.ranges: dict[str, Range] = {}
+        self.filled: dict[str, Any] = {}
         self.problem: Short | None = None
         self.start = self.stop = 0
         super().__init__(*args, **kw)
@@ -106,16 +108,19 @@ class Layer(Packet):
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
-        group_bits(cls.in_order)
-        cls.fills = fills_of(cls.in_order)
         for kind in cls.fields_desc:
             if kind.name in RESERVED:
                 raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
         before: set[str] = set()
         for kind in cls.in_order:
-            if isinstance(kind, Optional) and (unknown := kind.when.names() - before):
-                raise TypeError(f"{cls.__name__}.{kind.name}: no field {min(unknown)} before it, for {kind.when}")
+            needed = counts_of(plain(kind))
+            if isinstance(kind, Optional):
+                needed |= dict.fromkeys(kind.when.names(), kind.when)
+            for name in sorted(needed.keys() - before):
+                raise TypeError(f"{cls.__name__}.{kind.name}: no field {name} before it, for {needed[name]}")
             before.add(kind.name)
+        group_bits(cls.in_order)
+        cls.fills = fills_of(cls.in_order)
 
     @classmethod
     def minimum(cls) -> int:
@@ -183,7 +188,7 @@ class Layer(Packet):
             if kind.name in self.fields or not isinstance(kind, Optional):
                 value = self.getfieldval(kind.name)
                 if value is None and kind.name in self.fills:
-                    value = self.fills[kind.name](self, parts)
+                    value = self.filled[kind.name] = self.fills[kind.name](self, parts)
                 parts[kind.name] = kind.write(value, self)
         return b"".join(reversed(parts.values()))
 
@@ -241,6 +246,12 @@ class Layer(Packet):
     @classmethod
     def complete_record(cls, record: dict[str, Any]) -> None:
         """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
+
+
+def counts_of(kind: Kind) -> dict[str, Any]:
+    """The earlier fields that tell its length, count or size, and what each tells."""
+    told = [(getattr(kind, word, None), word) for word in ("length", "count", "size")]
+    return {name: f"its {word}" for name, word in told if isinstance(name, str)}
 
 
 def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:

@@ -14,6 +14,7 @@ from typing import Any
 from wiredecode.fields import (
     Array,
     Binary,
+    Bits,
     Boolean,
     Flags,
     Kind,
@@ -26,6 +27,7 @@ from wiredecode.fields import (
     Timestamp,
     TimestampNs,
     Uuid,
+    Varint,
     When,
     plain,
     textfields,
@@ -115,6 +117,10 @@ def spelled(value: Any) -> str:
             return "{" + ", ".join(map(spelled, value)) + "}"
 
 
+def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line end
+    return pattern.replace(rb"\Z", rb"\z")
+
+
 class Writer:
     """Collects the tables of one protocol: names of values, regular expressions, layers; each stands once."""
 
@@ -143,8 +149,7 @@ class Writer:
         """The Lua object of a regular expression for bytes."""
         if pattern not in self.patterns:
             self.patterns[pattern] = f"X[{len(self.patterns) + 1}]"
-            strict = pattern.replace(rb"\Z", rb"\z")  # PCRE's \Z also matches before a last line end
-            self.lines.append(f"{self.patterns[pattern]} = regex({quoted(strict)})")
+            self.lines.append(f"{self.patterns[pattern]} = regex({quoted(pcre(pattern))})")
         return Code(self.patterns[pattern])
 
     # Layers.
@@ -369,6 +374,10 @@ def varint(writer: Writer, kind: Any) -> Spelled:
     return "varint", {"most": kind.max_bytes}
 
 
+def bits(writer: Writer, kind: Any) -> Spelled:
+    return "bits", {"w": kind.whole.width, "back": kind.back, "shift": kind.shift, "bits": kind.count}
+
+
 def protobuf_scalar(writer: Writer, kind: Any) -> Spelled:
     more: dict[str, Any] = {"zero": kind.default is not None or None, "as": writer.ftype(kind)}
     if kind.column in SCALES:
@@ -408,6 +417,8 @@ def until(writer: Writer, kind: Any) -> Spelled:
 
 GENERIC: dict[type[Kind], Spell] = {
     Number: number,
+    Bits: bits,
+    Varint: varint,
     Uuid: lambda writer, kind: ("uuid", {}),
     Sized: sized,
     Rest: lambda writer, kind: ("rest", {}),

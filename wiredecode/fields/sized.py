@@ -60,6 +60,11 @@ class Sized(Kind):
 
     empty: ClassVar[Any] = b""
 
+    def rename(self, name: str) -> None:
+        super().rename(name)
+        if isinstance(self.length, Number):
+            self.length.rename(name)
+
     def minimum(self) -> int:
         return self.length.width if isinstance(self.length, Number) else 0
 

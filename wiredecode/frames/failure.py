@@ -15,8 +15,12 @@ def failure(error: Exception, doing: str = "read") -> Finding:
     """What went wrong and where, without anything from the wire. Raises ``error`` where no memory is left."""
     if isinstance(error, MemoryError):
         raise error
-    ours = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(ROOM)]
-    place = f" ({Path(ours[-1].filename).relative_to(ROOM)}:{ours[-1].lineno})" if ours else ""
+    passed = traceback.extract_tb(error.__traceback__)
+    ours = [each for each in passed if each.filename.startswith(ROOM)]
+    places = [f"{Path(each.filename).relative_to(ROOM)}:{each.lineno}" for each in ours[-1:]]
+    if (last := passed[-1]) not in ours:  # of another package, which may have added the protocol
+        places.append(f"{'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}")
+    place = f" ({', '.join(places)})"
     message = f"wiredecode could not {doing} this: {type(error).__name__}{place}; please report it"
     return Finding("error", GROUP, CODE, message)
 

@@ -20,6 +20,8 @@ GIB = 1 << 30
 class Limits:
     """Bounds of decoding packets into streams; seconds are capture time, never the wall clock."""
 
+    resolve: ClassVar[bool] = False
+    """Whether connections get the names of their addresses that the capture tells."""
     keys: ClassVar[KeyLog | None] = None
     """Secrets of TLS: see :class:`wiredecode.tls.keylog.Keyed`."""
     hole_seconds: float = 1.0

@@ -23,6 +23,7 @@ from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
 from wiredecode.net.copies import Copies
 from wiredecode.net.headers import HeaderReader
+from wiredecode.net.hosts import Hosts
 from wiredecode.net.intake import ColumnIntake, feed_rows
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.reassembly import Reassembler
@@ -62,6 +63,7 @@ class Network:
         self._analyser: Analyser | None = None
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, where packets are tracked; whoever wants them forgets them."""
+        self._hosts = Hosts(limits) if limits.resolve else None
         self._copies = Copies()
         self._connections = Connections(limits, self.limits_hit)
         if analyse:
@@ -122,6 +124,8 @@ class Network:
         whole = self._clock.advance(times) if len(batch) else times
         for part, clock in self._parts(batch, whole):
             self._connections.begin(clock, part.number)
+            if self._hosts is not None:
+                self._hosts.look(part)
             if len(part) < COLUMNS_PAY_FROM and self._bucket is None and self._analyser is None:
                 rows, extra = self._headers.read_rows(part, clock)
                 feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
@@ -129,6 +133,9 @@ class Network:
                 self._feed_segments(self._headers.read(part, clock), part, clock, out)
             if self._headers.entered:
                 self._look_around(part)
+            if self._hosts is not None:
+                for connection in self._connections.opened:
+                    connection.hosts = self._hosts.of(connection)
             self._connections.opened.clear()
             self.packets += len(part)
             self._last = int(part.number[-1])

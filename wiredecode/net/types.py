@@ -40,6 +40,8 @@ class Connection:
     """Time of that packet."""
     label: int | None = None
     """Its stable id, where such are wanted."""
+    hosts: tuple[str | None, str | None] | None = None
+    """Names of the endpoints' addresses, where such are wanted and the capture told one."""
     outer: Outer | None = None
     """The tunnels that it came through."""
     waited: bool = False
@@ -57,6 +59,17 @@ class Connection:
 
     def __post_init__(self) -> None:
         self.directions = (Direction(self, 0), Direction(self, 1))
+
+    @property
+    def called(self) -> tuple[str, str]:
+        """The endpoints for people: names in place of the addresses that have one."""
+        if self.hosts is None:
+            return self.endpoints
+        first, second = (
+            end if name is None else f"{name}:{port}"
+            for end, name, port in zip(self.endpoints, self.hosts, self.ports, strict=True)
+        )
+        return first, second
 
     @property
     def id(self) -> int:
@@ -89,6 +102,8 @@ class Direction:
     """Bytes of holes: known to have been sent, never captured."""
     first_ns: int | None = None
     """Time of the first byte that was handed on."""
+    first_gap: int | None = None
+    """The packet at which a hole was given up first."""
     lost_from: int | None = None
     """The packet from which on bytes are known to lack here that never come."""
     _open: list[tuple[int, int]] = field(default_factory=list)

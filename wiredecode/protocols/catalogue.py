@@ -188,11 +188,11 @@ def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry
         if kind.hidden:
             continue
         name = f"{prefix}.{kind.name}"
-        values = dict(kind.names or {}) if isinstance(kind, Number) else {}
+        inner = kind.element if isinstance(kind, Array) else kind
+        values = dict(inner.names or {}) if isinstance(inner, Number) else {}
         yield FieldEntry(name, type_name(kind), kind.doc, kind.unit, kind.secret, [], values)
         if isinstance(kind, Number) and kind.code_name:
             yield FieldEntry(f"{prefix}.{kind.code_name}", kind.column, f"number of {kind.name}", "", kind.secret)
-        inner = kind.element if isinstance(kind, Array) else kind
         if isinstance(inner, Struct) and depth:
             yield from _entries(inner.layer, name, depth - 1)
 
@@ -216,6 +216,8 @@ def type_name(kind: Kind) -> str:
     if isinstance(kind, Struct):
         return "structure"
     if isinstance(kind, Array):
+        if isinstance(kind.element, Number) and kind.element.names and not isinstance(kind.element, Flags):
+            return "array of names"  # their numbers are not kept
         return f"array of {type_name(kind.element)}{'s' if not isinstance(kind.element, Binary) else ''}"
     if isinstance(kind, Flags):
         return "flags"

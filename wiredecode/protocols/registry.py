@@ -7,19 +7,24 @@ when bytes have to be held against it: each costs some 20 ms, and most captures 
 
 from __future__ import annotations
 
+import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from wiredecode.extras import Unusable
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.shared.carried import CarriedProtocol
 
+T = TypeVar("T")
 GROUP = "wiredecode.protocols"
 
 BUILT_IN = (
@@ -47,25 +52,47 @@ class Known:
     """Can be pickled."""
 
 
+def _added(group: str, take: Callable[[Any], T]) -> list[T]:
+    """What other packages add, each as ``take`` gives it; raises :class:`Unusable`."""
+    found = []
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        try:
+            found.append(take(entry.load()()))
+        except Exception as error:
+            package = entry.dist.name if entry.dist else entry.value
+            what = f"{type(error).__name__}: {error}{_place(error, entry.module.partition('.')[0])}"
+            raise Unusable(f"the protocol {entry.name} of the package {package} does not load: {what}") from error
+    return found
+
+
+def _place(error: Exception, package: str) -> str:
+    """The last line of a package that an error went through."""
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [line for line in lines if package in (*Path(line.filename).parts[:-1], Path(line.filename).stem)]
+    return f" ({'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].lineno})" if own else ""
+
+
 @cache
 def known() -> tuple[Known, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
-    built_in = (Known(name, ports, partial(_import, name, cls)) for name, cls, ports in BUILT_IN)
-    added = (entry.load()() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
-    return (*built_in, *(as_known(protocol) for protocol in added))
+    built_in = [Known(name, ports, partial(_import, name, cls)) for name, cls, ports in BUILT_IN]
+    added = _added(GROUP, as_known)
+    names = Counter(each.name for each in (*built_in, *added))
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise Unusable(f"two protocols are called {twice[0]}: pip uninstall the package that adds one of them")
+    return (*built_in, *added)
 
 
 @cache
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
     """The protocols that messages of another one carry."""
     built_in = (getattr(import_module(f"wiredecode.protocols.{name}"), cls)() for name, cls in CARRIED)
-    added = (entry.load()() for entry in sorted(entry_points(group=CARRIED_GROUP), key=lambda entry: entry.name))
-    return tuple(one for one in (*built_in, *added) if one.carrier == carrier)
+    return tuple(one for one in (*built_in, *_added(CARRIED_GROUP, lambda one: one)) if one.carrier == carrier)
 
 
 def as_known(protocol: Protocol) -> Known:
     """A protocol that is there already."""
-    return Known(protocol.name, protocol.ports, partial(_itself, protocol))
+    return Known(protocol.name, tuple(protocol.ports), partial(_itself, protocol))
 
 
 def protocols() -> tuple[Protocol, ...]:

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wiredecode.check import Checker, Problem
-from wiredecode.check.codes import offers
+from wiredecode.check.gauges import Gauges
 from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames import who
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Held
 from wiredecode.net.health import Times
+from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Reading
 from wiredecode.report.bins import LATENCIES, Series, bucket_of
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
-    from wiredecode.protocols.shared.gauges import Gauge
 
 FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, PUBLISHED, DELIVERED, OPENED, CLOSED = COLUMNS = range(7)
 """Columns of what is counted by time: bytes of frames by sender, messages, connections."""
@@ -103,11 +103,7 @@ class Gathering:
         self.left_out = 0
         """Connections that are not in ``talks`` any more."""
         self._waiting: OrderedDict[int, Command] = OrderedDict()
-        self._gauges: dict[tuple[str, str | None], list[Gauge]] = {}
-        for name, checks in offers():
-            for gauge in (kind() for kind in checks.gauges):
-                for each in gauge.types:
-                    self._gauges.setdefault((name, each), []).append(gauge)
+        self._gauges = Gauges()
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over; frames of it may still come."""
@@ -164,8 +160,8 @@ class Gathering:
             self._request(frame, command)
         if frame.request is not None:
             self._answer(frame)
-        for gauge in self._gauges.get((frame.protocol, frame.type), ()):
-            self._read(gauge, frame)
+        for reading in self._gauges.read(frame):
+            self._show(frame, reading)
         if parts and "copy_of" not in frame.generated:
             self._count_messages(frame, parts)
 
@@ -219,19 +215,14 @@ class Gathering:
         if command is not None and (frame.outcome == REFUSED or any(f.group == "response" for f in frame.findings)):
             command.refused += 1
 
-    def _read(self, gauge: Gauge, frame: Frame) -> None:
-        try:
-            readings = [*gauge.read(frame)]
-        except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is cut, or has odd values
-            return
-        for reading in readings:
-            key = reading.what, reading.of
-            series = self.series.get(key)
-            if series is None:
-                if len(self.series) >= MOST_SERIES:
-                    continue
-                series = self.series[key] = Series(lowest=reading.what == "credit")
-            series.add(frame.time_ns, reading.value)
+    def _show(self, frame: Frame, reading: Reading) -> None:
+        key = reading.what, reading.of
+        series = self.series.get(key)
+        if series is None:
+            if reading.what == POSITION or len(self.series) >= MOST_SERIES:
+                return
+            series = self.series[key] = Series(lowest=reading.what == CREDIT)
+        series.add(frame.time_ns, reading.value)
 
     def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages | FrameElements]) -> None:
         """Of a frame that is no copy of a message on its further way."""

@@ -170,7 +170,7 @@ def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None)
         return None
     talk = gathering.talks[number]
     client = gathering.client_side(talk)
-    ends = talk.connection.endpoints
+    ends = talk.connection.called
     return {
         "title": f"Connection #{number}: {cut(who.describe(talk.connection))}",
         "note": f"{sequence.frames:,} frames; shown are the first ones of each type, those with findings, those that "

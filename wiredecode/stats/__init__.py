@@ -34,7 +34,7 @@ def statistics(
     from wiredecode.stats.counting import Counting
     from wiredecode.stats.tables import chosen, seconds
 
-    wanted = chosen(tables)
+    wanted = chosen(tables, captures=True)
     counting = Counting(wanted, None if interval == "auto" else seconds(interval), hops=hops)
     dissection = read(paths, **reading)
     counting.whole = reading.get("filter") is None

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wiredecode.check.gauges import Gauges
 from wiredecode.fields import EPOCH
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Held
@@ -33,10 +34,11 @@ TYPES = {
 TEXTS = frozenset(
     (
         *("protocol", "type", "sender", "request", "broker", "stream", "topic", "operation"),
-        *("src", "dst", "severity", "group", "code", "message", "client", "server"),
+        *("src", "dst", "severity", "group", "code", "message", "client", "server", "what", "of"),
     )
 )
 RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
+MOST_CONSUMERS = 20_000
 STATES = (PARTIAL, MALFORMED, UNDECODED)
 
 
@@ -88,6 +90,27 @@ class Findings:
         names = ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message")
         for key, (count, first_ns, message) in self._found.items():
             yield dict(zip(names, (*key, count, moment(first_ns), message), strict=True))
+
+
+class Consumers:
+    """Credit, lag and positions."""
+
+    def __init__(self) -> None:
+        self._gauges = Gauges()
+        self._found: dict[tuple[str, str, str], list[int]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        for what, of, value, _ in self._gauges.read(frame):
+            found = self._found.get((frame.protocol, what, of))
+            if found is None:
+                if len(self._found) < MOST_CONSUMERS:
+                    self._found[frame.protocol, what, of] = [1, value, value, value]
+                continue
+            found[:] = found[0] + 1, min(found[1], value), max(found[2], value), value
+
+    def rows(self) -> Iterator[Row]:
+        names = ("protocol", "what", "of", "readings", "lowest", "highest", "last")
+        return (dict(zip(names, (*key, *found), strict=True)) for key, found in self._found.items())
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +184,7 @@ class Counting:
             "latency": partial(Latency, hops=hops),
             "findings": Findings,
             "connections": Connections,
+            "consumers": Consumers,
         }
         self._counters: dict[str, Any] = {name: make() for name, make in made.items() if name in names}
         self._each = [counter.frame for counter in self._counters.values()]
@@ -221,4 +245,5 @@ ORDERS = {
     "throughput": order("protocol", "topic", "operation", "start"),
     "findings": order("severity", "-count", "code", "src", "dst", "connection", severity=RANKS),
     "connections": order("start", "client", "server", "connection"),
+    "consumers": order("protocol", "what", "of"),
 }

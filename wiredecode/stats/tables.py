@@ -84,7 +84,17 @@ STATISTICS = (
         ("connection", "client", "server", "name", "ended_by"),
     ),
 )
+CONSUMERS = Statistic(
+    "consumers",
+    "credit, lag and positions of consumers, lag of replicas",
+    FRAMES,
+    (),
+    ("protocol", "what", "of", "readings", "lowest", "highest", "last"),
+    ("what", "of", "lowest", "highest", "last"),
+)
+"""Counted frame by frame only: not of tables that were written."""
 CONNECTION_FACTS = (
+    *("client_host", "server_host", "tunnel", "outer_client", "outer_server"),
     *("name", "user", "virtual_host", "product", "version", "role", "group", "server_name"),
     *("began", "ended_by", "ended", "reason", "idle_us"),
     *(
@@ -100,13 +110,17 @@ CONNECTION_FACTS = (
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
-def chosen(names: Iterable[str] | None) -> list[Statistic]:
-    """The statistics of these names, all for none, in the order of :data:`STATISTICS`. Raises ``ValueError``."""
-    wanted = NAMES if not names else tuple(names)
+def chosen(names: Iterable[str] | None, *, captures: bool = False) -> list[Statistic]:
+    """The statistics of these names, all for none, in their order. Raises ``ValueError``.
+
+    ``captures``: those, too, that are counted of captures only.
+    """
+    known = {each.name: each for each in (*STATISTICS, *((CONSUMERS,) if captures else ()))}
+    wanted = tuple(names or known)
     for name in wanted:
-        if name not in NAMES:
-            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(NAMES)}")
-    return [statistic for statistic in STATISTICS if statistic.name in wanted]
+        if name not in known:
+            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(known)}")
+    return [each for name, each in known.items() if name in wanted]
 
 
 def needed(statistics: Sequence[Statistic], level: str) -> list[str]:

@@ -58,6 +58,8 @@ def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
     end = None if health is None else health.end
     found["end_time"], found["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
     found["idle_ns"] = None if health is None else health.longest_idle_ns
+    if connection.hosts is not None:
+        found |= {"client_host": connection.hosts[client], "server_host": connection.hosts[1 - client]}
     if connection.outer is not None:
         ends = connection.outer.ends
         found |= {"tunnel": connection.outer.tunnel, "outer_client": ends[client], "outer_server": ends[1 - client]}

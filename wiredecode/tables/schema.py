@@ -133,7 +133,7 @@ def connections_schema() -> pa.Schema:
             ("end_time", TIME),
             ("end_packet", pa.int64()),
             ("idle_ns", pa.int64()),
-            *((name, pa.string()) for name in ("tunnel", "outer_client", "outer_server")),
+            *((name, pa.string()) for name in ("client_host", "server_host", "tunnel", "outer_client", "outer_server")),
             *((f"{side}_{name}", pa.int64()) for side in ("client", "server") for name in DIRECTION),
         ],
     )

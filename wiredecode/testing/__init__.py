@@ -19,3 +19,4 @@ from wiredecode.testing.samples import samples as samples
 from wiredecode.testing.segments import Part as Part
 from wiredecode.testing.segments import craft as craft
 from wiredecode.testing.segments import dialogue as dialogue
+from wiredecode.testing.segments import every as every

@@ -24,6 +24,7 @@ from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.catalogue import catalogue
 from wiredecode.testing import tables
 from wiredecode.testing.dissection import STYLE, Result, dissect, identity, meaning, pairing
 from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
@@ -290,6 +291,17 @@ class ProtocolTests:
             names = {general(path).partition(".")[0].partition("[")[0] for path in decoded.ranges}
             assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
 
+    def test_facts_are_names_of_fields(self, layer: type[Layer]) -> None:
+        assert not {*layer.facts} - self.named()
+
+    @classmethod
+    @cache
+    def named(cls) -> frozenset[str]:
+        """The names of all fields, declared and generated, as in their layers."""
+        protocol, declared = cls.protocol(), (entry.name for entry in catalogue(cls.layers()))
+        names = (*declared, *protocol.generated_fields(), *protocol.column_types)
+        return frozenset(name.partition(".")[2] for name in names)
+
     def test_how_many_layers_have_columns(self) -> None:
         from wiredecode.fields.columns.reader import covered
 
@@ -318,9 +330,10 @@ class ProtocolTests:
         assert totals.framed == sum(len(part.data) for part in talk())
         assert (totals.undecoded, totals.missing, sum(totals.other.values())) == (0, 0, 0)
 
-    def test_filters_know_the_types_of_captured_frames(self, whole: Path) -> None:
-        types = {frame.type for frame in self.spoken(self.read(whole).frames)} - {None}
-        assert types <= set(self.protocol().type_names())
+    def test_filters_know_types_and_generated_fields_of_captured_frames(self, whole: Path) -> None:
+        frames = self.spoken(self.read(whole).frames)
+        assert {frame.type for frame in frames} - {None} <= set(self.protocol().type_names())
+        assert not {name for frame in frames for name in frame.generated} - self.named()
 
     def test_packets_that_are_made_say_what_the_captured_ones_said(self, whole: Path) -> None:
         if whole.stem in self.talks():

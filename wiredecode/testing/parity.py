@@ -245,7 +245,7 @@ def whole_record(layer: type[Layer], frame: bytes, style: Style = STYLE) -> dict
 
 
 def _fits(column: Any, value: Any, code: bool = False) -> bool:
-    """Whether a value of a column is what a record shows; ``code``: it is the name of an enumeration."""
+    """Whether a value of a column is what a record shows; ``code``: it may be the name of an enumeration."""
     import orjson
 
     if isinstance(column, dict):
@@ -253,11 +253,13 @@ def _fits(column: Any, value: Any, code: bool = False) -> bool:
             return False
         return all(_fits(column[name], value.get(name), f"{name}_code" in column) for name in column)
     if isinstance(column, list):
-        return isinstance(value, list) and len(column) == len(value) and all(map(_fits, column, value))
+        if not isinstance(value, list) or len(column) != len(value):
+            return False
+        return all(_fits(one, other, code=True) for one, other in zip(column, value, strict=True))
     if isinstance(column, datetime):
         return bool(f"{column:%Y-%m-%dT%H:%M:%S}.{column.microsecond // 1000:03d}Z" == value)
     if isinstance(value, dict):
         return isinstance(column, str) and bool(orjson.loads(column) == value)
-    if code and isinstance(value, int):
-        return bool(column == str(value))
+    if code and isinstance(value, int) and isinstance(column, str):
+        return column == str(value)
     return isinstance(column, bool) == isinstance(value, bool) and bool(column == value)

@@ -82,11 +82,12 @@ class KeyLog:
 
 @dataclass(frozen=True, slots=True)
 class Keyed(Limits):
-    """The limits of reassembly with TLS secrets: what a network was given."""
+    """The limits of reassembly with TLS secrets, and names: what a network was given."""
 
     keys: KeyLog | None = None  # type: ignore[misc]
+    resolve: bool = False  # type: ignore[misc]
 
     @classmethod
-    def of(cls, limits: Limits, keys: KeyLog) -> Keyed:
-        """``limits`` with ``keys``."""
-        return cls(**{each.name: getattr(limits, each.name) for each in fields(Limits)}, keys=keys)
+    def of(cls, limits: Limits, keys: KeyLog | None, *, resolve: bool = False) -> Keyed:
+        """``limits`` with ``keys``, or with names."""
+        return cls(**{each.name: getattr(limits, each.name) for each in fields(Limits)}, keys=keys, resolve=resolve)

@@ -10,7 +10,7 @@ from wiredecode.frames.message import PUBLISH
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
 from wiredecode.trace.grouping import Message
-from wiredecode.trace.passage import Answer, Passage
+from wiredecode.trace.passage import STORED, Answer, Passage
 
 PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
 ANSWERS = ("confirmed", "refused", "answered")
@@ -21,7 +21,7 @@ class Hop:
     """One step; times in nanoseconds."""
 
     word: str
-    """``published``, ``confirmed``, ``refused``, ``replicated``, ``delivered``, ``answered``."""
+    """``published``, ``confirmed``, ``refused``, ``replicated``, ``delivered``, ``answered``, ``stored``."""
     what: Passage | Answer
     since_ns: int
     """Since the hop before."""
@@ -77,6 +77,10 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
             ends = len({(hop.connection.number, hop.what.side) for hop in several})
             after = f", first after {duration(several[0].since_first_ns)}" if published else ""
             yield f"{word} {times(len(several))} on {ends} connection{'s' * (ends != 1)}{after}"
+    stored = next((hop for hop in way if hop.word == STORED), None)
+    if stored is not None:
+        after = f" {duration(stored.since_first_ns)} after it was published" if published else ""
+        yield f"a consumer stored a position behind it{after}"
     if not any(hop.word == DELIVERED for hop in way):
         yield "no delivery of it in this capture"
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
 
+STORED = "stored"
+"""What a consumer does with its position."""
 SHOWN = 200
 """Bytes of a body that are kept to be shown."""
 
@@ -33,7 +35,7 @@ class Answer:
     protocol: str
     type: str | None
     word: str
-    """``confirmed``, ``refused`` or ``answered``."""
+    """``confirmed``, ``refused``, ``answered``; ``stored``: a consumer is done with it."""
     rests_on: str
     """What tells that it is the answer."""
 

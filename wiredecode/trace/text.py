@@ -56,7 +56,8 @@ def _hop(hop: Hop, first_ns: int, names: Names) -> Iterator[str]:
             facts.append(f"message {what.index}")
         facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name)) is not None]
     yield from wrapped(", ".join(facts), head, " " * INDENT)
-    who = f"{hop.source} → {hop.destination}, {names.short(hop.connection)}"
+    ends, side = hop.connection.called, hop.what.side
+    who = f"{ends[side]} → {ends[1 - side]}, {names.short(hop.connection)}"
     yield from wrapped(who, " " * INDENT, " " * INDENT)
     if what.rests_on:
         yield from wrapped(f"told by {what.rests_on}", " " * INDENT, " " * INDENT)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from wiredecode.check.gauges import Gauges
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.checking import Names
-from wiredecode.trace.passage import Answer, Criteria, Passage, Place, digest_of, passage
+from wiredecode.trace.passage import STORED, Answer, Criteria, Passage, Place, digest_of, passage
 
 MOST_FOUND = 1000
 """Passages that fit what was asked for; more are counted only."""
@@ -58,6 +59,9 @@ class Collector:
         self._sizes = {each.size for each in found if each.digest is not None}
         self._places: set[Place] = {each.place for each in found if each.place is not None}
         self._by_frame: dict[int, list[Passage]] = {}
+        self._stored: set[tuple[str, Place]] = set()
+        """Consumers, and what they are known to be done with."""
+        self._gauges = Gauges()
         self._with_messages: set[int] = set()
         """Frames that hold messages and are still to come."""
 
@@ -91,7 +95,19 @@ class Collector:
             self._confirm(frame)
         elif frame.request in self._by_frame:
             self._answer(frame, self._by_frame[frame.request])
+        for reading in self._gauges.read(frame):
+            if reading.covers is not None:
+                self._store(frame, reading.of, *reading.covers)
         self._with_messages.discard(frame.number)
+
+    def _store(self, frame: Frame, who: str, topic: str, partition: int | None, last: int) -> None:
+        """A consumer says that it is done with all up to an offset."""
+        for each in self.passages:
+            place = each.place
+            if place is None or place[:2] != (topic, partition) or place[2] > last or (who, place) in self._stored:
+                continue
+            self._stored.add((who, place))
+            each.answers.append(answer(frame, STORED, f"{who}: done up to offset {last}"))
 
     def _answer(self, frame: Frame, answered: list[Passage]) -> None:
         reply = frame.number in self._with_messages and not frame.inner

@@ -54,7 +54,7 @@ class Entry(Input):
     """One line of input; it is only there while it is needed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "leave", show=False),
+        Binding("escape,ctrl+c", "leave", "leave", show=False),
         Binding("up", "earlier(-1)", "before", show=False),
         Binding("down", "earlier(1)", "after", show=False),
     ]

@@ -71,6 +71,8 @@ class Lines(ScrollView, can_focus=True):
         self.count = 0
         self._drawn: dict[int, Strip] = {}
         """What was drawn last, by line of the pane."""
+        self._stale = False
+        """Whether it may have changed since."""
         self.widest = 0
         """Columns of the widest line; 0: lines fit themselves into the pane."""
 
@@ -93,13 +95,19 @@ class Lines(ScrollView, can_focus=True):
         if not whole or layout or recompose or not repaint or not self._drawn:
             self._drawn = {} if whole else self._drawn
             return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+        if not self._stale:
+            self._stale = True
+            self.call_next(self._refresh_changed)  # once for all that one key changes
+        return self
+
+    def _refresh_changed(self) -> None:
+        self._stale = False
         plain = self.rich_style  # it takes about as long as the line itself
         for y, before in list(self._drawn.items()):
             now = self._strip(y, plain)
             if now != before:
                 begin, end = changed(before, now)
                 super().refresh(Region(begin, y, end - begin, 1))
-        return self
 
     def render_line(self, y: int) -> Strip:
         found = self._drawn[y] = self._strip(y, self.rich_style)

@@ -47,7 +47,7 @@ class Listing(Lines):
 class BackScreen(Screen[int]):
     """A screen that q and Esc leave; it gives the frame to go to, or 0."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,b", "leave", "back", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,q,b", "leave", "back", show=False)]
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class ColumnsScreen(Screen[list[str]]):
         Binding("greater_than_sign,right", "order(1)", "later", show=False),
         Binding("d", "usual", "as usual", show=False),
         Binding("enter,q", "take", "take", show=False),
-        Binding("escape", "dismiss", "back", show=False),
+        Binding("escape,ctrl+c", "dismiss", "back", show=False),
     ]
     HELP = " Columns │ Space: take or leave  < >: order  d: as usual  Enter: done  Esc: back"
 

@@ -140,7 +140,7 @@ class Dialogue:
     def _head(self, frame: Frame) -> None:
         """Who talks to whom."""
         self._left, self._protocol = left_end(frame), frame.protocol
-        ends, roles = frame.connection.endpoints, ("client ", "server ") if frame.sender else ("", "")
+        ends, roles = frame.connection.called, ("client ", "server ") if frame.sender else ("", "")
         texts = [
             self._paint(f"{role}{ends[side]} {arrow}", side)
             for role, side, arrow in ((roles[0], self._left, "→"), (roles[1], 1 - self._left, "←"))

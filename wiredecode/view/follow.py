@@ -82,7 +82,7 @@ def table(rows: Iterable[Seen]) -> list[str]:
     """The connections as aligned lines below a heading; escaped."""
     cells: list[tuple[str, ...]] = [("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")]
     for row in rows:
-        ends, client = row.connection.endpoints, row.client_side
+        ends, client = row.connection.called, row.client_side
         seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
         protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
         way = f"{ends[client]} → {ends[1 - client]}"

@@ -113,7 +113,7 @@ class ScreenLines:
         else:
             time = self._times.column(frame.time_ns, first_ns)
         before = f"{frame.number:>{form.number}} {time} {f'#{frame.connection.number}':<{CONNECTION}} "
-        left, ends = left_end(frame), frame.connection.endpoints
+        left, ends = left_end(frame), frame.connection.called
         arrow, after = "→" if frame.side == left else "←", " "
         if form.address:
             texts = (cut_middle(ends[left], form.address), cut_middle(ends[1 - left], form.address))

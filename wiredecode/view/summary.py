@@ -82,7 +82,13 @@ class SummaryLines:
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
     def _generated_text(self, generated: Mapping[str, Any]) -> str:
-        return "".join([f" {name}={value}" for name, value in generated_values(generated)])
+        text = ""
+        for name, value in generated.items():
+            if value.__class__ is int:
+                text += f" {name}={value}"
+            elif value is not None and value != "good":
+                text += f" {name}={fact(value) if isinstance(value, str) else words(value)}"
+        return text
 
     def _facts_of(self, layer: type[Layer]) -> Facts:
         facts = self._facts.get(layer)
@@ -101,7 +107,7 @@ class SummaryLines:
         """What the frames of one direction have in common: connection and addresses."""
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()
-        ends = frame.connection.endpoints
+        ends = frame.connection.called
         left = left_end(frame)
         widths = [max(self._widths[0], len(ends[left])), max(self._widths[1], len(ends[1 - left]))]
         if widths != self._widths:
@@ -134,7 +140,7 @@ def left_end(frame: Frame) -> int:
 
 
 def way_text(frame: Frame, widths: list[int]) -> str:
-    left, ends = left_end(frame), frame.connection.endpoints
+    left, ends = left_end(frame), frame.connection.called
     arrow = "→" if frame.side == left else "←"
     number = f"#{frame.connection.number}"
     return f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "

@@ -69,7 +69,7 @@ def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None
 
 
 def _title(frame: Frame, when: str) -> Text:
-    ends, side = frame.connection.endpoints, frame.side
+    ends, side = frame.connection.called, frame.side
     roles = ("client ", "server ") if frame.sender == "client" else ("server ", "client ") if frame.sender else ("", "")
     text = Text()
     text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", theme.HEAD)

@@ -36,9 +36,8 @@ def script(version: str) -> str:
 
 
 def _parts() -> Iterator[str]:
-    value = "|".join((credentials.USER_INFO, credentials.JSON_WEB_TOKEN, credentials.KEY_SEED))
     yield f"local SECRET_NAME_PATTERN = {quoted(credentials.NAME.pattern)}"
-    yield f"local SECRET_VALUE_PATTERN = {quoted(value + '|' + credentials.AFTER_NAME)}"
+    yield f"local SECRET_VALUE_PATTERN = {quoted(credentials.VALUE.pattern)}"
     yield from map(_source, RUNTIME)
     for protocol in protocols():
         told = protocol.wireshark()

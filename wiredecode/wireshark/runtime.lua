@@ -245,6 +245,23 @@ function R.uint(f, c, v, at, tree, node)
   return small(value)
 end
 
+-- Some bits of an integer; the first of those that share it moves behind it.
+function R.bits(f, c, v, at, tree, node)
+  local from = c.pos - f.back
+  if f.back == 0 then
+    need(f, c, f.w)
+    c.pos = from + f.w
+  end
+  local value = 0
+  for step = 0, f.w - 1 do -- numbers are exact up to 53 bits: bits above are left out
+    local shift = 8 * (f.w - 1 - step) - f.shift
+    if shift < f.bits then value = value + floor(byte(c.s, from + step + 1) * 2 ^ shift) end
+  end
+  value = value % 2 ^ f.bits
+  add(c, tree, node, from, c.pos, value, f.names)
+  return value
+end
+
 local function text_or_bytes(f, c, tree, node, count)
   local from = c.pos
   c.pos = from + count

@@ -10,6 +10,7 @@ from typing import Any
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import codes, names
 from wiredecode.protocols.cursus.changes import CHANGES
+from wiredecode.protocols.cursus.gauges import GAUGES
 from wiredecode.protocols.shared.checking import Checks, Publishing, Report, Rule
 
 MOST_MEMBERS = 10_000
@@ -199,6 +200,7 @@ class Acks(Rule):
 
 CHECKS = Checks(
     changes=CHANGES,
+    gauges=GAUGES,
     codes=codes.ALL,
     rules=(Groups, Admission, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Kind
-from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, sized
+from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, pcre, sized
 from wiredecode.protocols.cursus import layers, names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.generated import COLUMN_TYPES
@@ -45,10 +45,10 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "batches": {dialect: writer.layer(layer) for dialect, layer in BATCHES.items()},
         "historic": [dialect for dialect in LABELS if dialect not in ("cur", "seed")],
         "body": Code('{name="body", prefix="cursus", fields={{"", "cursus_body"}}}'),
-        "raw_command": layers.RAW_COMMAND.replace(rb"\Z", rb"\z"),
-        "envelope_command": layers.ENVELOPE_COMMAND.replace(rb"\Z", rb"\z"),
-        "discovery_command": layers.DISCOVERY_COMMAND.replace(rb"\Z", rb"\z"),
-        "credential": CREDENTIAL.pattern.replace(rb"\Z", rb"\z"),
+        "raw_command": pcre(layers.RAW_COMMAND),
+        "envelope_command": pcre(layers.ENVELOPE_COMMAND),
+        "discovery_command": pcre(layers.DISCOVERY_COMMAND),
+        "credential": pcre(CREDENTIAL.pattern),
         "parameters": names.PARAMETERS,
         "payload_commands": names.PAYLOAD_COMMANDS,
         "offset_commands": names.OFFSET_COMMANDS,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.liftbridge.operations import Cursor
 from wiredecode.protocols.shared.checking import inner_values
-from wiredecode.protocols.shared.gauges import LAG, Gauge, Reading
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
 
 MOST_WAITING = 4096
 """Requests of followers that are remembered until they are answered."""
@@ -36,4 +38,19 @@ class ReplicaLag(Gauge):
             yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
 
 
-GAUGES = (ReplicaLag,)
+class Cursors(Gauge):
+    """Where consumers go on from, as servers keep it in the stream ``__cursors``."""
+
+    types = frozenset({"Publish"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if len(frame.inner) < 2 or "copy_of" in frame.generated or frame.inner[1].layer is not Cursor:
+            return
+        data = frame.inner[1].data
+        values = compiler.walk(Cursor, data, 0, len(data))[0]
+        stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
+        of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
+        yield Reading(POSITION, of, offset, (stream, partition, offset - 1))
+
+
+GAUGES = (ReplicaLag, Cursors)

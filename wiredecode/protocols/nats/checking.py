@@ -10,6 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import codes, names
 from wiredecode.protocols.nats.changes import CHANGES
+from wiredecode.protocols.nats.gauges import GAUGES
 from wiredecode.protocols.shared.checking import Checks, Code, Place, Report, Rule, place_of
 
 KINDS = (
@@ -67,6 +68,9 @@ class Reader:
     errors: set[Code] = field(default_factory=set)
     carries: bool = False
     """It is a client by a protocol that NATS carries: rules of that one tell what becomes of its requests."""
+
+
+PULL = "pull"
 
 
 class Clients(Rule):
@@ -240,8 +244,17 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
     reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
+def called(frame: Frame) -> str | None:
+    """Requests for the next messages of a JetStream consumer wait until there are some."""
+    subject = frame.values.get("subject", "")
+    return PULL if subject.startswith("$JS.") and ".API.CONSUMER.MSG.NEXT." in subject else frame.type
+
+
 CHECKS = Checks(
     changes=CHANGES,
+    called=called,
+    waits=frozenset({PULL}),
+    gauges=GAUGES,
     codes=(
         *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
         *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, Gauge, Reading
+from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Reading
 
 Subscription = tuple[int, int]
 """Number of the connection, id of the subscription."""
@@ -46,10 +47,21 @@ class Lag(Gauge):
             yield Reading(LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
 
 
+class Stored(Gauge):
+    """Offsets that consumers store under their name: that of the last message they are done with."""
+
+    types = frozenset({"StoreOffset"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        stream, offset = frame.values["stream"], frame.values["offset"]
+        of = f"{printable(stream)}, consumer {printable(frame.values['reference'])}"
+        yield Reading(POSITION, of, offset, (stream, None, offset))
+
+
 def name_of(frame: Frame) -> str:
     """``orders, subscription 1 of #3``."""
     stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
     return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
 
 
-GAUGES = (Credits, Lag)
+GAUGES = (Credits, Lag, Stored)

@@ -6,7 +6,7 @@ is told when a connection is over and when the capture is. What it keeps has to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -220,6 +220,8 @@ class Checks:
     """Message types of which a rule of the protocol tells whether they were answered."""
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
+    called: Callable[[Frame], str | None] | None = None
+    """What statistics call a request whose type says too little; ``waits`` may name it, too."""
     covered: frozenset[str] = frozenset()
     """Codes of findings of frames that rules tell better."""
     changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)

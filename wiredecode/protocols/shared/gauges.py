@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
 
-CREDIT, LAG = "credit", "lag"
-"""What is measured: what a consumer may still be sent; messages that it, or a replica, is behind."""
+CREDIT, LAG, POSITION = "credit", "lag", "position"
+"""What is measured: what a consumer may still be sent; messages that it, or a replica, is behind; its offset."""
 MOST_KNOWN = 65_536
 """Subscriptions, partitions and the like that a gauge keeps at most; of more nothing is told."""
 
@@ -22,10 +22,12 @@ class Reading(NamedTuple):
     """A value at the time of a frame."""
 
     what: str
-    """:data:`CREDIT` or :data:`LAG`."""
+    """:data:`CREDIT`, :data:`LAG` or :data:`POSITION`."""
     of: str
     """Of what: a subscription, a partition ...; text from the wire may be in it."""
     value: int
+    covers: tuple[str, int | None, int] | None = None
+    """Stream or topic, partition, and the last offset that a consumer is done with, where its position tells."""
 
 
 class Gauge:

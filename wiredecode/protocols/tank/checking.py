@@ -11,6 +11,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.shared.checking import Checks, Code, Publishing, Report, Rule
 from wiredecode.protocols.tank import codes, names
 from wiredecode.protocols.tank.changes import CHANGES
+from wiredecode.protocols.tank.gauges import GAUGES
 from wiredecode.protocols.tank.topics import outcome, result_places
 
 MOST_REQUESTS = 10_000
@@ -144,6 +145,7 @@ def place(topic: str, partition: int | None) -> str:
 
 CHECKS = Checks(
     changes=CHANGES,
+    gauges=GAUGES,
     codes=codes.ALL,
     rules=(Results,),
     waits=frozenset({"Consume"}),

@@ -1,6 +1,6 @@
 -- TANK: nothing but the side tells a request from a response; bundles of messages, numbered by their headers.
 
-local PRODUCE, CONSUME, PRODUCE_WITH_BASE, DISCOVER, CONSUME_AS_PEER = 1, 2, 5, 6, 9
+local PRODUCE, CONSUME, PRODUCE_WITH_BASE, CONSUME_AS_PEER = 1, 2, 5, 9
 
 P.size = length_prefixed(P.framing, function(s, from, size) return P.names[byte(s, from + 1)] ~= nil end)
 P.search = search_framed(P.size)

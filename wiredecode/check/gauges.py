@@ -1,0 +1,31 @@
+"""What the gauges of all protocols read off the frames of a capture."""
+
+from __future__ import annotations
+
+from wiredecode.check.codes import offers
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.gauges import Gauge, Reading
+
+LIMIT = 1 << 63
+"""Beyond it nothing is an offset or a count: some clients store 2**64 - 1 for none."""
+
+
+class Gauges:
+    """Is told the frames in order."""
+
+    def __init__(self) -> None:
+        self._gauges: dict[tuple[str, str | None], list[Gauge]] = {}
+        for name, checks in offers():
+            for gauge in (kind() for kind in checks.gauges):
+                for each in gauge.types:
+                    self._gauges.setdefault((name, each), []).append(gauge)
+
+    def read(self, frame: Frame) -> list[Reading]:
+        """What the next frame tells."""
+        found: list[Reading] = []
+        for gauge in self._gauges.get((frame.protocol, frame.type), ()):
+            try:
+                found += [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
+            except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is cut, or has odd values
+                continue
+        return found
