@@ -20,10 +20,10 @@ def test_moving_shows_the_tree_and_the_bytes_of_each_frame() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         assert "Frame 1 " in ui.text() and "PeerProperties" in ui.text()
-        await ui.press("down", "j", "n")
+        await ui.press("down", "j", "full_stop")
         await ui.shown()
         assert ui.number == 4 and "Frame 4 " in ui.text() and "SaslHandshakeResponse" in ui.text()
-        await ui.press("up", "k", "p")
+        await ui.press("up", "k", "comma")
         assert ui.number == 1
         await ui.press("G")
         assert ui.number == 142
@@ -207,7 +207,7 @@ def test_search_goes_on_from_frame_to_frame() -> None:
         await ui.press("s")
         await ui.write("peerprop")
         assert ui.number == 2
-        await ui.press("N")
+        await ui.press("n")
         later = ui.number
         assert later > 2 and ui.main.reading.rows[later].type.startswith("PeerProp")
         await ui.press("s")
