@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = "time,type,offset,length,packets"
-LAPS = 60
+LAPS = 40
 """How often the capture is repeated."""
 WAIT_SECONDS = 120.0
 

@@ -286,10 +286,10 @@ class Dissector:
         from wiredecode.dissect.order import steps
 
         for step in [*steps(self._pending, watermark), watermark]:
-            linkers = {tracker.linker for tracker in self._trackers.values()}
+            linkers = {tracker.linker for tracker in self._trackers.values() if tracker.linker is not None}
             items = [*self._release(step)]
-            for link in linkers - {None}:
-                link()  # type: ignore[misc]
+            for link in linkers:
+                link()
             yield items
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
