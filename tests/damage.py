@@ -203,6 +203,17 @@ def wrong_links(whole: Dissected, damaged: Dissected) -> Iterator[str]:
             yield f"{frame.protocol} {frame.type} {place}: {frame.outcome}, not {same.outcome}"
 
 
+def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
+    """Copies in a damaged capture of messages that they are no copies of; another passage of the same one will do."""
+    places, before = [*whole.frames], {frame.id: place for place, frame in whole.frames.items()}
+    first = {place: before.get(whole.frames[place].generated.get("copy_of"), place) for place in places}
+    after = {frame.id: place for place, frame in damaged.frames.items()}
+    for place, frame in damaged.frames.items():
+        original = after.get(frame.generated.get("copy_of"))
+        if place in first and original is not None and first[place] != first.get(original, original):
+            yield f"{frame.protocol} {frame.type} {place}: a copy of {original}, not {first[place]}"
+
+
 def losses(path: Path, count: int, seed: int = 1) -> Report:
     """A capture of which packets are lost at random, ``count`` times in each way."""
     packets, report = read(path), Report()
@@ -213,7 +224,8 @@ def losses(path: Path, count: int, seed: int = 1) -> Report:
         for how, variant in lossy_variants(packets, f"{seed} {turn} {path.name}"):
             damaged = dissect(variant)
             found = compare(whole, damaged, learned=False)
-            found.wrong = [f"{path.name} {how}: {line}" for line in (*found.wrong, *wrong_links(whole, damaged))]
+            links = (*wrong_links(whole, damaged), *wrong_copies(whole, damaged))
+            found.wrong = [f"{path.name} {how}: {line}" for line in (*found.wrong, *links)]
             report.add(found)
     return report
 

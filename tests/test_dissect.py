@@ -67,7 +67,7 @@ def test_accounting_closes(path: Path) -> None:
     run = capture(path)
     totals = run.totals
     assert totals.closes
-    decoded = [frame for frame in run.frames if frame.status != "undecoded"]
+    decoded = [frame for frame in run.frames if frame.status != "undecoded" and frame.protocol != "tls"]
     assert totals.framed == sum(frame.length - frame.missing for frame in decoded)
     assert totals.undecoded == sum(frame.length for frame in run.frames if frame.status == "undecoded")
     assert sum(totals.frames.values()) == len(run.frames)
@@ -381,7 +381,7 @@ FOREIGN = {
 @pytest.mark.parametrize("port", [5552, 5551, MOVED])
 def test_what_it_is_instead_is_named(name: str, port: int) -> None:
     run = dissect(batches(craft([Part(1, 0, FOREIGN[name])], every(1460), port)))
-    assert run.frames == []
+    assert {frame.protocol for frame in run.frames} == ({"tls"} if name == "TLS" else set())
     assert dict(run.totals.other) == {(name, port): len(FOREIGN[name])}
     assert run.totals.closes
 

@@ -23,6 +23,9 @@ class Letters:
 
     name = "letters"
 
+    def split_first(self, data: bytes) -> Split:
+        return self.split(data)
+
     def split(self, data: bytes) -> Split:
         whole = len(data) // 3 * 3
         wrong = next((at for at in range(0, whole, 3) if data[at : at + 1] != b"<"), None)

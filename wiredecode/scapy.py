@@ -42,7 +42,7 @@ def base_of(protocol: Protocol) -> type[Layer] | None:
 
 def first_frame(protocol: Protocol, data: bytes) -> tuple[int, int]:
     """Where the first frame ends and how many bytes of it are missing; ``(0, 0)``: no frame begins here."""
-    split = protocol.split(data)
+    split = protocol.split_first(data)
     if split.ends:
         return split.ends[0], 0
     if split.bad is not None or len(data) < protocol.header_bytes:

@@ -6,13 +6,18 @@ import json
 import re
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
+from struct import pack
 
 import pytest
 
+from tests.capture.build import Ng, packets, padded
 from tests.support import RABBITMQ
-from wiredecode.extras import EXTRAS, missing
+from wiredecode.capture import Capture
+from wiredecode.extras import EXTRAS, install, missing
 
+TLS, KEYLOG = RABBITMQ / "c43_tls.pcap", RABBITMQ / "c43_tls.keylog"
 CAPTURE = str(RABBITMQ / "c43_basic.pcap")
 RUN = """
 import contextlib, io, json, sys
@@ -77,6 +82,24 @@ def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_instal
 
 def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_there(tmp_path: Path) -> None:
     check_without(",".join(USED_IF_THERE), tmp_path)
+
+
+def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
+    """Those of a file need it; a capture that brings its own is read, and a hint says what is needed."""
+    ng, secrets = Ng(), KEYLOG.read_bytes()
+    brought = ng.block(10, pack("<II", 0x544C534B, len(secrets)) + padded(secrets))
+    frames = [packet.data for packet in packets(Capture([BytesIO(TLS.read_bytes())]))[0]]
+    content = [ng.section(), ng.interface(), brought, *(ng.enhanced(data, at) for at, data in enumerate(frames))]
+    (tmp_path / "inside.pcapng").write_bytes(b"".join(content))
+    keyed, inside = f"pcap {TLS} -q --keylog {KEYLOG}", "pcap inside.pcapng --summary"
+    told = told_without("cryptography", [keyed, inside], tmp_path)
+    assert [*told[keyed]] == [
+        2,
+        f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n",
+    ]
+    code, err = told[inside]
+    assert code == 0
+    assert f"TLS was not decrypted: give its secrets (--keylog; {install('tls')})" in err
 
 
 def test_what_needs_a_package_says_so_where_none_of_them_is_there(tmp_path: Path) -> None:

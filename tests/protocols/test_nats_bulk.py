@@ -218,7 +218,9 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
     protocol, out, outcome = Nats(), Messages() if messages else None, Outcome()
     talks: dict[int, NatsConversation] = {}
     reached: dict[tuple[int, int], int] = {}
+    copies = protocol.memory.copies
     link = None if least is None else protocol.memory.carried.linker()
+    copies.links_later = link is not None
     number = 0
     for part in parts:
         if part.connection not in talks:
@@ -234,6 +236,7 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
         assert out.count == len(outcome.rows)
     if link is not None:
         link()
+        copies.link()
     outcome.state = state_of(protocol, talks)
     return outcome
 
@@ -352,6 +355,8 @@ def compare(parts: list[Part], *, least: int = 1) -> Outcome:
             frame = slow.frames[number]
             assert (frame.status, frame.findings, frame.sender is None) == (OK, (), False)
             assert (frame.type, frame.protocol) == (BULK.types[kind], BULK.protocols[kind])
+            if BULK.protocols[kind] == "nats":
+                assert frame.generated.get("copy_of", 0) == run.copies[number - run.numbers[0]]
             linked = frame.expects_response or frame.request is not None
             assert not linked or kind in BULK.with_links
     return fast

@@ -49,11 +49,10 @@ def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
     replay = Replay(tmp_path, 6)
     replay.out = out  # type: ignore[assignment]
     plan = Plan("frames", buckets=2)
-    replay.put(3)
+    replay.put(4)
     replay.run(spark, plan, files=2)
-    replay.put(3)
-    replay.run(spark, plan, files=4)
     before = sum(len(table(out, name)) for name in open_lake(out).tables())
+    replay.put(2)
     replay.run(spark, plan, finish=True)
     wanted = expected(replay.whole, level="frames")
     assert before < len(wanted), "some wait for what may come"

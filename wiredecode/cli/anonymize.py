@@ -106,7 +106,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         keep_unknown=settings.keep_unknown,
         patches=not target.is_direct,
     )
-    demand = Demand(link_responses=False, decode_as=settings.decoding.ports, decrypt=False)
+    demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
     quiet = settings.verbosity.quiet

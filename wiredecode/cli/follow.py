@@ -191,6 +191,7 @@ class Choice:
         demand = Demand(
             style=None if display is None else display.style(None),
             link_responses=display is not None and display.needs_responses,
+            copies=display is not None and display.needs_copies,
             decode_as=settings.decoding.ports,
         )
         self.survey: Survey = Survey(display)

@@ -285,13 +285,15 @@ def dissector(
     lines = frames.lines
     linked = style is not None if lines is None else lines.needs_responses
     analyse = lines is not None and lines.needs_analysis
+    copies = frames.shape is not Shape.LINES if lines is None else lines.needs_copies
     for asks in (display, None if frames.rules is None else frames.rules.select):
         if asks is not None:
             style, linked = asks.style(style), linked or asks.needs_responses
-            analyse = analyse or asks.needs_analysis
+            analyse, copies = analyse or asks.needs_analysis, copies or asks.needs_copies
     demand = Demand(
         style=style,
         link_responses=linked,
+        copies=copies,
         lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
         select=display,
         tally=tally and display is not None and not linked,

@@ -120,7 +120,8 @@ class Session:
         on_over: Told | None = None,
         **demand: Any,
     ) -> Self:
-        """For who counts or judges frames: no request waits for its answer, unless the filter asks for that.
+        """For who counts or judges frames: no request waits for its answer, and plain messages are not told what they
+        copy, unless the filter asks for that.
 
         ``on_end``, ``on_over``: as for the dissector, with TCP analysis. ``demand``: more that is wanted.
         """
@@ -128,8 +129,8 @@ class Session:
         from wiredecode.dissect.dissector import Dissector
         from wiredecode.net import Network
 
-        links = display is not None and display.needs_responses
-        wanted = Demand(**{"link_responses": links, "decode_as": decoding.ports, **demand})
+        links, copies = (False, False) if display is None else (display.needs_responses, display.needs_copies)
+        wanted = Demand(**{"link_responses": links, "copies": copies, "decode_as": decoding.ports, **demand})
         network = Network(decoding.limits, analyse=(on_end or on_over) is not None)
         dissector = Dissector(wanted, network, on_end=on_end, on_over=on_over)
         return cls(

@@ -86,7 +86,7 @@ def find_answers(
     packets: Iterable[PacketBatch], limits: Limits, decode_as: Mapping[int, DecodeAs], *, stable_ids: bool = False
 ) -> Mapping[int, Known]:
     """Read a capture for what reading it once would tell too late: for :attr:`Demand.answers`. Damage ends it."""
-    demand = Demand(link_responses=False, decode_as=decode_as, stable_ids=stable_ids)
+    demand = Demand(link_responses=False, copies=False, decode_as=decode_as, stable_ids=stable_ids)
     found = LateAnswers()
     with suppress(CaptureError):
         for frame in Dissector(demand, Network(limits)).frames(packets):

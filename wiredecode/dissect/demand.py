@@ -38,6 +38,8 @@ class Demand:
     """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.lookahead`."""
     lookahead_ns: int = LOOKAHEAD_NS
     """How long, in capture time, requests wait for their response; live captures wait less."""
+    copies: bool = True
+    """Messages are told which one they are a copy of, also where only their contents tell."""
     answers: Mapping[int, Known] | None = None
     """What :mod:`wiredecode.dissect.answers` found of requests that wait longer than that; None: it was not asked."""
     messages: Messages | None = None

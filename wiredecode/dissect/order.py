@@ -35,14 +35,20 @@ def ready_columns(items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
     return np.array(ready, np.int64), np.repeat(first, sizes)
 
 
-def lossy(items: list[Any]) -> set[Connection]:
-    """The connections of which bytes are missing or waited, among those of frames, runs and skipped frames."""
-    connections = {item.connection for item in items}
-    return {each for each in connections if each.waited or each.directions[0].missing or each.directions[1].missing}
+def lossy(items: list[Any]) -> dict[Connection, int]:
+    """Of the connections of frames, runs and skipped frames those of which bytes waited or are missing: since when."""
+    found: dict[Connection, int] = {}
+    for connection in {item.connection for item in items}:
+        given_up = [0] if connection.waited else [each.first_gap for each in connection.directions if each.first_gap]
+        if given_up:
+            found[connection] = min(given_up)
+    return found
 
 
-def sent_times(items: list[Frame | Run | Skipped], connections: set[Connection]) -> Int64s:
-    """When each frame of these connections was sent, as far as that is told, in the order of its stream; of others 0.
+def sent_times(items: list[Frame | Run | Skipped], connections: dict[Connection, int]) -> Int64s:
+    """When each frame of these connections was sent, as far as that is told, in the order of its stream.
+
+    Of others, and of what was ready before the packet of its connection, it is 0.
 
     What waited for a hole that was given up is ready with one packet: both sides, in whatever order they were kept.
     """
@@ -56,7 +62,7 @@ def sent_times(items: list[Frame | Run | Skipped], connections: set[Connection])
         times = np.array([item.time_ns]) if isinstance(item, Frame) else item.time_ns
         times = np.maximum.accumulate(np.maximum(times, latest.get(key, 0)))
         latest[key] = int(times[-1])
-        columns.append(times)
+        columns.append(np.where(np.asarray(item.ready) < connections[item.connection], 0, times))
     return np.concatenate(columns)
 
 

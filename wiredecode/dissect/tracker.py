@@ -36,6 +36,8 @@ class Unreadable:
     def split(self, data: bytes) -> Split:
         return Split([], bad="not read any more")
 
+    split_first = split
+
     def search(self, data: bytes, final: bool) -> Found:
         return Found(len(data), False)
 
@@ -43,7 +45,7 @@ class Unreadable:
 
 
 class Tracker:
-    """Follows one connection. Frames and runs go to ``out``; ``runs`` are those of the demand."""
+    """Follows one connection. Frames and runs go to ``out``; ``runs`` and ``copies`` are those of the demand."""
 
     def __init__(
         self,
@@ -53,10 +55,11 @@ class Tracker:
         out: list[Frame | Run | Skipped],
         *,
         runs: RunsFor | None = None,
+        copies: bool = True,
         tally: Tally | None = None,
     ) -> None:
         self.connection, self.out = connection, out
-        self.runs = runs
+        self.runs, self.copies = runs, copies
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.failures = self.identifier.failures
         self.framers: tuple[Framer, Framer] | None = None
@@ -148,7 +151,7 @@ class Tracker:
         protocol = known.protocol
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
         self.conversation = protocol.conversation(self.connection, known.dialect)
-        self.conversation.hand_on = []
+        self.conversation.hand_on, self.conversation.copies = [], self.copies
         self.conversation.identities = protocol.identities()
         skip = None if self.tally is None else partial(self.tally, (self.connection, self.conversation), protocol.name)
         cutter = known.verdict.cutter if known.verdict else None
@@ -188,6 +191,8 @@ class Tracker:
         bulk = protocol.bulk()
         if bulk is not None and self.runs is RunsFor.MESSAGES:
             self.linker = bulk.linker(self.conversation)
+        elif bulk is not None and self.copies:
+            self.linker = bulk.copies_linker(self.conversation)
         kinds = None if bulk is None or self.runs is RunsFor.MESSAGES else bulk.with_layers
         for framer in self.framers or ():
             framer.find_runs(bulk, kinds)

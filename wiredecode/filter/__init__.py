@@ -147,6 +147,13 @@ class Filter:
 
         return any(map(is_analysis, self.names))
 
+    @property
+    def needs_copies(self) -> bool:
+        """Whether it asks which messages are copies: dissect with ``Demand.copies``."""
+        from wiredecode.filter.names import is_copy
+
+        return any(map(is_copy, self.names))
+
     def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
         """The same packets; the time of the first sets the clock."""
         unset = True

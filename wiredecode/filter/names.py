@@ -49,6 +49,11 @@ MAPS = ("map", "any", "generated", "struct")
 
 
 @cache
+def is_copy(name: str) -> bool:
+    """Whether a field tells what a message is a copy of: it is known only where that is asked for."""
+    return name.endswith(".copy_of")
+
+
 def address_of(endpoint: str) -> tuple[Address | None, int | None]:
     """Address and port of ``address:port``."""
     address, _, port = endpoint.rpartition(":")

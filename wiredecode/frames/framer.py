@@ -189,7 +189,7 @@ class Framer:
         data = self._joined()
         if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
             data = self._cut_runs(data, self.bulk.cut(data, self.kinds))
-        split = self.protocol.split(data)
+        split = self.protocol.split(data) if self.base else self.protocol.split_first(data)
         if split.ends:
             self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])

@@ -94,6 +94,8 @@ class Run:
     """Which frames ask for an answer; None: none does."""
     requests: Int64s | None = None
     """Ids of the frames that each one answers, 0 for none; filled in once :meth:`Bulk.linker` was called."""
+    copies: Int64s | None = None
+    """Ids of the frames that each one is a copy of, 0 for none; filled in by :meth:`Bulk.copies_linker`."""
 
     @property
     def ids(self) -> Int64s:
@@ -156,6 +158,7 @@ class Run:
             layers=[each.part(low, high) for each in self.layers],
             expects_response=None if self.expects_response is None else self.expects_response[chosen],
             requests=None if self.requests is None else self.requests[chosen],
+            copies=None if self.copies is None else self.copies[chosen],
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )
 
@@ -201,6 +204,10 @@ class Bulk(ABC):
         Runs of different connections are not taken in the order of the capture. Whoever drives the conversation calls
         it each time that all frames up to some packet were decoded; None: no frame of a run asks or answers.
         """
+        return None
+
+    def copies_linker(self, conversation: Any) -> Callable[[], None] | None:
+        """The same of copies and what they are copies of, for the table of frames; None: no frame of a run is one."""
         return None
 
     def layers(self, conversation: Any, run: Run) -> list[RunLayer]:

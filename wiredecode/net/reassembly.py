@@ -323,6 +323,7 @@ class Reassembler:
         length, ready = target - self.offset, max(self._ready, self.over)
         out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
+        self.direction.first_gap = self.direction.first_gap or ready
         self.direction.lose(ready if self._opened is None else min(ready, self._opened.at))
         if self._holes is None:
             self._holes = deque(maxlen=self.limits.remembered_gaps)

@@ -102,6 +102,8 @@ class Direction:
     """Bytes of holes: known to have been sent, never captured."""
     first_ns: int | None = None
     """Time of the first byte that was handed on."""
+    first_gap: int | None = None
+    """The packet at which a hole was given up first."""
     lost_from: int | None = None
     """The packet from which on bytes are known to lack here that never come."""
     _open: list[tuple[int, int]] = field(default_factory=list)

@@ -50,6 +50,8 @@ class Cutter(Shape):
 
     def split(self, data: bytes) -> Split: ...
 
+    def split_first(self, data: bytes) -> Split: ...
+
     def search(self, data: bytes, *, final: bool) -> Found: ...
 
     def begin(self, data: bytes, *, final: bool) -> Found: ...
@@ -192,6 +194,10 @@ class Protocol(ABC):
             raise NotImplementedError(f"{type(self).__name__} needs framing, or a split of its own")
         return self.framing.split(data)
 
+    def split_first(self, data: bytes) -> Split:
+        """The same where a stream begins, before which something may stand."""
+        return self.split(data)
+
     @abstractmethod
     def search(self, data: bytes, *, final: bool) -> Found:
         """Find the next frame in bytes after a hole.
@@ -232,6 +238,9 @@ class Conversation(ABC):
 
     cutter: Cutter | None = None
     """:attr:`Verdict.cutter`, set by whoever drives the conversation."""
+
+    copies: bool = True
+    """:attr:`Demand.copies`, set by whoever drives the conversation."""
 
     identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
     """:meth:`Protocol.identities`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""

@@ -49,6 +49,16 @@ def nulls(runs: list[Run], kind: pa.DataType) -> pa.Array:
     return pa.nulls(sum(map(len, runs)), kind)
 
 
+def originals(runs: list[Run], kind: pa.DataType) -> pa.Array:
+    found = np.concatenate([copies_of(run) for run in runs])
+    return pa.array(found, kind, mask=found == 0)
+
+
+def copies_of(run: Run) -> Int64s:
+    """Ids of the frames that its frames are copies of, 0 for none."""
+    return np.zeros(len(run), np.int64) if run.copies is None else run.copies
+
+
 def empty_lists(runs: list[Run], kind: pa.DataType) -> pa.Array:
     offsets = np.zeros(sum(map(len, runs)) + 1, np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(0, kind.value_type), type=kind)
@@ -97,7 +107,7 @@ COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
     "latency_ns": nulls,
     "findings": empty_lists,
     "outcome": nulls,
-    "copy_of": nulls,
+    "copy_of": originals,
 }
 """All columns of runs but ``layers``."""
 
@@ -131,6 +141,8 @@ class Wanted:
     """What other frames tell: ``generated[codes[i]]`` about frame i."""
     origin: list[Frame] | RunFrames
     """The frames, which can make their records; or where in runs they are."""
+    copies: Int64s | None = None
+    """Ids of the frames that frames of runs are copies of, 0 for none."""
 
     def record(self, layer: type[Layer], index: int, style: Style) -> dict[str, Any]:
         """The layers of one of them, which columns could not hold."""
@@ -160,6 +172,8 @@ class RunFrames:
         assert frame.layers is not None
         made = frame.layers[layer.filter_name]
         made.update(generated)
+        if run.copies is not None and run.copies[row]:
+            made["copy_of"] = int(run.copies[row])
         layer.complete_record(made)
         layers: dict[str, Any] = frame.layers
         return layers
@@ -222,7 +236,8 @@ def gathered(parts: list[tuple[Run, Int64s, RunLayer]]) -> Wanted:
     ordered = [data[place] for place in order.tolist()]
     sources = [(run, each.rows) for run, _, each in parts]
     found = RunFrames(sources, order)
-    return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, found)
+    copies = np.concatenate([copies_of(run)[each.rows] for run, _, each in parts])[order]
+    return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, found, copies)
 
 
 def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType) -> tuple[Part, Bools]:
@@ -251,6 +266,8 @@ def shown(
         COMPLETE[layer](fields)
     for name in {name: None for told in wanted.generated for name in told}:
         fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
+    if wanted.copies is not None and wanted.copies.any():
+        fields["copy_of"] = pa.array(wanted.copies, mask=wanted.copies == 0)
     names = {field.name for field in kind}
     if OTHER in names and not holds(kind, pa.struct([(name, array.type) for name, array in fields.items()])):
         return nothing, np.zeros(len(plain), np.bool_)

@@ -134,6 +134,7 @@ class TableReader:
             style=style if self._select is None else self._select.style(style),
             recorded=recorded_in(self.schema) if records and self._select is None else None,
             link_responses=responses or (self._select is not None and self._select.needs_responses),
+            copies=level == FRAMES and (shows_copies(self.schema) or (display is not None and display.needs_copies)),
             messages=self.messages,
             runs=None if one_by_one else runs.get(level),
             select=self._select,
@@ -303,6 +304,13 @@ def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
     """Whether reading many frames at a time pays: it takes more memory."""
     size = capture.bytes_total if isinstance(capture, Capture) else None
     return size is not None and size >= LARGE_BYTES
+
+
+def shows_copies(schema: pa.Schema) -> bool:
+    """Whether a table of frames tells which messages are copies."""
+    layers = [field.type for field in schema.field("layers").type] if "layers" in schema.names else []
+    shown = [kind for kind in layers if pa.types.is_struct(kind) and kind.get_field_index("copy_of") >= 0]
+    return bool(shown) or "copy_of" in schema.names
 
 
 def recorded_in(schema: pa.Schema) -> frozenset[str] | None:

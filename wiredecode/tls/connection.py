@@ -264,21 +264,27 @@ class TlsConnection:
 
     def _use(self, half: Half, secret: bytes | None) -> None:
         """Go on with another traffic secret."""
+        if secret is None:
+            half.dead = True
+            return
         from wiredecode.tls.ciphers import SUITES, opener_1_3
 
         suite = SUITES.get(self.suite)
-        if secret is None or suite is None or len(secret) != suite.prf().digest_size:
+        if suite is None or len(secret) != suite.prf().digest_size:
             half.dead = True
             return
         half.secret, half.opener = secret, opener_1_3(suite, secret)
 
     def _change(self, side: int) -> None:
         """TLS 1.2: from here on the direction is encrypted."""
+        half, master = self.halves[side], self._secret("CLIENT_RANDOM")
+        if master is None or len(master) != 48 or self.version != TLS_1_3 - 1:
+            half.dead = True
+            return
         from wiredecode.tls.ciphers import SUITES, openers_1_2
 
-        half, suite = self.halves[side], SUITES.get(self.suite)
-        master = self._secret("CLIENT_RANDOM")
-        if master is None or len(master) != 48 or suite is None or self.version != TLS_1_3 - 1:
+        suite = SUITES.get(self.suite)
+        if suite is None:
             half.dead = True
             return
         pair = openers_1_2(suite, master, self.random, self.server_random, mac_last=self.mac_last)

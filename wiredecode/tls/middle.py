@@ -88,13 +88,16 @@ def _record(events: list[Event], side: int, start: int) -> Found | None:
 
 def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
     """The session that opens a record, by trying; and how often that was done, at most ``most`` times."""
+    traffic = keys.traffic()
+    if not traffic:
+        return None, 0
     from cryptography.exceptions import InvalidTag
 
     from wiredecode.tls.ciphers import SUITES, opener_1_3
 
     header, body = record[:HEADER], record[HEADER:]
     likely = []
-    for label, random, secret in keys.traffic():
+    for label, random, secret in traffic:
         for number, suite in SUITES.items():
             if number >> 8 == TLS_1_3_SUITES and suite.prf().digest_size == len(secret):
                 session = Session(random, number, secret, label.startswith("CLIENT"), 0)

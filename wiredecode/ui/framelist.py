@@ -137,26 +137,22 @@ class FrameList(Lines):
         return Text(f"{text}{'type':<{form.type}} details", theme.HEAD, no_wrap=True, overflow="crop")
 
     def line(self, at: int) -> Text:
-        text = self._whole(at)
-        text.truncate(self.scrollable_content_region.width - 1, overflow="ellipsis")
-        return text
-
-    def _whole(self, at: int) -> Text:
-        row, form = self.reading.rows[self.number_at(at)], self._form
+        row, form, width = self.reading.rows[self.number_at(at)], self._form, self.scrollable_content_region.width - 1
         look = self.painter.look(row.number) if self.painter is not None else None
         text = Text(
             MARK if row.number in self.marks else " ", look.style if look else "", no_wrap=True, overflow="crop"
         )
         if self.columns:
-            return self._chosen(text, row)
+            self._chosen(text, row)
+            text.truncate(width, overflow="ellipsis")
+            return text
         text.append(f"{row.number:>{form.number}} {self._when(row)} {f'#{row.connection}':<{CONNECTION}} ")
         self._way(text, row, form)
         worst = theme.SEVERITY.get(row.severity, "")
         text.append(pad(cut_middle(row.type, form.type), form.type), worst or theme.HEAD)
-        text.append(f" {row.details}", worst)
-        if row.latency_ns >= 0:
-            text.append(f"  ({row.latency_ns / 1e6:.3f} ms)", theme.GENERATED)
-        return text
+        latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
+        text.append(cut(f" {row.details}", width - text.cell_len - len(latency)), worst)
+        return text.append(latency, theme.GENERATED)
 
     def _when(self, row: Row) -> str:
         """Its time, as the settings have it; but once ``t`` was pressed since that frame."""
@@ -165,14 +161,13 @@ class FrameList(Lines):
         width = self._form.time
         return f"{self.since(row):{width}.{6 if width > 9 else 4}f}"
 
-    def _chosen(self, text: Text, row: Row) -> Text:
+    def _chosen(self, text: Text, row: Row) -> None:
         """A line of the columns that the user has chosen."""
         worst = theme.SEVERITY.get(row.severity, "")
         styles = {"type": worst or theme.HEAD, "details": worst, "latency": theme.GENERATED}
         styles["arrow"] = theme.SIDE.get(row.sender or "", "")
         for name in self.columns:
             text.append(column(name).cell(self, row), styles.get(name, "")).append(" ")
-        return text
 
     def since(self, row: Row) -> float:
         """Seconds since the first packet, or the frame that times count from."""

@@ -19,7 +19,7 @@ class Stopped(Exception):
 class Job:
     """Runs ``work(job)``; then ``done(job)``, in its own thread. ``result`` is what it returned."""
 
-    def __init__(self, name: str, work: Callable[[Job], Any], done: Callable[[Job], None]) -> None:
+    def __init__(self, name: str, work: Callable[[Job], Any], done: Callable[[Job], object]) -> None:
         self.name, self.share = name, 0.0
         self.result: Any = None
         self.problem: str | None = None
@@ -59,7 +59,7 @@ class Job:
 class Loader:
     """Reads the frame that was asked for last; ``done`` gets its number and the frame, or what went wrong."""
 
-    def __init__(self, reading: Reading, done: Callable[[int, Any], None]) -> None:
+    def __init__(self, reading: Reading, done: Callable[[int, Any], object]) -> None:
         self._reading, self._done = reading, done
         self._wanted: int | None = None
         self._changed = Condition()

@@ -85,6 +85,7 @@ class MainScreen(Moves, Screen[None]):
         self.settings = settings
         self.reading, self.live = reading, live
         self.frames, self.fields, self.octets = FrameList(reading, settings), TreePane(), BytePane()
+        self.heading, self.problem_line, self.status_line = map(TextLine, ("heading", "problem", "status"))
         self.frame: Frame | None = None
         """The frame that tree and bytes show."""
         self.select = select
@@ -104,16 +105,16 @@ class MainScreen(Moves, Screen[None]):
         self._jobs: list[Job] = []
 
     def compose(self) -> ComposeResult:
-        yield TextLine("heading")
+        yield self.heading
         yield self.frames
         yield Container(self.fields, self.octets, id="detail")
         yield self.entry
-        yield TextLine("problem")
-        yield TextLine("status")
+        yield self.problem_line
+        yield self.status_line
         yield TextLine("keys")
 
     def on_mount(self) -> None:
-        self.loader = Loader(self.reading, self._tell_loaded)
+        self.loader = Loader(self.reading, lambda number, found: self.post_message(Loaded(number, found)))
         self.frames.focus()
         self.query_one("#keys", TextLine).show(keys.bottom())
         self.set_interval(UPDATE_SECONDS, self.update)
@@ -134,7 +135,7 @@ class MainScreen(Moves, Screen[None]):
         self.call_after_refresh(self._heading)
 
     def _heading(self) -> None:
-        self.query_one("#heading", TextLine).show(self.frames.header())
+        self.heading.show(self.frames.header())
 
     # What is shown.
 
@@ -148,7 +149,7 @@ class MainScreen(Moves, Screen[None]):
             self.message = problem
         if self._late:
             self._want()
-        self.query_one("#status", TextLine).show(self.status())
+        self.status_line.show(self.status())
 
     def status(self) -> str:
         """Place, counts, filter, progress, and what happened last."""
@@ -185,7 +186,7 @@ class MainScreen(Moves, Screen[None]):
         elif event.pane is self.fields:
             branch = self.fields.branch
             self.octets.mark(None if branch is None else branch.span)
-        self.query_one("#status", TextLine).show(self.status())
+        self.status_line.show(self.status())
 
     def _want(self) -> None:
         """Load the frame under the cursor; where the cursor follows a live capture not every one."""
@@ -199,7 +200,7 @@ class MainScreen(Moves, Screen[None]):
     def _stepped(self, event: BytePane.Stepped) -> None:
         if not self.fields.has_focus:
             self.fields.find(event.byte)
-        self.query_one("#status", TextLine).show(self.status())
+        self.status_line.show(self.status())
 
     @on(Loaded)
     def _loaded(self, event: Loaded) -> None:
@@ -225,14 +226,14 @@ class MainScreen(Moves, Screen[None]):
     # What is typed.
 
     def action_ask(self, kind: str) -> None:
-        self.query_one("#problem").display = False
+        self.problem_line.display = False
         text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
         self.entry.ask(kind, text or self.words.get(kind, ""))
         self.say(filterline.PROMPTS[kind])
 
     @on(Entry.Judged)
     def _judged(self, event: Entry.Judged) -> None:
-        line = self.query_one("#problem", TextLine)
+        line = self.problem_line
         line.display = bool(event.text) and bool(self.entry.display)
         carets = " " * event.at + "^" * max(1, event.length)
         line.show(Text(f"{carets} {event.text}" if len(carets) < 40 else f"at {event.at + 1}: {event.text}", "red"))
@@ -240,7 +241,7 @@ class MainScreen(Moves, Screen[None]):
     @on(Entry.Left)
     def _left(self) -> None:
         self.entry.display = False
-        self.query_one("#problem").display = False
+        self.problem_line.display = False
         self.message = ""
         self.frames.focus()
 
@@ -328,15 +329,9 @@ class MainScreen(Moves, Screen[None]):
 
     def start(self, name: str, work: Callable[[Job], Any]) -> Job:
         """Work behind the screen."""
-        job = Job(name, work, self._tell_done)
+        job = Job(name, work, lambda job: self.post_message(Done(job)))
         self._jobs = [*(each for each in self._jobs if not each.finished), job]
         return job
-
-    def _tell_loaded(self, number: int, found: Any) -> None:
-        self.post_message(Loaded(number, found))
-
-    def _tell_done(self, job: Job) -> None:
-        self.post_message(Done(job))
 
     @on(Done)
     def _done(self, event: Done) -> None:
@@ -355,28 +350,14 @@ class MainScreen(Moves, Screen[None]):
     def action_report(self, kind: str) -> None:
         """Show a further screen; it gives back the frame that it leads to."""
         of_frame = kind in OF_FRAME
-        if not self.frames.count and of_frame:
+        if of_frame and not self.frames.count:
             self.say("no frame to begin with")
             return
-        title, make = MAKERS[kind]
-        number, width = self.frames.number, self.size.width
-        screen = ReportScreen(title, 0 if of_frame else self.visited.get(kind, 0))
-        lines = self.reports.get(kind)
-        if lines is not None:
-            screen.lines.fill(lines)
+        screen = ReportScreen(MAKERS[kind][0], 0 if of_frame else self.visited.get(kind, 0))
+        if kind in self.reports:
+            screen.lines.fill(self.reports[kind])
         else:
-            whole = self.reading.finished and not of_frame
-
-            def work(job: Job) -> list[reports.Line]:
-                return make(self.reading, job, number, width)
-
-            def done(job: Job) -> None:
-                if whole and job.result is not None and not job.stopped:
-                    self.reports[kind] = job.result
-                self.post_message(Done(job, screen))
-
-            screen.job = Job(title.lower(), work, done)
-            self._jobs.append(screen.job)
+            self._make_report(kind, screen)
 
         def back(frame: int | None) -> None:
             self.visited[kind] = screen.lines.cursor
@@ -384,6 +365,20 @@ class MainScreen(Moves, Screen[None]):
                 self.go_to(frame)
 
         self.app.push_screen(screen, back)
+
+    def _make_report(self, kind: str, screen: ReportScreen) -> None:
+        """Make the lines of a screen, behind it; those of the whole capture are kept."""
+        title, make = MAKERS[kind]
+        number, width = self.frames.number, self.size.width
+        keep = self.reading.finished and kind not in OF_FRAME
+
+        def done(job: Job) -> None:
+            if keep and job.result is not None and not job.stopped:
+                self.reports[kind] = job.result
+            self.post_message(Done(job, screen))
+
+        screen.job = Job(title.lower(), lambda job: make(self.reading, job, number, width), done)
+        self._jobs.append(screen.job)
 
     def action_columns(self) -> None:
         """Choose the columns of the list."""

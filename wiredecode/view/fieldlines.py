@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.fields.layer import Style
 from wiredecode.filter.errors import nearest
 from wiredecode.filter.model import Field, Level, Type
-from wiredecode.filter.names import Names
+from wiredecode.filter.names import Names, is_copy
 from wiredecode.filter.tcp import is_analysis
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Finding, Frame
@@ -73,6 +73,7 @@ class FieldLines:
         """How frames have to be dissected."""
         self.needs_responses = any(field.level is Level.LINKED for field in fields)
         self.needs_analysis = any(is_analysis(field.name) for field in fields)
+        self.needs_copies = any(is_copy(field.name) for field in fields)
 
     def _found(self, known: Names, name: str) -> Field:
         field = known.find(name)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from wiredecode.extras import install, installed
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -173,7 +174,8 @@ def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]
     looks = {name for name, _ in totals.other}
     if "TLS" in looks:
-        texts.append("TLS was not decrypted: give its secrets (--keylog), or capture behind the TLS endpoint")
+        secrets = "--keylog" if installed("cryptography") else f"--keylog; {install('tls')}"
+        texts.append(f"TLS was not decrypted: give its secrets ({secrets}), or capture behind the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
     if protocols and (ports or (totals.captured and not looks)):
         port = ports[0] if ports else None

@@ -10,11 +10,12 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
-from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, mark_copy, read
+from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.session import NO_FACTS, ack_key
+from wiredecode.protocols.nats.copies import mark_copy
 from wiredecode.protocols.nats.memory import plain_subject
 from wiredecode.protocols.shared.pairing import link
 

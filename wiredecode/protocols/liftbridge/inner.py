@@ -10,8 +10,6 @@ from wiredecode.fields import Short, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
 
-CARRIER = "nats"
-
 
 @dataclass(slots=True)
 class Reading:
@@ -81,14 +79,6 @@ def find_problem(frame: Frame, reading: Reading, start: int | None, length: int)
         message = f"{problem.field} needs {problem.needed} bytes, there are {problem.had} left"
     where = None if start is None else (start + problem.start, start + length)
     frame.find("error", "malformed", "field-cut", message, f"{reading.layer.filter_name}.{problem.field}", where)
-
-
-def mark_copy(frame: Frame, original: int | None) -> None:
-    """Tell which frame this one is a copy of, as NATS tells it of requests and their answers."""
-    if original is not None and "copy_of" not in frame.generated:
-        frame.generate("copy_of", original)
-        if frame.layers is not None and CARRIER in frame.layers:
-            frame.layers[CARRIER]["copy_of"] = original
 
 
 def generate(frame: Frame, reading: Reading, style: Style | None, name: str, value: Any) -> None:

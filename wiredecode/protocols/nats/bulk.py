@@ -12,6 +12,7 @@ from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunLayer, UInt8s
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.copies import Who, keys_of
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES
 from wiredecode.protocols.nats.layers import Msg, Pub
 from wiredecode.protocols.nats.lines import (
@@ -106,6 +107,8 @@ class NatsBulk(Bulk):
         said.reached = int(run.base + run.stops[-1])
         for bulk, session, payloads in inner:
             bulk.decode(session, payloads, original=published and run.side == client, links=out is not None)
+        if conversation.copies:
+            take_copies(conversation, run, codes, subjects, published)
         if out is not None:
             operation = PUBLISH if published else DELIVER
             others = np.ones(len(run), np.bool_)
@@ -120,6 +123,10 @@ class NatsBulk(Bulk):
 
     def linker(self, conversation: NatsConversation) -> Callable[[], None]:
         return conversation.memory.carried.linker()
+
+    def copies_linker(self, conversation: NatsConversation) -> Callable[[], None]:
+        conversation.memory.copies.links_later = True
+        return conversation.memory.copies.link
 
     def payloads(
         self, conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str]
@@ -188,6 +195,19 @@ def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
     for subscription, count in told:
         subscription.delivered += count
     return True
+
+
+def take_copies(conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str], published: bool) -> None:
+    """Those of NATS itself wait to be told what they are copies of, or are what others are copies of."""
+    rows, said = np.flatnonzero(run.kinds <= OPERATIONS), conversation.sides[run.side]
+    topics = map(subjects.__getitem__, codes[rows].tolist())
+    keys = keys_of(run.buffer, run.parts[AT][rows, BODY], run.stops[rows] - 2, topics)
+    whos: list[Who] = [said.publisher] * len(rows)
+    if not published:
+        codes, sids = distinct(run, SID)
+        receivers = [said.receiver(sid, conversation.subscriptions) for sid in sids]
+        whos = [receivers[code] for code in codes[rows].tolist()]
+    conversation.memory.copies.take_run(run, rows, keys, whos)
 
 
 def add_rows(run: Run, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+from crc32c import crc32c
+
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING, OK, Frame
@@ -14,6 +16,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport, websocket
 from wiredecode.protocols.nats.carried import CarriedStreams
+from wiredecode.protocols.nats.copies import Publisher, Receiver
 from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
@@ -51,7 +54,7 @@ class NatsConversation(Conversation):
         """Seen from the start: what was not subscribed was never subscribed."""
         self.forced = link is not None
         self.link = link
-        self.sides = Side(), Side()
+        self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))
         self.account: str | None = None
         """The one account of a dedicated route."""
         self.decoders: dict[bytes, FrameDecoder] = {}
@@ -89,7 +92,7 @@ class NatsConversation(Conversation):
         if hides(frame, subject, values, self.memory):
             secret_decoder(decoder).read(frame, style)
             if "error" in frame.values:
-                frame.values = {**frame.values, "error": redacted(values["error"].encode("utf-8", "surrogatepass"))}
+                frame.values = {**frame.values, "error": redacted(values["error"])}
         if decoder.handler is not None:
             decoder.handler(self, frame)
         if style is not None and frame.layers is not None:
@@ -97,13 +100,15 @@ class NatsConversation(Conversation):
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
             if "headers" in values:
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
-        if hides_data(frame):
+        if hides_data(frame.layer):
             return
         if "data" in values:
             data = values["data"]
             session = self.memory.carried.of_message(subject, data)
             if session is not None:
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
+            elif self.copies and subject is not None and frame.request is None and "reply" not in values:
+                self.memory.copies.take(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
         elif frame.missing and "size" in values:
             self._cut_payload(frame, subject, style)
 
@@ -140,6 +145,7 @@ class NatsConversation(Conversation):
         self.verbose = None
         self.hand_on += self.carried.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
+        self.memory.copies.lose(frame.number)
 
     def _decoder(self, frame: Frame) -> FrameDecoder | None:
         """The plan of an operation in any spelling; None: it is no operation."""
@@ -303,7 +309,8 @@ class NatsConversation(Conversation):
         told = {"subscription": printable(subject)}
         if queue is not None:
             told["queue"] = printable(queue)
-        self.subscriptions[values["sid"]] = Subscription(subject, queue, told)
+        receiver = Receiver(frame.number, frame.destination, gets_all=queue is None)
+        self.subscriptions[values["sid"]] = Subscription(subject, queue, told, receiver=receiver)
         self.ended.pop(values["sid"], None)
         if len(self.subscriptions) > MAX_SUBSCRIPTIONS:
             self.subscriptions.popitem(last=False)

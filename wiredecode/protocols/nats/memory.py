@@ -14,6 +14,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.copies import Copies
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Newest, link
@@ -61,6 +62,7 @@ class Memory:
     """Shared by all connections of a capture; bounded."""
 
     requests: Newest[str, Request] = field(default_factory=lambda: Newest(MAX_REQUESTS))
+    copies: Copies = field(default_factory=Copies)
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats")))
     """What the protocols inside payloads remember."""
 

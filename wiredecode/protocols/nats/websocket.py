@@ -224,6 +224,8 @@ class WebSocketStream:
             position = stop
         return Split(ends)
 
+    split_first = split
+
     def search(self, data: bytes, *, final: bool) -> Found:
         """The next frame that begins a message and that others of its sender follow, or whose content tells."""
         for match in CANDIDATE.finditer(data):

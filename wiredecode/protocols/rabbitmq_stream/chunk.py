@@ -207,7 +207,7 @@ def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
     if chunk["magic_version"] != CHUNK_MAGIC:
         message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"
         frame.find("error", "malformed", "chunk-magic", message, "chunk.magic_version", (start, start + 1))
-    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : frame.start + data_stop])
+    crc = zlib.crc32(memoryview(frame.buffer)[frame.start + data_start : min(frame.start + data_stop, frame.stop)])
     good = crc == chunk["crc"]
     frame.generate("crc_status", "good" if good else "bad")
     if not good:

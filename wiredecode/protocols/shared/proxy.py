@@ -115,6 +115,9 @@ class BehindProxy(Protocol):
         return Undecided(0, said.sure) if isinstance(said, Undecided) else said
 
     def split(self, data: bytes) -> Split:
+        return self.split_inner(data)
+
+    def split_first(self, data: bytes) -> Split:
         preface = preface_length(data) if data[:1] in (b"P", b"\r") else 0
         if preface == 0:
             return self.split_inner(data)
