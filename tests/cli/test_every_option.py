@@ -235,6 +235,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--key": Case("{basic} {quick}", "--key {shuffled}"),
         "--names": Case("{basic} {quick}", "--names"),
         "--bodies": Case("{basic} {quick}", "--bodies"),
+        "--crypto-pan": Case("{basic} {quick} --key {shuffled}", "--crypto-pan"),
         "--keep-unknown": Case("{basic} {quick} -d 5552=nats", "--keep-unknown"),
         "-q": Case("{basic} {quick}", "-q"),
         "-v": Case("{basic} {quick}", "-v"),
