@@ -168,11 +168,11 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--format": Case("{basic} -q -c 3 -o a.ndjson", "--format csv"),
         "--level": Case("{basic} -q -o a.csv", "--level messages"),
         "--columns": Case("{basic} -q -o a.csv", "--columns time,type"),
-        "--partition-by": Case("{basic} -q -o a --format csv", "--partition-by type"),
+        "--partition-by": Case("{basic} -q -c 20 -o a --format csv", "--partition-by type"),
         "--overwrite": Case(
             "{basic} -q -c 5 -o a --format csv --partition-by type",
             "--overwrite",
-            before="{basic} -q -o a --format csv --partition-by type",
+            before="{basic} -q -c 9 -o a --format csv --partition-by type",
         ),
         "--compression": Case("{basic} -q -o a.parquet", "--compression none"),
         "--row-group": Case("{basic} -q -o a.parquet", "--row-group 50"),

@@ -12,6 +12,8 @@ from tests.spark.test_streaming import Replay
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, selection
 from wiredecode.spark.decode import Plan
+from wiredecode.spark.reading import read
+from wiredecode.spark.stats import statistics
 from wiredecode.tables.narrow import members
 
 pytest.importorskip("pyspark")
@@ -40,6 +42,11 @@ def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spa
     export(out, A, level="frames")
     with pytest.raises(AlreadyThere):
         add(spark, out, "frames", A)
+    found = read(spark, out)
+    assert found["messages"].count() == len(expected(A))
+    assert statistics(**found, tables=["throughput"])["throughput"].count()
+    late = found["frames"].where("time >= timestamp '2026-01-31 12:00:00'")._jdf.queryExecution()  # type: ignore[operator]
+    assert "GreaterThanOrEqual(time" in late.executedPlan().toString(), "Spark skips row groups by time"
 
 
 @pytest.mark.slow

@@ -259,8 +259,16 @@ class Folder:
                 self._system.delete_file(self._at(name))
 
     def _rename(self, name: str, to: str) -> None:
-        with store_errors():
-            self._system.move(self._at(name), self._at(to))
+        local = isinstance(self._system, pafs.LocalFileSystem)
+        if local or self._kind(name) is not pafs.FileType.Directory:
+            with store_errors():
+                self._system.move(self._at(name), self._at(to))
+            return
+        at = len(self._at(name))
+        files = [each.path for each in self.list(name, recursive=True) if each.is_file]
+        for path in files:  # stores of objects have no folders
+            with store_errors():
+                self._system.move(path, self._at(to) + path[at:])
 
     def _write(self, name: str, text: str) -> None:
         """Write a text; it is there whole or not at all."""

@@ -83,16 +83,16 @@ def step(out: str, level: str, columns: Sequence[str], stream: str, number: int,
         files, accounts = collected(batch.mapInArrow(sink, from_arrow_schema(FILES)), folder)
         before = small_files(folder, {each.folder for each in files})
         moves = joined(batch.sparkSession, folder, [*before, *files])
-        kept = {name for name, _ in moves}
-        moves = [(name, to) for name, to in moves if name != to]
         for name, table in tables(accounts).items():
             if len(table):
                 moves.append((f"{folder.run}/{name}.parquet", f"{name}/part-{folder.id}.parquet"))
                 folder.write(moves[-1][0], table)
-        folder.add(stream, number, moves, [each.file for each in before if each.file not in kept])
     except BaseException:
         folder.discard()
         raise
+    kept = {name for name, to in moves if name == to}
+    moves = [(name, to) for name, to in moves if name != to]
+    folder.add(stream, number, moves, [each.file for each in before if each.file not in kept])
 
 
 def small_files(folder: Folder, names: Iterable[str]) -> list[Written]:
