@@ -43,7 +43,7 @@ STYLE = Style()
 
 GENERIC = ("Unknown", "Compressed", "Json")
 """Types of which nothing more is known when the rest was cut."""
-NUMBERS_OF_FRAMES = frozenset({"copy_of", "requests", "block", "begun_in"})
+NUMBERS_OF_FRAMES = frozenset({"copy_of", "inside", "requests", "block", "begun_in"})
 """Fields that are numbers of frames: these differ."""
 LEARNED = frozenset({"event_count", "events", "acknowledged_appends", "segment", "in_reply_to"})
 """Fields that frames before tell: where some were lost, those that are left."""
