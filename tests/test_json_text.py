@@ -22,6 +22,8 @@ from wiredecode.protocols.rabbitmq_stream.conversation import DECODERS
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 SMALL = [path for path in capture_files() if path.stat().st_size < 50_000]
+HANDSHAKES = "c43_tls.pcap"
+"""Frames of TLS alone, no two of which are the same."""
 NASTY = ["", 'a"b', "back\\slash", "\x00\x1f\x7f\n\t", "ü€😀", "\u2028</script>", "x" * 400, "{}{{%s"]
 
 
@@ -45,7 +47,7 @@ def same_lines(source: Any, style: Style, *, ranges: bool = False) -> tuple[int,
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_every_capture_gives_the_same_lines(path: Path) -> None:
     count, texts = same_lines(partial(open_capture, [path]), Style())
-    assert texts or not count, "read a second time, there are texts"
+    assert texts or not count or path.name == HANDSHAKES, "read a second time, there are texts"
 
 
 @pytest.mark.parametrize("protocol", ["nats", "tank", "cursus", "pravega", "liftbridge"])

@@ -41,6 +41,7 @@ class Terminal:
         self.pid, self._file = pty.fork()
         if self.pid == 0:
             os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # cached, as after installation
             os.execvp(words[0], words)
         fcntl.ioctl(self._file, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
 

@@ -139,6 +139,20 @@ def test_an_advertised_address_without_connection_is_told() -> None:
     assert "10.0.0.9:5999; no connection to it follows" in problem.what
 
 
+@pytest.mark.parametrize("answered", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\0\x02\x02\x28", None])
+def test_an_advertised_address_where_something_else_answers_is_told(answered: bytes | None) -> None:
+    talk = craft.Talk(client=("10.0.0.1", 40001), server=("10.0.0.9", 5552))
+    answer = answered or bytes(layers.LAYERS[0x8011, 1](correlation_id=1, response_code=1))
+    made = [*talk.handshake(), *talk.send(CLIENT, bytes(HANDSHAKE[0][1])), *talk.send(SERVER, answer)]
+    found = {each.name: each.what for each in visit("10.0.0.9", 5552, *made, *talk.close())}
+    if answered is None:
+        assert not {"rabbitmq_stream.advertised-host", "protocol.mismatch"} & set(found)
+    else:
+        address = "10.0.0.9:5552"
+        assert f"{address}, where the connection meets something" in found["rabbitmq_stream.advertised-host"]
+        assert found["protocol.mismatch"].startswith(f"{address} speaks {'HTTP' if answered[0] == 72 else 'TLS'}")
+
+
 def test_a_client_that_goes_on_elsewhere_reached_its_stream() -> None:
     """By an address resolver: it consumes through the load balancer."""
     talk = craft.Talk(client=("10.0.0.1", 40001))

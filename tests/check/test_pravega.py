@@ -105,7 +105,10 @@ def test_a_read_that_waits_at_the_tail_is_not_slow() -> None:
 def test_a_read_is_slow_when_its_data_was_there() -> None:
     slow = said((1.0, 0, ASK), (1.1, 1, grown(58)), (2.0, 0, read(40, 9)), (5.0, 1, got(40, DATA, 9, at_tail=1)))
     (problem,) = [each for each in slow if each.severity == "warning"]
-    assert problem.what == f"1 read of {SEGMENT} took up to 3.000 s with data there"
+    assert (problem.name, problem.what) == (
+        "pravega.slow-read",
+        f"1 read of {SEGMENT} took up to 3.000 s with data there",
+    )
 
 
 def test_a_read_at_the_tail_is_slow_from_when_data_came() -> None:

@@ -49,6 +49,11 @@ def test_ndjson_is_what_json_writes(run: Run, basic: Path, tmp_path: Path) -> No
     assert run("export", basic, "-o", "-", "--format", "ndjson", "-q", "--ranges").raw == ranged
 
 
+def test_a_table_of_packets_says_nothing_of_protocols(run: Run, basic: Path, tmp_path: Path) -> None:
+    said = run("export", basic, "-o", tmp_path / "x.csv", "--level", "packets").err
+    assert [line.split()[0] for line in said.splitlines()] == ["packets", "written"]
+
+
 @pytest.mark.parametrize("level", ["frames", "messages", "packets"])
 def test_all_formats_hold_the_same_rows(run: Run, basic: Path, tmp_path: Path, level: str) -> None:
     for form in ("parquet", "arrow", "arrows", "csv"):

@@ -21,6 +21,7 @@ from wiredecode.tables.portable import converted, spark_schema
 from wiredecode.tables.reader import TableReader
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 A, B = RABBITMQ / "c43_basic.pcap", next(iter(sorted((CAPTURES / "nats").glob("*.pcap"))))
 KINDS = ["delta", "iceberg"]
@@ -101,6 +102,18 @@ def test_frames_have_a_table_per_protocol_with_its_layers_only(out: str, capsys:
         for row in mine:
             row["layers"] = row["layers"] and {key: row["layers"][key] for key in layers}
         assert plain(rows) == mine
+
+
+def test_tables_and_files_say_what_their_columns_mean(out: str) -> None:
+    export(out, A)
+    schema = open_lake(out)._table("messages").schema()  # type: ignore[attr-defined]
+    wanted = "stream, topic, subject or segment"
+    if out.startswith("delta"):
+        assert {field.name: field.metadata for field in schema.fields}["topic"]["comment"] == wanted
+    else:
+        assert schema.find_field("topic").doc == wanted
+    (file, *_) = (path for path in parquet(out) if "messages" in str(path))
+    assert pq.read_schema(file).field("topic").metadata[b"comment"].decode() == wanted
 
 
 def test_the_same_captures_are_there_once(out: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.net.craft import ACK, Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net import Network
-from wiredecode.net.analysis import options
-from wiredecode.net.health import KINDS, RETRANSMISSION, Times
+from wiredecode.net.analysis import Conversation, Segment, options
+from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth, Times
 from wiredecode.net.types import Connection
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -114,6 +114,19 @@ def test_options_that_are_cut() -> None:
     assert options(header) == (7, 0x05B4)
     assert options(header[:26]) == (None, 0x05B4)
     assert options(header[:20] + bytes([2, 0, 0, 0])) == (None, None)
+
+
+@pytest.mark.parametrize(("left", "right", "needless"), [(0, 0x20, {2}), (0x20, 0x30, set()), (0x08, 0x20, set())])
+def test_a_segment_that_the_receiver_had_already_was_not_lost(left: int, right: int, needless: set[int]) -> None:
+    """A block of SACK below the ACK says so (D-SACK); one above it, or of another segment, does not."""
+    begin, conversation = 0xFFFFFFF0, Conversation(ConnectionHealth())
+    for packet, time_ns in ((1, 0), (2, 300_000_000)):
+        conversation.analyse(0, Segment(packet, time_ns, begin, 0x0A0B0C0D, ACK, 0x20, 0x1000))
+    blocks = b"".join((begin + each & 0xFFFFFFFF).to_bytes(4) for each in (left, right))
+    header = bytes(12) + b"\x80" + bytes(7) + bytes([1, 1, 5, 10]) + blocks
+    conversation.acknowledges(1, 300_000_001, begin + 0x20 & 0xFFFFFFFF, header)
+    sent = conversation.health.directions[0]
+    assert (sent.number_of(RETRANSMISSION), sent.needless) == (1, needless)
 
 
 def test_percentiles_are_near() -> None:

@@ -12,25 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wiredecode.spark import session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-"""Of commands that start Spark, too: Java that runs for seconds spends most of them on compiling."""
 ROOT = Path(__file__).parent.parent.parent
 SETTINGS = {
-    "spark.ui.enabled": "false",
+    **session.SETTINGS,
+    **session.LOCAL,
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
     # Compiling for small tables costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
 
@@ -69,6 +64,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         folder = tmp_path_factory.mktemp("spark")
         for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder)}.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        yield session
-        session.stop()
+        made = builder.getOrCreate()
+        yield made
+        made.stop()

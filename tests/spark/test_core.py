@@ -17,8 +17,8 @@ import pytest
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import parcels as module
+from wiredecode.spark.accounts import combined
 from wiredecode.spark.decode import Plan, decode
-from wiredecode.spark.output import combined
 from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
 from wiredecode.spark.parcels import opened, parcels
 from wiredecode.tables.portable import converted

@@ -12,6 +12,8 @@ from tests.spark.test_streaming import Replay
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, selection
 from wiredecode.spark.decode import Plan
+from wiredecode.spark.reading import read
+from wiredecode.spark.stats import statistics
 from wiredecode.tables.narrow import members
 
 pytest.importorskip("pyspark")
@@ -40,6 +42,11 @@ def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spa
     export(out, A, level="frames")
     with pytest.raises(AlreadyThere):
         add(spark, out, "frames", A)
+    found = read(spark, out)
+    assert found["messages"].count() == len(expected(A))
+    assert statistics(**found, tables=["throughput"])["throughput"].count()
+    late = found["frames"].where("time >= timestamp '2026-01-31 12:00:00'")._jdf.queryExecution()  # type: ignore[operator]
+    assert "GreaterThanOrEqual(time" in late.executedPlan().toString(), "Spark skips row groups by time"
 
 
 @pytest.mark.slow
@@ -49,11 +56,10 @@ def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
     replay = Replay(tmp_path, 6)
     replay.out = out  # type: ignore[assignment]
     plan = Plan("frames", buckets=2)
-    replay.put(3)
+    replay.put(4)
     replay.run(spark, plan, files=2)
-    replay.put(3)
-    replay.run(spark, plan, files=4)
     before = sum(len(table(out, name)) for name in open_lake(out).tables())
+    replay.put(2)
     replay.run(spark, plan, finish=True)
     wanted = expected(replay.whole, level="frames")
     assert before < len(wanted), "some wait for what may come"

@@ -8,6 +8,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,9 +26,11 @@ from wiredecode.export.writers import Settings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import writing
+from wiredecode.spark.accounts import Accounts, totals_rows
 from wiredecode.spark.decode import Plan
-from wiredecode.spark.output import DONE, Accounts, Folder, Occupied, literal, totals_rows
+from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
 from wiredecode.spark.packets import packed, report_text
+from wiredecode.spark.reading import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,8 +73,8 @@ def table(spark: SparkSession, place: Path, plan: Plan | None = None) -> pa.Tabl
 
 
 def visible(folder: Path) -> set[str]:
-    """What a reader finds."""
-    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    """What a reader finds, but for views of it."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {VIEWS}
 
 
 def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
@@ -91,7 +94,6 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
 
 
 def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever writes: the task that decodes (messages), or Spark (frames)."""
     write(spark, job([BASIC], tmp_path / "a", columns="time,type"))
     write(spark, job([BASIC], tmp_path / "b", level="messages"))
     for name in ("a/frames", "b/messages"):
@@ -104,28 +106,17 @@ def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: Sp
     assert {numbers.field(name).type for name in ("offset", "sequence", "chunk")} == {pa.int64()}
 
 
-def test_files_of_attempts_that_did_not_count_are_not_there(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(spark, str(tmp_path / "100% [1]"))
+def test_files_get_their_places_and_what_other_attempts_left_goes(tmp_path: Path) -> None:
+    out = tmp_path / "100% [1]"
+    folder = Folder(str(out))
     folder.begin()
-    place = folder.attempts("messages")
-    assert place is not None
     for name in ("part-1-1.parquet", "part-1-2.parquet"):
-        Path(place, name).write_text(name)
-    folder.publish("messages", [("day=2026-01-31/type=a%2Fb", "part-1-2.parquet")])
-    found = [path for path in Path(place).parent.rglob("*") if path.is_file() and path.suffix != ".crc"]
+        (out / folder.attempts / name).write_text(name)
+    folder.move([(f"{folder.attempts}/part-1-2.parquet", folder.table("messages/day=2026-01-31/type=a%2Fb/x.parquet"))])
+    folder.commit({})
+    found = [path for path in out.rglob("*") if path.suffix == ".parquet"]
     assert [path.read_text() for path in found] == ["part-1-2.parquet"]
     assert found[0].parent.name == "type=a%2Fb"
-
-
-def test_where_pyarrow_does_not_reach_spark_writes_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = []
-    for name in ("task", "spark"):
-        write(spark, job([BASIC], tmp_path / name, level="messages"))
-        tables.append(table(spark, tmp_path / name / "messages"))
-        monkeypatch.setattr(Folder, "attempts", lambda folder, level: None)
-    same_rows(*tables)
 
 
 def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +130,8 @@ def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, mon
         pa.record_batch([*row.columns, no[: len(row)]], plan.row_schema())
         for row, no in zip(rows, nothing, strict=True)
     ]
-    writer = writing.TaskWriter(str(tmp_path), ("time", "time_ns", "offset"), (writing.DAY,))
+    monkeypatch.setitem(writing.LEVELS, "messages", (writing.DAY,))
+    writer = writing.TaskWriter(str(tmp_path), "messages", ("time", "time_ns", "offset"))
     told = pa.Table.from_batches(writer(iter(given))).to_pylist()
     assert len(told) == len(given) > 1
     assert sum(row["rows"] for row in told) == sum(map(len, rows))
@@ -161,31 +153,32 @@ def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark:
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
 
 
-def test_a_folder_of_somebody_else_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(Occupied, match=r"holds thesis.txt"):
-        Folder(spark, str(tmp_path)).begin()
+        Folder(str(tmp_path)).begin()
     other = tmp_path / "other"
     (other / "frames").mkdir(parents=True)
     with pytest.raises(Occupied, match="holds frames"):
-        Folder(spark, str(other)).begin()
+        Folder(str(other)).begin()
     with pytest.raises(Occupied, match="is a file"):
-        Folder(spark, str(tmp_path / "thesis.txt")).begin()
+        Folder(str(tmp_path / "thesis.txt")).begin()
     assert visible(tmp_path) == {"thesis.txt", "other"}
 
 
 @pytest.mark.parametrize("fails_at", range(1, 8))
 def test_a_commit_that_is_killed_at_any_step_leaves_nothing_that_looks_complete(
-    spark: SparkSession, tmp_path: Path, fails_at: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fails_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps are deletions and renamings; after each one the marker tells the truth, and the next run begins."""
+    monkeypatch.setattr(Folder, "views", lambda folder: "")
     steps = 0
 
     def run(content: str, *, killed: bool) -> None:
-        folder = Folder(spark, str(tmp_path))
+        folder = Folder(str(tmp_path))
         folder.begin()
         for name in ("frames", "totals"):
-            (tmp_path / Path(folder.table(name)).relative_to(f"file:{tmp_path}")).write_text(content)
+            (tmp_path / folder.table(name)).write_text(content)
         if killed:
             for name in ("_rename", "_delete"):
                 monkeypatch.setattr(folder, name, counted(getattr(folder, name)))
@@ -209,7 +202,7 @@ def test_a_commit_that_is_killed_at_any_step_leaves_nothing_that_looks_complete(
         run_told = json.loads((tmp_path / DONE).read_text())["run"]
         assert found == {"frames": run_told, "totals": run_told}
     run("newest", killed=False)
-    assert {path.name for path in tmp_path.iterdir() if path.suffix != ".crc"} == {"frames", "totals", DONE}
+    assert {path.name for path in tmp_path.iterdir()} == {"frames", "totals", DONE, VIEWS}
     assert (tmp_path / "frames").read_text() == "newest"
 
 
@@ -229,6 +222,13 @@ def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession
     codes = sorted(each["code"] for some in wanted["findings"].to_pylist() for each in some or ())
     assert sorted(found["code"].to_pylist()) == codes
     assert set(found["frame"].to_pylist()) <= set(wanted["frame"].to_pylist())
+    with duckdb.connect() as database:
+        database.execute((out / "_views.sql").read_text())
+        assert database.execute("select count(*), count(distinct protocol) from frames").fetchall() == [
+            (len(wanted), 1)
+        ]
+        assert "layers" in [row[0] for row in database.execute("describe frames_rabbitmq_stream").fetchall()]
+        assert database.execute("select count(*) from findings").fetchall() == [(len(found),)]
     (problem,) = table(spark, out / "problems").to_pylist()
     assert (problem["source"], problem["file"]) == ("broker", str(last))
     assert "at byte" in problem["problem"]

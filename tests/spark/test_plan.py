@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,17 @@ import pyarrow as pa
 import pytest
 
 from tests.spark.support import expected, same_rows
-from tests.spark.test_core import NATS_PORTS, fragmented
+from tests.spark.test_core import NATS_PORTS, fragmented, shuffled
 from tests.spark.test_output import job, visible, write
 from tests.spark.test_pipeline import BASIC, CAPTURES, NATS, cut, run
 from tests.support import capture_files, packets
 from wiredecode.capture import write_pcap
-from wiredecode.spark import output, planner
+from wiredecode.spark import planner
+from wiredecode.spark.accounts import combined
 from wiredecode.spark.decode import Plan, decode
 from wiredecode.spark.files import find
+from wiredecode.spark.folder import DONE, Folder
 from wiredecode.spark.index import INDEX, Indexer, settings_of
-from wiredecode.spark.output import combined
 from wiredecode.spark.packets import PacketRows, unpacked
 from wiredecode.spark.parcels import opened, parcels
 from wiredecode.spark.planner import Division, direct, divided
@@ -102,15 +104,23 @@ def test_what_is_in_few_files_is_decoded_there_and_the_rest_is_shuffled(
         assert {told["file"] for told in read} == {str(path) for path in files}
 
 
-def test_tasks_decrypt_with_key_logs_and_without_a_shuffle_as_with_one() -> None:
+def test_tasks_decrypt_with_key_logs_and_with_secrets_that_a_file_brings() -> None:
     tls = CAPTURES / "rabbitmq-stream" / "c43_tls.pcap"
-    plan = Plan("frames", columns=["type", "frame", "connection"], keylog=[str(tls.with_suffix(".keylog"))])
-    rows, _ = decoded(division([tls], plan), plan)
+    log, columns = tls.with_suffix(".keylog"), ["type", "frame", "connection"]
+    keyed, plan = Plan("frames", columns=columns, keylog=[str(log)]), Plan("frames", columns=columns, buckets=3)
+    rows, _ = decoded(division([tls], keyed), keyed)
     assert {"Publish", "Open", "Tune"} <= set(rows["type"].to_pylist())
-    (file,) = find([str(tls)]).files
-    sent = parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(merged([file])))
-    table = pa.Table.from_batches(decode(opened(sent), plan), plan.row_schema())
-    same_rows(table.filter(table["report"].is_null()).drop_columns(["report"]), rows)
+    same_rows(sent(tls, keyed), rows)
+    same_rows(sent(tls, plan, log.read_bytes()), rows)
+
+
+def sent(path: Path, plan: Plan, *secrets: bytes) -> pa.Table:
+    """The rows of a file whose packets are sent; ``secrets`` come with them."""
+    (file,) = find([str(path)]).files
+    batches = (replace(batch, secrets=secrets) for batch in merged([file]))
+    found = shuffled(parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(batches)))
+    table = pa.Table.from_batches(decode(opened(found), plan), plan.row_schema())
+    return table.filter(table["report"].is_null()).drop_columns(["report"])
 
 
 def test_the_plan_names_the_largest_connection_and_what_knows_of_each_other(tmp_path: Path) -> None:
@@ -118,7 +128,7 @@ def test_the_plan_names_the_largest_connection_and_what_knows_of_each_other(tmp_
     assert "without a shuffle" in made.lines[0]
     assert "127.0.0.1:5552" in made.lines[-1] or ":5552" in made.lines[-1]
     (line,) = [line for line in division([NATS], Plan("frames")).lines if "largest" in line]
-    assert "connections of nats, which know of each other" in line
+    assert "connections of nats, which know of each other and are not divided" in line
 
 
 def test_fragments_of_ip_are_shuffled(tmp_path: Path) -> None:
@@ -136,7 +146,7 @@ def test_the_index_is_kept_and_files_that_are_the_same_are_not_read_again(
 
     files, out = sorted(cut(tmp_path / "ring", packets(BASIC), 5)), tmp_path / "lake"
     write(spark, job([tmp_path / "ring"], out, level="messages"))
-    assert visible(out) == {"messages", "totals", "problems", output.DONE}
+    assert visible(out) == {"messages", "totals", "problems", DONE}
     read: list[str] = []
     dealt = prepare.dealt
 
@@ -145,7 +155,7 @@ def test_the_index_is_kept_and_files_that_are_the_same_are_not_read_again(
         return dealt(parts, parallel)
 
     monkeypatch.setattr(prepare, "dealt", told)
-    known = output.Folder(spark, str(out)).index()
+    known = Folder(str(out)).index()
     assert known is not None
     write_pcap(files[2], packets(BASIC)[:7])
     planned = prepare.prepared(spark, [str(tmp_path / "ring")], Plan("messages"), partitions=3, known=known)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.capture.build import pcap, record
 from wiredecode.capture import CaptureError
-from wiredecode.spark.ring import UNREADABLE, Offset, Ring
+from wiredecode.spark.ring import MARK, UNREADABLE, Offset, Ring
 
 NOW = 1_000_000.0
 """The clock on the wall; files are written at 0."""
@@ -79,8 +79,9 @@ def test_what_is_remembered_is_bounded_by_what_is_there(tmp_path: Path) -> None:
         offset = found.after(offset, found.closed(), 9)
         assert names(offset) == [f"{number}.pcap"]
         (tmp_path / f"{number - 2}.pcap").unlink(missing_ok=True)
-    assert len(offset["seen"]) == 3
+    assert len(offset["seen"]) == 3 * MARK
     assert len(json.dumps(offset)) < 1000
+    assert str(tmp_path) not in offset["seen"], "names are in the step that takes them, and in no later one"
 
 
 def test_a_file_that_begins_before_others_that_were_taken_is_late(tmp_path: Path) -> None:

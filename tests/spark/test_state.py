@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tests.spark.support import same_rows
@@ -18,6 +19,7 @@ from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
 from wiredecode.spark.state import BucketState, OtherState, in_order
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
+DAY_NS = 86_400 * 10**9
 BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
 
 
@@ -108,6 +110,26 @@ def test_a_request_waits_in_the_state_for_its_response() -> None:
 
 def batch_at(packets: pa.Table, at: int) -> pa.RecordBatch:
     return packets.slice(at, 1).combine_chunks().to_batches()[0]
+
+
+def test_a_state_is_as_large_after_a_month_as_after_some_days() -> None:
+    """Each day new connections, as a ring of captures brings them; a request is left without its answer."""
+    plan, packets = Plan("frames", columns=["frame", "time_ns", "status", "latency_ns"]), rows(BASIC, Plan("frames"))
+    ((bucket, day),) = of_buckets(packets)
+    day = day.slice(0, len(day) - 5)
+    stored, sizes, counts = BucketState(plan, "s", bucket).dumps(), [], []
+    for number in range(30):
+        shift = pa.scalar(number * DAY_NS)
+        later = day
+        for name in ("clock", "time_ns"):
+            at = day.schema.get_field_index(name)
+            later = later.set_column(at, day.schema.field(at), pc.add(day[name], shift))
+        state = BucketState.loads(plan, "s", bucket, stored)
+        counts.append(sum(len(made) for batch in in_order(later.to_batches()) for made in state.feed(batch)))
+        stored = state.dumps()
+        sizes.append(len(stored))
+    assert len(set(counts[2:])) == 1, "rows of a day"
+    assert max(sizes[10:]) <= max(sizes[2:10]) * 1.02, sizes
 
 
 @pytest.mark.parametrize(

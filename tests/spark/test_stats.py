@@ -124,8 +124,8 @@ def test_what_a_folder_does_not_have_is_told(
         (str(lake / "messages"), None, 0, "without frames, latency, findings, connections"),
         (str(lake / "frames"), ["throughput"], 2, "throughput is counted from messages, which are not there"),
         (str(tmp_path), None, 2, "has no _SUCCESS: the run that wrote it did not end well"),
-        (str(tmp_path / "nothing"), None, 2, "holds no frames and no messages"),
-        ([str(lake / "frames")] * 2, None, 2, "is another folder with frames"),
+        (str(tmp_path / "nothing"), None, 2, "holds no tables"),
+        ([str(lake / "frames")] * 2, None, 2, "is another place with frames"),
         (str(lake / "frames"), ["latencies"], 2, "no statistic is called 'latencies'"),
     ):
         assert run([folder] if isinstance(folder, str) else folder, spark=spark, tables=tables) == code

@@ -8,20 +8,26 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 import pytest
 
 from tests.capture.build import pcap, record
 from tests.spark.support import expected, same_rows
 from tests.support import packets
+from wiredecode.spark import output
 from wiredecode.spark.decode import Plan
-from wiredecode.spark.packets import unpacked
+from wiredecode.spark.folder import STEP
+from wiredecode.spark.reading import read
+from wiredecode.spark.writing import KEPT, LEVELS
 
 pytest.importorskip("pyspark")
 if TYPE_CHECKING:
@@ -30,6 +36,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 MIXED = ("rabbitmq-stream/c43_basic.pcap", "nats/04-request-reply.pcap", "cursus/group.pcap")
+FRAMES = Plan("frames", buckets=2, columns=[*KEPT["frames"], "sender", "offset", "length", "status", "latency_ns"])
+"""Without layers, which take most of the time."""
 SECONDS = 300.0
 """A query that takes longer does not end."""
 Packets = list[tuple[int, bytes]]
@@ -71,7 +79,7 @@ class Replay:
         from wiredecode.spark.streaming import stream, write
 
         rows = stream(spark, str(self.inside), plan, **{"idle": 3600.0, **options})
-        return write(rows, str(self.out), str(self.checkpoint), every=every, partitions=2)
+        return write(rows, str(self.out), str(self.checkpoint), every=every, partitions=2, level=plan.level)
 
     def run(self, spark: SparkSession, plan: Plan, **options: Any) -> StreamingQuery:
         """Take what there is."""
@@ -80,18 +88,16 @@ class Replay:
         return query
 
     def rows(self, plan: Plan) -> pa.Table:
-        files = [str(path) for path in self.out.glob("batch=*/*.parquet")]
-        return pads.dataset(files, schema=plan.schema).to_table()
+        folders = pads.partitioning(pa.schema([(name, pa.string()) for name in LEVELS[plan.level]]), flavor="hive")
+        place = self.out / plan.level
+        return pads.dataset(place, schema=plan.schema, partitioning=folders, format="parquet").to_table()
 
-    def reports(self) -> list[dict[str, Any]]:
-        lines = itertools.chain.from_iterable(
-            path.read_text().splitlines() for path in sorted(self.out.glob("_reports/batch=*/*.txt"))
-        )
-        return [json.loads(line) for line in lines]
+    def small(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table of totals or problems."""
+        return [row for path in sorted((self.out / name).iterdir()) for row in pq.read_table(path).to_pylist()]
 
-    def taken(self) -> int:
-        """Files of which there are rows or totals."""
-        return sum("totals" in told and "bucket" not in told for told in self.reports())
+    def total(self, section: str, name: str) -> int:
+        return sum(row["value"] for row in self.small("totals") if (row["section"], row["name"]) == (section, name))
 
 
 @pytest.fixture
@@ -106,76 +112,89 @@ def taken(offsets: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_hundred_files_in_steps_with_restarts_are_one_capture(spark: SparkSession, replay: Replay) -> None:
-    plan = Plan("frames", buckets=2)
+def test_a_hundred_files_in_steps_with_restarts_are_one_capture(
+    spark: SparkSession, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "MANY", 2)
     replay.put(30)
-    query = replay.start(spark, plan, every="0 seconds", files=8)
+    query = replay.start(spark, FRAMES, every="0 seconds", files=15)
     until = time.monotonic() + SECONDS
-    while query.lastProgress is None or query.lastProgress["batchId"] < 1:
+    while query.lastProgress is None:
         assert query.isActive and time.monotonic() < until
         time.sleep(0.05)
     query.stop()  # in the middle of a micro-batch, most often
     replay.put(40)
-    replay.run(spark, plan, files=60)
-    wanted = expected([replay.whole], plan)
-    so_far = replay.rows(plan)
+    replay.run(spark, FRAMES, files=60)
+    wanted = expected([replay.whole], FRAMES)
+    so_far = replay.rows(FRAMES)
     assert 0 < len(so_far) < len(wanted)
-    assert replay.taken() == 69, "the newest file may still grow"
+    names = list(taken(replay.checkpoint / "offsets"))
+    assert len(names) == 69, "the newest file may still grow"
     (replay.inside / "003.pcap").write_bytes(replay.files[3])
     replay.put(30)
-    replay.run(spark, plan, files=60, finish=True)
-    same_rows(replay.rows(plan), wanted)
+    replay.run(spark, FRAMES, files=60, finish=True)
+    same_rows(replay.rows(FRAMES), wanted)
+    assert replay.total("packets", "read") == len(mixed())
+    folders = Counter(path.parent for path in replay.out.glob("frames/**/*.parquet"))
+    assert max(folders.values()) <= output.MANY, "small files of steps are joined"
     names = list(taken(replay.checkpoint / "offsets"))
     assert sorted(names) == names[:], "in order of time"
-    assert len(names) == len(set(names)) == replay.taken() == 100, "a file that was put twice is taken once"
-    replay.run(spark, plan, finish=True)
-    same_rows(replay.rows(plan), wanted)
+    assert len(names) == len(set(names)) == 100, "a file that was put twice is taken once"
+    output.finish(str(replay.out), "frames")
+    assert [path.name for path in replay.out.iterdir() if path.name.startswith(".")] == []
+    assert replay.total("packets", "read") == len(mixed())
+    found = read(spark, str(replay.out))
+    assert found["frames"].count() == len(wanted)
+    assert found["findings"].count() == sum(len(some or ()) for some in wanted["findings"].to_pylist())
 
 
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
-from pathlib import Path
 from wiredecode.spark import streaming
 from wiredecode.spark.decode import Plan
+from wiredecode.spark.folder import Folder
 from wiredecode.spark.session import session
 
-write_batch = streaming.write_batch
+move = Folder.move
 
-def killed(batch, out, number):
-    write_batch(batch, out, number)
-    if number == 1:
-        os.kill(os.getpid(), signal.SIGKILL)  # written, and not committed
+def killed(folder, moves):
+    moves = list(moves)
+    if any("part-" in name and os.path.exists(folder.place("_step.json")) for name, _ in moves):
+        if '"number": 1' in open(folder.place("_step.json")).read():
+            move(folder, moves[:1])
+            os.kill(os.getpid(), signal.SIGKILL)  # complete, but for names; and Spark does not know
+    move(folder, moves)
 
-streaming.write_batch = killed
+Folder.move = killed
 inside, out, checkpoint = sys.argv[1:]
 with session("local[2]", settings={{"spark.driver.memory": "1g"}}) as spark:
-    rows = streaming.stream(spark, inside, Plan("messages", buckets=2), idle=3600.0, files=40)
-    streaming.write(rows, out, checkpoint, every=None, partitions=2).awaitTermination()
+    rows = streaming.stream(spark, inside, Plan("messages", buckets=2), idle=3600.0, files=15)
+    streaming.write(rows, out, checkpoint, every=None, partitions=2, level="messages").awaitTermination()
 """
 
 
 @pytest.mark.slow
 def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
-    spark: SparkSession, replay: Replay
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    plan = Plan("messages", buckets=2)
-    replay.put(100)
+    plan, replay = Plan("messages", buckets=2), Replay(tmp_path, 40)
+    replay.put(40)
     command = [sys.executable, "-c", KILLED.format(root=str(ROOT)), *map(str, (replay.inside, replay.out))]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         [*command, str(replay.checkpoint)], env=environment, capture_output=True, timeout=SECONDS, check=False
     )
     assert done.returncode == -9, done.stderr.decode()
-    assert sorted(path.name for path in replay.out.glob("batch=*")) == ["batch=000000", "batch=000001"]
+    assert json.loads((replay.out / STEP).read_text())["number"] == 1
     assert [path.name for path in (replay.checkpoint / "commits").iterdir() if path.name.isdecimal()] == ["0"]
     replay.run(spark, plan, files=40, finish=True)
     same_rows(replay.rows(plan), expected([replay.whole], plan))
-    assert replay.taken() == 100
+    assert replay.total("packets", "read") == len(mixed())
 
 
 def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: SparkSession, tmp_path: Path) -> None:
-    replay, plan = Replay(tmp_path, count=4), Plan("frames", columns=["source", "frame", "status"])
+    replay, plan = Replay(tmp_path, count=4), replace(FRAMES, buckets=1)
     how = {"idle": 0.0, "expire": 0.001, "source": "folder"}
 
     def put(folder: str, number: int) -> None:
@@ -187,17 +206,16 @@ def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: Spa
     replay.run(spark, plan, **how)
     put("client", 1)
     replay.run(spark, plan, **how)
-    problems = {Path(told["file"]).name: told["problem"] for told in replay.reports() if "problem" in told}
+    problems = {Path(told["file"]).name: told["problem"] for told in replay.small("problems")}
     assert sorted(problems) == ["1.pcap", "text.pcap"]
     assert "begins before files that were taken earlier" in problems["1.pcap"]
     assert "text.pcap" in problems["text.pcap"]
-    assert not [told for told in replay.reports() if "bucket" in told]
+    assert not replay.total("connections", "seen")
     put("broker", 3)
     replay.run(spark, plan, **how)
-    (ended,) = (told for told in replay.reports() if "bucket" in told)
-    assert ended["source"] == "client", "nothing came to it"
+    assert {row["source"] for row in replay.small("totals") if row["section"] == "frames"} == {"client"}
     rows = replay.rows(plan).filter(pc.equal(replay.rows(plan)["source"], "client"))
-    assert sum(unpacked(ended["totals"]).frames.values()) == len(rows) > 0
+    assert replay.total("frames", "count") == len(rows) > 0
 
 
 @pytest.mark.parametrize(("wrong", "why"), [({"files": 0}, "files"), ({"source": "x"}, "needs a group")])
@@ -208,8 +226,8 @@ def test_wrong_options_are_refused_before_a_query_starts(spark: SparkSession, wr
         stream(spark, "in", Plan("frames"), **wrong)
 
 
-def test_packets_need_no_state(spark: SparkSession, replay: Replay) -> None:
-    plan = Plan("packets")
-    replay.put(100)
+def test_packets_need_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    plan, replay = Plan("packets"), Replay(tmp_path, 9)
+    replay.put(9)
     replay.run(spark, plan, finish=True)
     same_rows(replay.rows(plan), expected([replay.whole], plan))

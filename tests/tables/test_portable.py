@@ -5,8 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 
+from wiredecode.tables.meanings import in_file
 from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
+from wiredecode.tables.reader import LEVELS, table_schema
 
 LARGEST = (1 << 63) - 1
 TABLE = pa.schema([("offset", pa.uint64()), ("layers", pa.struct([("id", pa.uint64())]))])
@@ -32,3 +35,17 @@ def test_the_column_of_large_numbers_can_be_read_alone() -> None:
     assert table_columns(wanted) == ["offset"]
     batch = pa.RecordBatch.from_pylist([{"offset": 1 << 63}], TABLE).select(["offset"])
     assert converted(batch, "", chosen(spark_schema(TABLE), wanted)).to_pylist() == [{"offset_large": Decimal(1 << 63)}]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_column_at_the_top_says_what_it_means_and_files_keep_that(level: str) -> None:
+    schema = spark_schema(table_schema(level))
+    assert [field.name for field in schema if not (field.metadata or {}).get(b"comment")] == []
+    kept = in_file(schema)
+    assert [field.metadata[b"comment"] for field in kept] == [field.metadata[b"doc"] for field in schema]
+    assert [field.type for field in kept] == [field.type for field in schema]
+
+
+def test_fields_of_layers_mean_what_their_declarations_say() -> None:
+    subject = spark_schema(table_schema("frames")).field("layers").type.field("nats").type.field("subject")
+    assert "subject the message is published on" in subject.metadata[b"comment"].decode()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tests.toy.kv import KV, Error, Get, Value
+import pytest
+
+from tests.toy.kv import KV, Error, Get, KVConversation, Value
 from wiredecode.fields import Array, UInt8
 from wiredecode.layer import Layer
+from wiredecode.net import Connection
 from wiredecode.protocols.catalogue import catalogue
-from wiredecode.testing import Part, ProtocolTests, columns_agree
+from wiredecode.testing import Part, ProtocolTests, columns_agree, every
 
 ASKED = bytes(Get(request_id=7, key="lamp")) + bytes(Get(request_id=8, key="door"))
 TOLD = bytes(Error(request_id=8)) + bytes(Value(request_id=7, value=b"on"))
@@ -21,6 +24,21 @@ def test_columns_of_numbers_without_a_name_in_arrays_agree() -> None:
 
     assert columns_agree(Results, [b"\x01\x80", b""]) == [True, True]
     assert [(entry.type, entry.values) for entry in catalogue([Results])] == [("array of names", {1: "good"})]
+
+
+class Broken(KV):
+    def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
+        made = KVConversation(connection)
+        made.waiting = None  # type: ignore[assignment]
+        return made
+
+
+def test_the_kit_names_the_line_of_a_mistake_in_a_protocol() -> None:
+    class TestBroken(ProtocolTests):
+        protocol = Broken
+
+    with pytest.raises(AssertionError, match=r"AttributeError \(dissect/dissector.py:\d+, toy/kv.py:\d+\)"):
+        TestBroken.crafted([Part(1, 0, ASKED)], every(99))
 
 
 class TestKV(ProtocolTests):

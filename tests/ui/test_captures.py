@@ -27,7 +27,7 @@ def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -
 def test_a_capture_without_packets_answers_every_key(tmp_path: Path) -> None:
     async def test(ui: Driver) -> None:
         await ui.until(lambda: ui.main.reading.finished)
-        keys = ("down", "r", "m", "t", "a", "x", "y", "R", "w", "exclamation_mark", "right_square_bracket", "N", "G")
+        keys = ("down", "r", "m", "t", "a", "x", "y", "R", "w", "exclamation_mark", "right_square_bracket", "n", "G")
         for key in keys:
             await ui.press(key)
         assert "no frames" in ui.text() or ui.main.frames.count == 0

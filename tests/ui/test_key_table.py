@@ -51,8 +51,10 @@ def shows(name: str, title: str) -> None:
     CHECKS[name] = PUBLISH, check
 
 
-leads_to("n", 30, 31)
-leads_to("p", 30, 29)
+for _name in ("full_stop", "ctrl+down"):
+    leads_to(_name, 30, 31)
+for _name in ("comma", "ctrl+up"):
+    leads_to(_name, 30, 29)
 leads_to("r", 1, 2)
 leads_to("right_square_bracket", 1, 2)
 leads_to("left_square_bracket", 2, 1)
@@ -143,19 +145,24 @@ async def _(ui: Driver) -> None:
     assert ui.app.screen is ui.main and "nothing to stop" in ui.text()
 
 
-@key("N")
+@key("n")
 async def _(ui: Driver) -> None:
     assert "nothing to search for" in ui.text()
 
 
-@key("B")
+@key("N")
 async def _(ui: Driver) -> None:
     assert "nothing to search for" in ui.text()
 
 
 @key("y")
 async def _(ui: Driver) -> None:
-    assert "rabbitmq_stream Publish" in ui.app.clipboard
+    assert ui.app.clipboard.startswith("rabbitmq_stream Publish\n  size: ") and "publishing_id: " in ui.app.clipboard
+
+
+@key("v")
+async def _(ui: Driver) -> None:
+    assert ui.app.clipboard == "Publish (2)"
 
 
 @key("Y")
@@ -211,6 +218,8 @@ def test_each_key_does_what_help_says(tmp_path: Path, monkeypatch: pytest.Monkey
             await ui.shown()
             if name in ("a", "A", "x", "y"):  # of the protocol, in the tree
                 ui.main.fields.move_to(2)
+            if name == "v":
+                ui.main.fields.move_to(4)
             await ui.press(name)
             await check(ui)
 

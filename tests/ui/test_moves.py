@@ -48,9 +48,9 @@ def test_bytes_are_searched_on_and_back_as_digits_and_as_text() -> None:
         await ui.write("78 78:78")
         for number in holding[:3]:
             await ui.until(lambda: ui.number == number)  # noqa: B023
-            await ui.press("N")
+            await ui.press("n")
         await ui.until(lambda: ui.number == holding[3])
-        await ui.press("B")
+        await ui.press("N")
         await ui.until(lambda: ui.number == holding[2])
         await ui.press("X")
         await ui.write('"cafe"')
@@ -62,7 +62,7 @@ def test_bytes_are_searched_on_and_back_as_digits_and_as_text() -> None:
         await ui.write("peerprop")
         assert ui.main.reading.rows[ui.number].type.startswith("PeerProp")
         later = ui.number
-        await ui.press("B")
+        await ui.press("N")
         assert ui.number < later or "not further up" in ui.text()
 
     drive(BASIC, test)

@@ -130,7 +130,7 @@ class Anonymizer:
     @property
     def blanked(self) -> Counter[str]:
         """Bytes that were blanked because they could not be replaced, by reason."""
-        return self.disguise.blanked + Counter(self._packets.blanked)
+        return self.disguise.blanked + self._packets.blanked
 
     # Packets on their way out.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from wiredecode.view.hexdump import secrets
 
 LOCAL = frozenset({"localhost"})
 DEFAULT = Rules()
-STRING = b'"'
+IS_KEY = re.compile(rb"\s*:")
+"""Behind a JSON text that is the key of a member."""
 
 
 class Leaf(NamedTuple):
@@ -154,8 +156,7 @@ class Disguise:
 
         out, done = [], 0
         for found in TEXT.finditer(raw):
-            after = raw[found.end() :].lstrip()[:1]
-            text = found[0] if after == b":" else b'"' + self._named(found[0][1:-1], rules) + b'"'
+            text = found[0] if IS_KEY.match(raw, found.end()) else b'"' + self._named(found[0][1:-1], rules) + b'"'
             out += [raw[done : found.start()], text]
             done = found.end()
         return b"".join((*out, raw[done:]))

@@ -42,8 +42,8 @@ class BadKey(Exception):
     """The key cannot be used."""
 
 
-def read_key(source: str) -> bytes:
-    """The key in a file, or a new one for ``random``. Raises :class:`BadKey`."""
+def read_key(source: str, *, exact: bool = False) -> bytes:
+    """The key in a file, or a new one for ``random``; ``exact``: 32 bytes as they are. Raises :class:`BadKey`."""
     if source == "random":
         return secrets.token_bytes(KEY_BYTES)
     try:
@@ -56,7 +56,7 @@ def read_key(source: str) -> bytes:
         raise BadKey(
             f"--key {source}: {len(data)} bytes, at least {LEAST_KEY_BYTES} are needed: head -c 32 /dev/urandom"
         )
-    return blake2b(data, digest_size=KEY_BYTES).digest()
+    return data if exact and len(data) == KEY_BYTES else blake2b(data, digest_size=KEY_BYTES).digest()
 
 
 class Key:

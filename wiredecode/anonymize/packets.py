@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -62,11 +63,12 @@ class Packet:
 
 
 class Packets:
-    """Makes packets of batches; ``why`` is told what was blanked."""
+    """Makes packets of batches."""
 
-    def __init__(self, key: Key, vlan_tags: int, *, keep_unknown: bool = False) -> None:
-        self.key, self._vlan_tags, self._keep = key, vlan_tags, keep_unknown
-        self.blanked: dict[str, int] = {}
+    def __init__(self, key: Key, vlan_tags: int) -> None:
+        self.key, self._vlan_tags = key, vlan_tags
+        self.blanked: Counter[str] = Counter()
+        """Bytes that were blanked, by reason."""
 
     def read(self, batch: PacketBatch) -> list[Packet]:
         """The packets of a batch."""
@@ -103,7 +105,7 @@ class Packets:
         count = len(packet.now) - start
         if not count:
             return
-        self.blanked[why] = self.blanked.get(why, 0) + count
+        self.blanked[why] += count
         packet.now[start:] = bytes(count)
 
     def _link(self, packet: Packet, stop: int) -> None:

@@ -92,23 +92,4 @@ class Capture:
             raise first
 
 
-def open_capture(
-    paths: Sequence[str | Path | BinaryIO],
-    *,
-    batch_bytes: int = DEFAULT_BATCH_BYTES,
-    batch_packets: int = MAX_BATCH_PACKETS,
-    max_record: int = MAX_RECORD_BYTES,
-    idle_seconds: float | None = None,
-    follow: bool = False,
-    shifts_ns: Sequence[int] = (),
-) -> Capture:
-    """A Capture of ``paths``; nothing is opened before it is iterated."""
-    return Capture(
-        paths,
-        batch_bytes=batch_bytes,
-        batch_packets=batch_packets,
-        max_record=max_record,
-        idle_seconds=idle_seconds,
-        follow=follow,
-        shifts_ns=shifts_ns,
-    )
+open_capture = Capture  # nothing is opened before it is iterated

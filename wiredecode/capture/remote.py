@@ -125,12 +125,12 @@ class NewObject:
         self._system, self._path, self._over = place.system.handler.fs, place.path, False
         renames = self._system.protocol in ("hdfs", "viewfs") or "sftp" in self._system.protocol
         self._part = f"{place.path}.{os.urandom(4).hex()}.part" if renames else None
-        with _store_errors():
+        with store_errors():
             self.stream: Any = self._system.open(self._part or place.path, "wb", autocommit=renames)
 
     def commit(self) -> None:
         """The file is complete: it appears."""
-        with _store_errors():
+        with store_errors():
             self.stream.close()
             if self._part is not None:
                 self._system.mv(self._part, self._path)
@@ -153,7 +153,7 @@ class NewObject:
 
 
 @contextmanager
-def _store_errors() -> Iterator[None]:
+def store_errors() -> Iterator[None]:
     """What stores raise, as OSError."""
     try:
         yield

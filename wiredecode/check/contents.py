@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from wiredecode.check.codes import CLEAR_TEXT, MISMATCH
+from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.frame import OK, UNDECODED, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.checking import Report, Rule
 
@@ -29,12 +30,22 @@ class OtherProtocols(Rule):
 
     def frame(self, frame: Frame) -> None:
         connection = frame.connection
-        if connection.initiator is not None and len(self._protocols) < MOST_SERVERS:
+        if frame.status == UNDECODED and connection.directions[frame.side].started:
+            self._undecoded(frame)
+        elif connection.initiator is not None and len(self._protocols) < MOST_SERVERS:
             self._protocols.setdefault(connection.endpoints[1 - connection.initiator], frame.protocol)
+
+    def _undecoded(self, frame: Frame) -> None:
+        """The first bytes of one side are no frame, though the other side speaks the protocol."""
+        name = foreign_name(frame.data[:LONGEST_BEGINNING])
+        if name != UNKNOWN:
+            spoken = self._titles.get(frame.protocol, frame.protocol)
+            what = f"{frame.source} speaks {name}, the other side {spoken}"
+            self.report.add(MISMATCH, what, (name, frame.source), frame=frame)
 
     def other(self, connection: Connection, name: str) -> None:
         """A connection that nobody decodes is over; ``name`` is what its first bytes look like."""
-        if connection.initiator is not None and name not in ("unknown", "TLS") and len(self._others) < MOST_SERVERS:
+        if connection.initiator is not None and name not in (UNKNOWN, "TLS") and len(self._others) < MOST_SERVERS:
             self._others.append((connection, name))
 
     def finish(self) -> None:

@@ -127,7 +127,8 @@ def explains(direction: DirectionHealth, request: Waiting, until_ns: int, packet
             return "the window was closed"
     if direction.number_of(RETRANSMISSION) and request.packet is not None:
         for number, kinds in direction.kinds.items():
-            if kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION and request.packet <= number <= packet:
+            lost = kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION and number not in direction.needless
+            if lost and request.packet <= number <= packet:
                 return "segments were lost"
     return ""
 

@@ -57,7 +57,7 @@ class Health(Rule):
         )
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
-        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION)
+        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless)
         if not repeated:
             return
         many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
@@ -73,7 +73,7 @@ class Health(Rule):
         if problem is not None:
             problem.weight = repeated
             for number, kinds in direction.kinds.items():
-                if kinds & RETRANSMISSION and len(problem.packets) < 5:
+                if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
                     problem.packets.append(number)
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:

@@ -50,6 +50,10 @@ class AnonymizeOptions:
     keep_unknown: Annotated[
         bool, typer.Option("--keep-unknown", help="Leave what is not decoded as it is: nobody knows what is in it.")
     ] = False
+    crypto_pan: Annotated[
+        bool,
+        typer.Option("--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."),
+    ] = False
     decoding: options.Decoding
     verbosity: options.Verbosity
 
@@ -62,12 +66,12 @@ def anonymize(settings: AnonymizeOptions) -> int:
     """
     settings.decoding.without_keys("anonymize")
     settings.decoding.without_names("anonymize")
-    from wiredecode.anonymize.key import BadKey, Key, read_key
+    from wiredecode.anonymize.key import BadKey
     from wiredecode.export.atomic import NewFile
 
     _check(settings)
     try:
-        key = Key(read_key(settings.key))
+        key = _key(settings)
     except BadKey as error:
         raise options.UsageError(str(error)) from None
     try:
@@ -79,6 +83,20 @@ def anonymize(settings: AnonymizeOptions) -> int:
         return _run(settings, key, target)
     finally:
         target.discard()
+
+
+def _key(settings: AnonymizeOptions) -> Key:
+    from wiredecode.anonymize.key import Key, read_key
+
+    if not settings.crypto_pan:
+        return Key(read_key(settings.key))
+    from wiredecode.extras import install, installed
+
+    if not installed("cryptography"):
+        raise options.UsageError(f"--crypto-pan needs the package cryptography: {install('tls')}")
+    from wiredecode.anonymize.cryptopan import CryptoPan
+
+    return CryptoPan(read_key(settings.key, exact=True))
 
 
 def _check(settings: AnonymizeOptions) -> None:

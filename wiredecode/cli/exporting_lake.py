@@ -74,13 +74,13 @@ class LakeExport(Tables):
         job = self.job
         if job.columns is not None:
             job.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *job.columns]))
+        self.lake = open_lake(job.out)
+        self.captures = run_of(job.files, chosen(job))
+        self.captures.replaces(self.lake.known(TABLES, self.captures), overwrite=job.overwrite)
         session = job.session(None, Output())
         self.bulk = prefer_bulk(session.capture)
         self.reader = session.counted_reader = self._reader(session.batches())
         self.portable = spark_schema(self.reader.schema)
-        self.lake = open_lake(job.out)
-        self.captures = run_of(job.files, chosen(job))
-        self.captures.replaces(self.lake.known(TABLES, self.captures), overwrite=job.overwrite)
         self.into = self.writer = LakeWriter(self.lake, job.level, self.captures, compression=self.form.compression)
         self.committing = False
         if is_local(job.out) and (os.cpu_count() or 1) > 1:

@@ -23,7 +23,7 @@ Examples:
   wiredecode spark client/ broker/ -o lake --source folder  two capture points
   wiredecode spark captures/ -o lake --plan                 who would decode what, and the largest connection
   wiredecode spark ring/ -o lake --stream lake.checkpoint   a ring of files that grows
-  wiredecode spark s3a://bucket/ring -o s3a://bucket/lake --hadoop --master spark://host:7077
+  wiredecode spark s3://bucket/ring -o s3://bucket/lake --master spark://host:7077
   wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
 """
 
@@ -32,6 +32,7 @@ class SparkLevel(StrEnum):
     frames = "frames"
     messages = "messages"
     packets = "packets"
+    connections = "connections"
 
 
 @group
@@ -82,7 +83,7 @@ class SparkOptions:
         typer.Argument(
             metavar="INPUT",
             show_default=False,
-            help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or as Spark reaches them.",
+            help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or URIs.",
         ),
     ]
     out: Annotated[
@@ -123,9 +124,6 @@ class SparkOptions:
             help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
         ),
     ] = None
-    hadoop: Annotated[
-        bool, typer.Option("--hadoop", help="Read through Spark's file systems: each file whole, at most 2 GB.")
-    ] = False
     shuffle: Annotated[
         bool,
         typer.Option("--shuffle", help="Send all packets by connection, without looking into the files first."),
@@ -139,7 +137,7 @@ class SparkOptions:
             "--stream",
             metavar="CHECKPOINT",
             help="Go on as files come, until Ctrl-C. CHECKPOINT is a folder that knows how far it is: the same command "
-            "goes on from there. OUT then has a folder of rows per micro-batch.",
+            "goes on from there.",
         ),
     ] = None
     every: Annotated[
@@ -196,7 +194,7 @@ class SparkOptions:
 
         from wiredecode.net import Limits
         from wiredecode.spark.decode import Plan
-        from wiredecode.spark.output import KEPT
+        from wiredecode.spark.writing import KEPT
 
         level, columns = self.level.value, names(self.columns, "--columns")
         if columns is not None:
@@ -222,8 +220,9 @@ def spark(settings: SparkOptions) -> int:
     """Write captures of any size as partitioned Parquet, on Spark: this machine by default, or a cluster.
 
     Files of one capture point are one capture, in whatever order they are named. OUT holds the tables frames (or
-    messages or packets), findings, totals and problems, and _SUCCESS when they are complete; another run replaces
-    them. Files that cannot be read do not stop the others: they are decoded as far as possible, and the exit code is 2.
+    messages, packets, connections), findings, totals and problems, and _SUCCESS when they are complete; another run
+    replaces them. Files that cannot be read do not stop the others: they are decoded as far as possible, and the exit
+    code is 2.
     """
     from wiredecode.cli.spark_job import run
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from wiredecode.cli.spark import SparkOptions
+    from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import Plan
-    from wiredecode.spark.output import Accounts, Folder
+    from wiredecode.spark.folder import Folder
     from wiredecode.spark.planner import Divide
     from wiredecode.spark.prepare import Planned
 
@@ -44,11 +45,10 @@ def run(options: SparkOptions) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
     cluster = options.cluster
     check_combined(options)
-    whole = options.hadoop or options.split_bytes is not None or options.summary_json is not None
-    if options.stream is not None and whole:
-        raise UsageError("--stream does not go with --hadoop, --split-bytes and --summary-json")
-    if options.plan_only and (options.stream is not None or options.hadoop or options.level.value == "packets"):
-        raise UsageError("--plan tells of frames and messages, and does not go with --stream and --hadoop")
+    if options.stream is not None and (options.split_bytes is not None or options.summary_json is not None):
+        raise UsageError("--stream does not go with --split-bytes and --summary-json")
+    if options.plan_only and (options.stream is not None or options.level.value == "packets"):
+        raise UsageError("--plan tells of what is decoded, and does not go with --stream and --level packets")
     try:
         session.check(cluster.master)
         plan = options.plan()
@@ -86,7 +86,7 @@ def reason(error: BaseException, options: SparkOptions) -> str:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from wiredecode.spark.output import Occupied
+    from wiredecode.spark.folder import Occupied
     from wiredecode.spark.prepare import Stopped
     from wiredecode.spark.session import CannotStart, one_line
 
@@ -142,33 +142,32 @@ class Run:
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables and give them their names."""
-        from wiredecode.spark import output, pipeline, writing
+        from wiredecode.spark import output, pipeline
+        from wiredecode.spark.folder import Folder
 
         options = self.options
         if kind_of(options.out):
             return self.into_tables(spark)
-        self.folder = output.Folder(spark, options.out)
+        self.folder = Folder(options.out)
         self.folder.begin()
-        level, columns = options.level.value, tuple(self.plan.schema.names)
-        place = self.folder.attempts(level)
-        sink = None if place is None else writing.TaskWriter(place, columns, output.LEVELS[level])
-        with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
-            planned = None if options.hadoop else self.planned(spark, self.folder)
-            how = {name: getattr(options, name) for name in ("source", "partitions", "hadoop")}
-            rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, planned=planned, **how)
-            if place is None:
-                accounts = output.write(rows, self.folder, level, columns)
-            else:
-                accounts = output.publish(rows, self.folder, level, place)
+        level = options.level.value
+        with self.progress(spark):
+            planned = self.planned(spark, self.folder)
+            sink = output.task_writer(self.folder, level, self.plan.schema.names)
+            rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, planned=planned)
+            accounts = output.publish(rows, self.folder, level)
         if accounts.totals.packets or not accounts.problems:
             self.folder.commit(self.summary(accounts))
-            if planned is not None:
-                self.folder.keep_index(planned.index)
+            self.folder.keep_index(planned.index)
             self.written = True
         else:
             self.folder.discard()
         self.folder = None
         return accounts
+
+    def progress(self, spark: SparkSession) -> AbstractContextManager[None]:
+        """Shows how far it is, on a terminal."""
+        return nullcontext() if self.options.verbosity.quiet or not sys.stderr.isatty() else progress(spark)
 
     def into_tables(self, spark: SparkSession) -> Accounts:
         """Add to tables of Iceberg or Delta what is not there yet."""
@@ -181,30 +180,29 @@ class Run:
         captures = lake.captures(options.inputs, selected)
         columns = tuple(self.plan.schema.names)
         run = lake.LakeRun(options.out, level, columns, captures, selected, overwrite=options.overwrite)
-        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes", "hadoop")}
-        divide: Divide = "shuffle" if options.shuffle else "auto"
-        rows = pipeline.rows(spark, options.inputs, self.plan, sink=run.sink, divide=divide, **how)
-        with nullcontext() if options.verbosity.quiet or not sys.stderr.isatty() else progress(spark):
+        with self.progress(spark):
+            rows = pipeline.rows(spark, options.inputs, self.plan, sink=run.sink, planned=self.planned(spark))
             accounts = run.commit(rows)
         self.written = bool(accounts.totals.packets) or not accounts.problems
         return accounts
 
-    def planned(self, spark: SparkSession, folder: Folder) -> Planned:
+    def planned(self, spark: SparkSession, folder: Folder | None = None) -> Planned:
         """Who is to decode what."""
         from wiredecode.spark.prepare import prepared
 
         options = self.options
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
         divide: Divide = "shuffle" if options.shuffle else "auto"
-        found = prepared(spark, options.inputs, self.plan, **how, divide=divide, known=folder.index())
+        known = None if folder is None else folder.index()
+        found = prepared(spark, options.inputs, self.plan, **how, divide=divide, known=known)
         self.lines = found.division.lines
         return found
 
     def show_plan(self, spark: SparkSession) -> int:
         """Say who would decode what, keep the index, and write nothing else."""
-        from wiredecode.spark import output
+        from wiredecode.spark.folder import Folder
 
-        folder = output.Folder(spark, self.options.out)
+        folder = Folder(self.options.out)
         folder.check()
         folder.keep_index(self.planned(spark, folder).index)
         for line in self.lines:
@@ -213,7 +211,7 @@ class Run:
 
     def follow(self, spark: SparkSession, checkpoint: str) -> int:
         """Write files as they come, until it is interrupted; with ``--finish`` all that there are, to their end."""
-        from wiredecode.spark import streaming
+        from wiredecode.spark import output, streaming
 
         options = self.options
         plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
@@ -232,6 +230,8 @@ class Run:
             rows, options.out, checkpoint, level=options.level.value, every=every, partitions=options.partitions
         )
         query.awaitTermination()
+        if kind_of(options.out) is None:
+            output.finish(options.out, options.level.value)
         if not options.verbosity.quiet:
             say(f"{'written':<10}{escape(options.out)}; all connections were brought to their end")
         return 0
@@ -246,11 +246,9 @@ class Run:
         return {"level": self.options.level.value, **row}
 
     def discard(self) -> None:
-        """Leave nothing that takes room. The session has ended, but Java is there still."""
-        from wiredecode.spark.session import apart
-
+        """Leave nothing that takes room."""
         if self.folder is not None:
-            apart(self.folder.discard)
+            self.folder.discard()
 
     def failed(self, error: BaseException) -> int:
         """Tell in a line why there is no result; return the exit code."""

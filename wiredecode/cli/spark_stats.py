@@ -26,6 +26,7 @@ Examples:
   wiredecode spark stats lake                        all tables
   wiredecode spark stats lake --table latency --table confirms
   wiredecode spark stats frames-lake messages-lake --table throughput --interval 15m
+  wiredecode spark stats delta:lake                  tables of Delta or Iceberg
 """
 
 
@@ -36,7 +37,8 @@ def stats(
         typer.Argument(
             metavar="FOLDER",
             show_default=False,
-            help="What wiredecode spark wrote; one with frames, one with messages.",
+            help="What wiredecode spark wrote, streams and delta:PATH, iceberg:CATALOG too; one with frames, one with "
+            "messages.",
         ),
     ],
     form: StatsOptions,
@@ -79,7 +81,8 @@ def run(
     own messages ``verbose`` shows. What is wrong is one line on standard error.
     """
     from wiredecode.spark import session
-    from wiredecode.spark.stats import Unusable, collected
+    from wiredecode.spark.reading import Unusable
+    from wiredecode.spark.stats import collected
     from wiredecode.stats.tables import chosen
 
     try:

@@ -203,6 +203,8 @@ class Dissector:
         for tracker, waiting in unknown.items():
             tracker.identify(waiting)
         for record in self._tls.pop_records() if self._tls is not None else ():
+            if self.demand.stable_ids:
+                record.packets = record.times
             connection = record.direction.connection
             (self._trackers.get(connection) or self._track(connection)).secured(record)
 
@@ -284,10 +286,10 @@ class Dissector:
         from wiredecode.dissect.order import steps
 
         for step in [*steps(self._pending, watermark), watermark]:
-            linkers = {tracker.linker for tracker in self._trackers.values()}
+            linkers = {tracker.linker for tracker in self._trackers.values() if tracker.linker is not None}
             items = [*self._release(step)]
-            for link in linkers - {None}:
-                link()  # type: ignore[misc]
+            for link in linkers:
+                link()
             yield items
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:

@@ -36,6 +36,10 @@ FOREIGN = (
 )
 """First bytes that tell protocols which are not decoded here; a user wants to know what it was instead."""
 
+UNKNOWN = "unknown"
+LONGEST_BEGINNING = 16
+"""Bytes of a side that are kept for this."""
+
 
 def foreign_name(data: bytes) -> str:
     """What bytes of no known protocol look like."""
@@ -44,7 +48,7 @@ def foreign_name(data: bytes) -> str:
             return name
     if data[:1] in b"\x14\x15\x16\x17" and data[1:2] == b"\x03":
         return "TLS"
-    return "unknown"
+    return UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -217,12 +221,12 @@ class Identifier:
         waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
         if self.size > IDENTIFY_BYTES or all(rejected):
             return True
-        alone = self.size > UNANSWERED_BYTES or self.foreign() != "unknown"
+        alone = self.size > UNANSWERED_BYTES or self.foreign() != UNKNOWN
         return any(rejected) and not any(waiting) and alone
 
     def by_port(self) -> Identified | None:
         """What the port says, when a capture that began in mid-stream told nothing else for long."""
-        if self.foreign() != "unknown":
+        if self.foreign() != UNKNOWN:
             return None
         for one in self.candidates:
             undecided = any(
@@ -235,7 +239,7 @@ class Identifier:
     def foreign(self) -> str:
         """What the connection looks like instead."""
         names = [foreign_name(data) for data in self.first_bytes if data]
-        return next((name for name in names if name != "unknown"), "unknown")
+        return next((name for name in names if name != UNKNOWN), UNKNOWN)
 
     def _piece(self, piece: PacketBytes) -> Identified | None:
         self.last_ready = piece.ready
@@ -247,8 +251,8 @@ class Identifier:
             prefix = self.prefixes[piece.side] = Prefix(
                 started, piece.offset, dict.fromkeys(self.candidates, piece.offset)
             )
-        if len(self.first_bytes[piece.side]) < 16:
-            self.first_bytes[piece.side] += piece.data[:16]
+        if len(self.first_bytes[piece.side]) < LONGEST_BEGINNING:
+            self.first_bytes[piece.side] += piece.data[:LONGEST_BEGINNING]
         hopeless = self.hopeless
         self.size += len(piece.data)
         if hopeless or not prefix.possible:

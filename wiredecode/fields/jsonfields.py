@@ -110,7 +110,7 @@ def hidden(value: Any) -> Any:
     """What stands for a secret value; what is empty or only a truth value hides nothing."""
     if value is None or value is False or value is True or value in ("", [], {}):
         return value
-    return redacted(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else dump(value))
+    return redacted(value if isinstance(value, str) else dump(value))
 
 
 class Member(Kind):

@@ -204,6 +204,19 @@ class TimestampNs(Moment, Int64):
     spell = staticmethod(rfc3339_ns)
 
 
+def write_varint(value: int, width: int = 0) -> bytes:
+    """Encode ``value`` in at least ``width`` bytes."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    while len(out) < width:
+        out[-1] |= 0x80
+        out.append(0)
+    return bytes(out)
+
+
 class Varint(Kind):
     """Little-endian base-128 unsigned integer (as in protobuf and TANK), at most ``max_bytes`` long."""
 
@@ -228,9 +241,4 @@ class Varint(Kind):
         raise Short(self.name, self.max_bytes + 1, self.max_bytes, position)
 
     def write(self, value: int, layer: Layer) -> bytes:
-        out = bytearray()
-        while value >= 0x80:
-            out.append(value & 0x7F | 0x80)
-            value >>= 7
-        out.append(value)
-        return bytes(out)
+        return write_varint(value)

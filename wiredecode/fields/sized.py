@@ -29,8 +29,9 @@ def printable(value: str) -> str:
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def redacted(raw: bytes) -> str:
-    """What stands for a secret in every output."""
+def redacted(secret: bytes | str) -> str:
+    """What stands for a secret in every output: its length on the wire."""
+    raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     return f"<redacted {len(raw)} bytes>"
 
 

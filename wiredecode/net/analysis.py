@@ -60,8 +60,10 @@ class Segment(NamedTuple):
     """... maximum segment size, of a SYN that has these options."""
 
 
-MSS, WINDOW_SCALE, TIMESTAMPS = 2, 3, 8
-"""TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3)."""
+MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 2, 3, 5, 8
+"""TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3, RFC 2018 section 3)."""
+MOST_REPEATED, REPEATED_NS = 64, 1_000_000_000
+"""Retransmissions that a receiver may still say it had: so many, and for so long."""
 
 
 def each_option(header: bytes) -> Iterator[tuple[int, bytes]]:
@@ -86,6 +88,15 @@ def options(header: bytes) -> tuple[int | None, int | None]:
     return scale, mss
 
 
+def received_twice(header: bytes, ack: int) -> int | None:
+    """Sequence number of a segment that the receiver says it had before: the first block of SACK lies below the ACK
+    (D-SACK, RFC 2883 section 4)."""
+    for kind, value in each_option(header):
+        if kind == SACK and len(value) >= 8 and not after(int.from_bytes(value[4:8]), ack):
+            return int.from_bytes(value[:4])
+    return None
+
+
 def after(one: int, other: int) -> bool:
     """Whether sequence number ``one`` lies behind ``other`` (RFC 1982)."""
     return distance(other, one) > 0
@@ -102,6 +113,7 @@ class Side:
         "last_kinds",
         "next",
         "next_ns",
+        "repeated",
         "scale",
         "to_be_acked",
         "unacked",
@@ -124,8 +136,14 @@ class Side:
         self.duplicate_acks = 0
         self.last_kinds = 0
         self.zero_since: int | None = None
+        self.repeated: dict[int, tuple[int, int]] = {}
+        """Sequence number to packet and time of the last retransmissions."""
         self.unacked: deque[tuple[int, int]] = deque(maxlen=UNACKED_SEGMENTS)
         """End and time of segments that wait for their ACK; time 0: sent more than once."""
+
+    def repeats(self, now: int) -> bool:
+        """Whether the receiver may still say that it had a segment twice."""
+        return any(now - time_ns <= REPEATED_NS for _, time_ns in self.repeated.values())
 
 
 class Conversation:
@@ -163,7 +181,21 @@ class Conversation:
         _remember(segment, forward, kinds)
         if kinds:
             forward.health.count(kinds, segment.packet)
+            if kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION:
+                forward.repeated[segment.seq] = segment.packet, segment.time_ns
+                if len(forward.repeated) > MOST_REPEATED:
+                    del forward.repeated[next(iter(forward.repeated))]
         return kinds
+
+    def acknowledges(self, side: int, now: int, ack: int, header: bytes) -> None:
+        """``side`` may say that what was sent again was not needed."""
+        sender = self.sides[1 - side]
+        if not sender.repeats(now):
+            sender.repeated.clear()
+        elif (seq := received_twice(header, ack)) is not None:
+            packet, time_ns = sender.repeated.pop(seq, (0, 0))
+            if packet and now - time_ns <= REPEATED_NS and len(sender.health.needless) < REMEMBERED:
+                sender.health.needless.add(packet)
 
     def _control(self, side: int, segment: Segment, forward: Side, backward: Side) -> None:
         """SYN, FIN and RST: how the connection began and how it ends."""
@@ -367,6 +399,8 @@ class Analyser:
             offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
             if self.connections is not None:
                 self.connections[row[0]] = conversation.number
+            if conversation.sides[1 - side].repeated and flags & ACK and header >= 0:
+                conversation.acknowledges(side, row[1], row[3], buffer[header : header + 60])
             kinds = conversation.analyse(side, Segment(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds

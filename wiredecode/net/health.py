@@ -109,6 +109,8 @@ class DirectionHealth:
     """By bit of :data:`KINDS`."""
     kinds: dict[int, int] = field(default_factory=dict)
     """Packet number to its kinds, of the last :data:`REMEMBERED` segments that are of any."""
+    needless: set[int] = field(default_factory=set)
+    """Packets of retransmissions, not spurious by their ACKs, of which the receiver said that it had them before."""
     control: dict[int, int] = field(default_factory=dict)
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     rtt: Times = field(default_factory=Times)

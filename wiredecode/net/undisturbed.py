@@ -91,7 +91,8 @@ class Undisturbed:
     def analyse(self, opened: set[FlowKey]) -> Mask:
         """Analyse what is undisturbed; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
         flows = self._flows
-        state = np.array([_state(side) for side in self._sides], np.int64)
+        begin = int(self.time.min())
+        state = np.array([_state(side, begin) for side in self._sides], np.int64)
         usable = state[:, 0] >= 0
         for flow, (key, conversation) in enumerate(zip(flows.keys, self._conversations, strict=True)):
             if key in opened or reverse(key) in opened or conversation is None or conversation.in_handshake:
@@ -210,11 +211,11 @@ class Undisturbed:
         side.unacked = deque(zip(at, when[waiting].tolist(), strict=True), maxlen=UNACKED_SEGMENTS)
 
 
-def _state(side: Side | None) -> tuple[int, int, int, int]:
+def _state(side: Side | None, now: int) -> tuple[int, int, int, int]:
     """Next sequence number, ACK, window and scale; the first is -1 where something has to be looked at."""
     if side is None or side.next is None or side.ack is None or side.to_be_acked != side.next or side.window <= 0:
         return -1, 0, 0, -1
-    if side.zero_since is not None or side.last_kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
+    if side.zero_since is not None or side.last_kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE) or side.repeats(now):
         return -1, 0, 0, -1
     return side.next, side.ack, side.window, -1 if side.scale is None else side.scale
 

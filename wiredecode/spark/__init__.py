@@ -1,7 +1,8 @@
 """Captures of any size on Spark (docs/spark.md).
 
-``frames``, ``messages`` and ``packets`` make DataFrames of captures, with connections that cross files;
-``register`` adds ``spark.read.format("wiredecode")``. Nothing of Spark is imported before one of them is asked for.
+``frames``, ``messages``, ``connections`` and ``packets`` make DataFrames of captures, with connections that cross
+files; ``read`` gives tables that were written, ``register`` adds ``spark.read.format("wiredecode")``. Nothing of Spark
+is imported before one of them is asked for.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wiredecode.spark.pipeline import frames, messages, packets, rows
+    from wiredecode.spark.pipeline import connections, frames, messages, packets, rows
+    from wiredecode.spark.reading import common, read
     from wiredecode.spark.source import register
     from wiredecode.spark.streaming import stream
 
-__all__ = ["frames", "messages", "packets", "register", "rows", "stream"]
-PLACES = {"register": "source", "stream": "streaming"}
+__all__ = ["common", "connections", "frames", "messages", "packets", "read", "register", "rows", "stream"]
+PLACES = {"common": "reading", "read": "reading", "register": "source", "stream": "streaming"}
 
 
 def __getattr__(name: str) -> Any:

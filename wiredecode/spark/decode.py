@@ -21,9 +21,9 @@ from wiredecode.filter import Filter, compile_filter
 from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
-from wiredecode.spark.packets import REPORT, packed, packets_of, report_text
+from wiredecode.spark.packets import REPORT, packed, packet_batches, report_text
 from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
-from wiredecode.tables.reader import FRAMES, MESSAGES, PACKETS, TableReader, table_schema
+from wiredecode.tables.reader import CONNECTIONS, LEVELS, TableReader, table_schema
 from wiredecode.tables.schema import named
 
 REPORTED = pa.field("report", pa.string())
@@ -50,8 +50,8 @@ class Plan:
     keylog: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.level not in (levels := (FRAMES, MESSAGES, PACKETS)):
-            raise ValueError(f"no level is called {self.level!r} here; there is {', '.join(levels)}")
+        if self.level not in LEVELS:
+            raise ValueError(f"no level is called {self.level!r} here; there is {', '.join(LEVELS)}")
         if self.columns is not None:
             whole = spark_schema(table_schema(self.level))
             object.__setattr__(self, "columns", named(whole, self.columns))
@@ -109,7 +109,7 @@ class Plan:
             display=self.display(),
             bulk=bulk,
             stable_ids=True,
-            network=Network(self.keyed, kept),
+            network=Network(self.keyed, kept, analyse=self.level == CONNECTIONS),
         )
 
     def row_schema(self) -> pa.Schema:
@@ -140,11 +140,10 @@ def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatc
     """
     schema = plan.row_schema()
     for (source, bucket), parts in parted(rows):
-        packets = numbered(parts)
         if bucket is None:
             yield from (report_row(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
             continue
-        reader = plan.reader(packets, bucket)
+        reader = plan.reader(packet_batches(parts), bucket)
         yield from (row_batch(batch, source, plan) for batch in reader)
         yield ended(reader, source, bucket, plan)
 
@@ -199,14 +198,6 @@ def pieces(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, int | None], pa.Re
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
     for low, high in pairwise(edges):
         yield (sources[low].as_py(), None if reports[low] else int(buckets[low])), rows.slice(low, high - low)
-
-
-def numbered(parts: Iterable[pa.RecordBatch]) -> Iterator[PacketBatch]:
-    """The packets, counted from 1."""
-    count = 0
-    for part in parts:
-        yield packets_of(part, count + 1)
-        count += len(part)
 
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -19,8 +19,8 @@ from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import Known, Run, run_of
 from wiredecode.export.lake.table import Lake, Places, Written, create_file, remove_file
 from wiredecode.export.lake.writer import TABLES, LakeWriter
+from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import REPORTED
-from wiredecode.spark.output import Accounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,6 +45,9 @@ class TaskLake(Lake):
         self.schemas: dict[str, bytes] = {}
 
     def tables(self) -> list[str]:
+        return []
+
+    def files(self, name: str) -> list[str]:
         return []
 
     def known(self, name: str, run: Run) -> dict[int, Known]:
@@ -108,7 +111,8 @@ class LakeRun:
         self, out: str, level: str, columns: Sequence[str], run: Run, selected: str, *, overwrite: bool
     ) -> None:
         self.lake, self.level, self.run, self.selected, self.overwrite = open_lake(out), level, run, selected, overwrite
-        run.replaces(self.lake.known(TABLES, run), overwrite=overwrite)
+        if run.captures:
+            run.replaces(self.lake.known(TABLES, run), overwrite=overwrite)
         self.sink = LakeSink(self.lake.places(), level, tuple(columns), run)
         self.writer = LakeWriter(self.lake, level, run)
 

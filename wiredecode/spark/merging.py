@@ -32,7 +32,7 @@ BATCH_ROWS = 8192
 
 
 class Written(NamedTuple):
-    """A file of an attempt that counts."""
+    """A file that is complete, by its name below the folder of all tables, and the folder that it belongs to."""
 
     folder: str
     file: str
@@ -75,18 +75,21 @@ def _shared(files: list[Written]) -> Iterator[list[Written]]:
 
 @dataclass(frozen=True)
 class Merger:
-    """Makes one file of each group in the folder ``place``; what it is handed are numbers of ``groups``."""
+    """Makes one file of each group of those below ``out``, in the folder ``attempts`` there; what it is handed are
+    numbers of ``groups``. ``name``: of the run."""
 
-    place: str
+    out: str
+    attempts: str
     groups: tuple[Group, ...]
+    name: str = "0"
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_memory()
-        attempt = Attempt(self.place, f"joined-{attempt_name()}")
+        attempt = Attempt(f"{self.out}/{self.attempts}", f"{self.name}-joined-{attempt_name()}")
         for number in chain.from_iterable(batch.column(0).to_pylist() for batch in numbers):
             group = self.groups[number]
             with ExitStack() as stack:
-                stream = stack.enter_context(attempt.begin(group.folder, 0))
+                stream = stack.enter_context(attempt.begin(group.folder))
                 runs = [run for name in group.files for run in self._runs(name, stack)]
                 attempt.end(group.folder, stream, _write(merged(runs), stream, attempt))
         yield from attempt.complete
@@ -95,7 +98,7 @@ class Merger:
         """The rows of a file, as parts that are sorted."""
         import pyarrow.parquet as pq
 
-        found = place_of(f"{self.place}/{name}")
+        found = place_of(f"{self.out}/{name}")
         file = stack.enter_context(pq.ParquetFile(stack.enter_context(found.system.open_input_file(found.path))))
         yield from (file.iter_batches(BATCH_ROWS, row_groups=run) for run in sorted_runs(file.metadata))
 

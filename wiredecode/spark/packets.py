@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -47,10 +47,11 @@ PACKETS = pa.schema(
     ]
 )
 """``clock`` is the capture time in the file, which never goes back; ``file_ns`` the time of the file's first packet;
-``place`` where the packet stands in the file. A row of ``linktype`` :data:`REPORT` is no packet."""
+``place`` where the packet stands in the file. A row of ``linktype`` :data:`REPORT` or :data:`SECRETS` is no packet."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which a bucket is to be read: that of the files merged by time."""
-REPORT = -1
+REPORT, SECRETS = -1, -2
+"""In place of a link type: a report, and TLS secrets that a file brings, which come before its packets."""
 IPV6_FRAGMENT = 44
 
 
@@ -89,6 +90,8 @@ class PacketRows:
         """The rows, and at the end a report. A :class:`CaptureError` is a report too."""
         try:
             for batch in batches:
+                if batch.secrets:
+                    yield self._secrets(batch.secrets)
                 if len(batch):
                     yield self._rows(batch)
         except CaptureError as error:
@@ -96,6 +99,13 @@ class PacketRows:
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
         yield report(self.file.source, totals=packed(self.totals), file=self.file.name, place=self.file.place)
+
+    def _secrets(self, secrets: Sequence[bytes]) -> pa.RecordBatch:
+        """Rows for all buckets: who needs them is not known here."""
+        row = {"source": self.file.source, "clock": self.file.first_ns, "linktype": SECRETS, "place": -1}
+        own = row | {"file_ns": self.file.first_ns, "file": self.file.id}
+        rows = [own | {"bucket": to, "data": data} for to in range(self._buckets.count) for data in secrets]
+        return no_packets(rows)
 
     def _rows(self, batch: PacketBatch) -> pa.RecordBatch:
         clock = self._clock.advance(batch.time_ns)
@@ -180,9 +190,14 @@ def report_text(source: str, **content: Any) -> str:
 def report(source: str, **content: Any) -> pa.RecordBatch:
     """A row that is no packet. It goes to bucket 0."""
     values = {"source": source, "linktype": REPORT, "data": report_text(source, **content).encode()}
+    return no_packets([values])
+
+
+def no_packets(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows that are no packets; what they do not tell is nothing."""
     defaults: dict[Any, Any] = {pa.string(): "", pa.binary(): b""}
-    row = {field.name: values.get(field.name, defaults.get(field.type, 0)) for field in PACKETS}
-    return pa.RecordBatch.from_pylist([row], schema=PACKETS)
+    nothing = {field.name: defaults.get(field.type, 0) for field in PACKETS}
+    return pa.RecordBatch.from_pylist([{**nothing, **row} for row in rows], schema=PACKETS)
 
 
 def packed(totals: Totals) -> str:
@@ -197,6 +212,19 @@ def unpacked(text: str) -> Totals:
 
 
 # Behind the shuffle.
+
+
+def packet_batches(parts: Iterable[pa.RecordBatch], first_number: int = 1) -> Iterator[PacketBatch]:
+    """The packets of rows of one bucket, counted from ``first_number``, with the secrets that came before them."""
+    secrets: tuple[bytes, ...] = ()
+    for part in parts:
+        told = part.column("linktype").to_numpy() == SECRETS
+        if told.any():
+            secrets += tuple(part.filter(pa.array(told)).column("data").to_pylist())
+            part = part.filter(pa.array(~told))
+        if len(part):
+            yield replace(packets_of(part, first_number), secrets=secrets)
+            first_number, secrets = first_number + len(part), ()
 
 
 def packets_of(rows: pa.RecordBatch, first_number: int) -> PacketBatch:

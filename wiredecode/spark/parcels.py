@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.spark.packets import ORDER, PACKETS, REPORT
+from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, no_packets
 
 KEY = ORDER[2:]
 """Order within a bucket."""
@@ -22,7 +22,7 @@ OUTER = ("source", "bucket", "file_ns", "file")
 """What all packets of a parcel have in common; the others are columns in ``data``."""
 INNER = pa.schema([field for field in PACKETS if field.name not in OUTER])
 PARCELS = pa.schema([field for field in PACKETS if field.name in (*ORDER, "linktype", "data")])
-"""``clock`` and ``place`` are those of the first packet, ``linktype`` is :data:`REPORT` for a report."""
+"""``clock`` and ``place`` are those of the first packet, ``linktype`` is that of what is no packet."""
 PARCEL_BYTES, WAITING_BYTES = 2 << 20, 32 << 20
 """A parcel of the first size is sent, and all of a task when they have the second one together."""
 
@@ -35,11 +35,11 @@ class Waiting(NamedTuple):
 
 
 def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of packets (:data:`PACKETS`) of one file, as parcels; reports stay what they are."""
+    """Rows of packets (:data:`PACKETS`) of one file, as parcels; what is no packet stays what it is."""
     waiting: dict[int, Waiting] = {}
     total = 0
     for batch in batches:
-        if len(batch) and batch.column("linktype")[0].as_py() == REPORT:
+        if len(batch) and batch.column("linktype")[0].as_py() in (REPORT, SECRETS):
             yield batch.select(PARCELS.names)
             continue
         for bucket, part in by_bucket(batch):
@@ -112,8 +112,8 @@ def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if key != bucket:
                 yield from _all(held)
                 held, bucket = [], key
-            if row.column("linktype")[0].as_py() == REPORT:
-                yield _report(row)
+            if row.column("linktype")[0].as_py() in (REPORT, SECRETS):
+                yield _no_packet(row)
                 continue
             found = _open(row)
             counts = [each.before(found) for each in held]
@@ -151,7 +151,5 @@ def _all(parts: Iterable[Opened]) -> Iterator[pa.RecordBatch]:
     yield from table.take(order).combine_chunks().to_batches()
 
 
-def _report(row: pa.RecordBatch) -> pa.RecordBatch:
-    values = {name: row.column(name)[0].as_py() for name in PARCELS.names}
-    columns = [pa.array([values.get(field.name, 0)], field.type) for field in PACKETS]
-    return pa.record_batch(columns, schema=PACKETS)
+def _no_packet(row: pa.RecordBatch) -> pa.RecordBatch:
+    return no_packets([{name: row.column(name)[0].as_py() for name in PARCELS.names}])

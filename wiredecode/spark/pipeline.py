@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 
-from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.net.buckets import Bucket, Chosen, Uint64s
 from wiredecode.spark import planner, session, splits
 from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row
-from wiredecode.spark.files import HEAD_BYTES, Problem, source_rule
+from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
 from wiredecode.spark.parcels import PARCELS, opened, parcels
 from wiredecode.spark.prepare import (
@@ -34,7 +32,6 @@ from wiredecode.spark.prepare import (
     each_part,
     parts_in,
     prepared,
-    sized,
     stopping,
 )
 from wiredecode.tables import bound_memory
@@ -43,9 +40,6 @@ from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-MAX_WHOLE = (1 << 31) - 1 - (1 << 20)
-"""Most bytes of a file that is one row."""
 
 
 class Sink(Protocol):
@@ -64,7 +58,7 @@ def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> D
 
     ``paths``: files, folders and globs. ``options``: ``columns``, ``filter``, ``decode_as``, ``limits``,
     ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.Plan`; ``source``,
-    ``partitions``, ``buckets``, ``split_bytes``, ``hadoop``, ``divide`` as for :func:`rows`.
+    ``partitions``, ``buckets``, ``split_bytes``, ``divide`` as for :func:`rows`.
     Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError``
     for what is wrong.
     """
@@ -76,12 +70,17 @@ def messages(spark: SparkSession, paths: str | Sequence[str], **options: Any) ->
     return _table(spark, paths, "messages", options)
 
 
+def connections(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
+    """A row per TCP connection; see :func:`frames`."""
+    return _table(spark, paths, "connections", options)
+
+
 def packets(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
     """A row per packet, without a shuffle; see :func:`frames`."""
     return _table(spark, paths, "packets", options)
 
 
-HOW = ("source", "partitions", "buckets", "split_bytes", "hadoop", "divide")
+HOW = ("source", "partitions", "buckets", "split_bytes", "divide")
 """Options of :func:`rows`."""
 
 
@@ -104,7 +103,6 @@ def rows(
     partitions: int | None = None,
     buckets: int | None = None,
     split_bytes: int | None = None,
-    hadoop: bool = False,
     sink: Sink | None = None,
     divide: planner.Divide = "shuffle",
     planned: Planned | None = None,
@@ -115,8 +113,7 @@ def rows(
     :func:`wiredecode.spark.files.find`. ``partitions``: tasks of the shuffle; ``buckets``: parts that the connections
     of a source are dealt out to. Both follow from the size of the input and the cores of the cluster where they are not
     given, and change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files.
-    ``hadoop``: bytes come through Spark's own reader of files, each file whole and in one row, so at most 2 GB; for
-    file systems that pyarrow does not reach. ``sink``: what the tasks do with these rows; its rows come in their place.
+    ``sink``: what the tasks do with these rows; its rows come in their place.
     ``divide``: ``shuffle`` sends all packets by connection; ``auto`` looks into the files first, and has connections
     decoded without a shuffle where that is cheaper; ``direct`` wherever it is possible. ``planned``: what
     :func:`planned` found of the same. Raises ``ValueError`` for what is wrong, :class:`Stopped` where a file cannot be
@@ -124,8 +121,6 @@ def rows(
     """
     session.tune(spark)
     bring_keys(spark, plan)
-    if hadoop:
-        return _hadoop(spark, paths, plan, source, partitions, buckets, sink)
     if planned is None:
         planned = prepared(spark, paths, plan, source, partitions, buckets, split_bytes, divide)
     plan, division = planned.plan, planned.division
@@ -172,44 +167,6 @@ class Reading:
         if self.only is None:
             return None
         return Chosen(dict(self.only).get(source, np.empty(0, np.uint64)), self.plan.sessions, 0)
-
-
-def _hadoop(
-    spark: SparkSession,
-    paths: Sequence[str],
-    plan: Plan,
-    source: str,
-    partitions: int | None,
-    buckets: int | None,
-    sink: Sink | None,
-) -> DataFrame:
-    """The same, with files that Spark reads."""
-    source_of = source_rule(source)
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(paths))
-    listed = [(file_name(path), size) for path, size in files.select("path", "length").collect()]
-    sizes: dict[str, int] = {}
-    for name, size in listed:
-        sizes[source_of(name)] = sizes.get(source_of(name), 0) + size
-    plan, partitions = sized(plan, sizes, cores(spark), partitions, buckets)
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bound_memory()
-        for batch in batches:
-            for path, size, content in zip(*batch.columns, strict=True):
-                name, data = file_name(path.as_py()), content.as_py()
-                rows = read_whole(name, source_of(name), size.as_py(), data, plan)
-                yield from rows if plan.level == PACKET_LEVEL else parcels(rows)
-
-    small, large = (files.where(f"length {than} {MAX_WHOLE}") for than in ("<=", ">"))
-    whole = small.select("path", "length", "content")
-    if any(size > MAX_WHOLE for _, size in listed):
-        whole = whole.union(large.selectExpr("path", "length", "cast(null as binary)"))
-    return _decoded(whole, read, plan, partitions, sink)
-
-
-def file_name(path: str) -> str:
-    """The name of a file as the other way of reading calls it: local ones without ``file:``."""
-    return unquote(path.removeprefix("file://").removeprefix("file:")) if path.startswith("file:/") else path
 
 
 def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink | None) -> DataFrame:
@@ -260,31 +217,6 @@ def problem_row(problem: Problem, plan: Plan) -> pa.RecordBatch:
     if plan.level == PACKET_LEVEL:
         return report_row(report_text(problem.source, **told), plan.row_schema())
     return report(problem.source, **told)
-
-
-def read_whole(path: str, source: str, size: int, content: bytes | None, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The rows of a file that Spark has read; one that is too large has no ``content``."""
-
-    def stream() -> BytesIO:
-        made = BytesIO(content or b"")
-        made.name = path
-        return made
-
-    if content is None:
-        text = f"{path}: has {size:,} bytes; through Spark's file systems files of up to 2 GB can be read"
-        if plan.fail_fast:
-            raise Stopped(text)
-        yield problem_row(Problem(source, path, text), plan)
-        return
-    try:
-        first = next((batch for batch in open_capture([stream()], batch_bytes=HEAD_BYTES) if len(batch)), None)
-    except CaptureError as error:
-        if plan.fail_fast:
-            raise Stopped(str(error)) from None
-        yield problem_row(Problem(source, path, str(error)), plan)
-        return
-    if first is not None:
-        yield from read_rows(File(path, source, int(first.time_ns[0])), open_capture([stream()]), plan)
 
 
 def read_rows(

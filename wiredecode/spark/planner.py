@@ -7,7 +7,7 @@ connections are in many files, few tasks may each read all files; many would rea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -163,9 +163,14 @@ def balanced(units: Units, chosen: Int64s, count: int) -> list[Int64s]:
     return [np.array(group, np.int64) for group in groups]
 
 
-def reads(units: Units, groups: Iterable[Int64s]) -> int:
+def reads(units: Units, groups: Sequence[Int64s]) -> int:
     """Bytes that all tasks read together."""
-    return sum(int(units.size[units.files_of(group)].sum()) for group in groups)
+    group_of = np.full(len(units), -1, np.int64)
+    for number, group in enumerate(groups):
+        group_of[group] = number
+    mine = group_of[units.pair_unit]
+    pairs = np.unique(mine[mine >= 0] * len(units.files) + units.pair_file[mine >= 0])
+    return int(units.size[pairs % max(len(units.files), 1)].sum())
 
 
 def task(units: Units, group: Int64s, number: int) -> Task:
@@ -210,7 +215,7 @@ def told(units: Units, rest: Int64s | None, groups: Sequence[Int64s], plan: Plan
         seconds = units.bytes[most] / RATE
         share = units.bytes[most] / max(total, 1)
         known = {int(session(name)) for name in plan.sessions.values()}
-        alone = ", which know of each other" if int(units.unit[most]) in known else ""
+        alone = ", which know of each other and are not divided" if int(units.unit[most]) in known else ""
         lines.append(
             f"largest of {len(units):,}: {units.name(most)}{alone}: {_mb(units.bytes[most])}, {share:.0%}, "
             f"about {seconds:,.0f} s of one core"

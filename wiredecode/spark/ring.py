@@ -4,7 +4,7 @@ What was taken is remembered in *offsets*, which Spark keeps in its checkpoint, 
 
 ``batch``   counts micro-batches
 ``files``   the files of this micro-batch: name to time of the first packet in ns, or :data:`UNREADABLE`
-``seen``    the files that were taken so far and are still there, in the same way
+``seen``    a mark of :data:`MARK` letters of each file that was taken so far and is still there
 ``last``    of each source the latest first packet of all files so far
 ``over``    whether all connections have been brought to an end
 
@@ -13,10 +13,12 @@ A file is the same as before if its name and its first packet are. Nothing here 
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from wiredecode.capture.errors import CaptureError
@@ -33,6 +35,21 @@ class Closed(NamedTuple):
 
     first_ns: int
     name: str
+
+
+MARK_BYTES, MARK = 9, 12
+"""Of what a file is known by: two of a million files have the same one with a chance of 1 in ten thousand million."""
+
+
+def mark(file: Closed) -> str:
+    """What remains of the name and the first packet of a file that was taken: a ring may hold a hundred thousand."""
+    digest = blake2b(f"{file.first_ns} {file.name}".encode(), digest_size=MARK_BYTES).digest()
+    return base64.b64encode(digest).decode()
+
+
+def marks(text: str) -> set[str]:
+    """The marks in ``seen``."""
+    return {text[at : at + MARK] for at in range(0, len(text), MARK)}
 
 
 class Next(NamedTuple):
@@ -65,7 +82,7 @@ class Ring:
 
     def first(self) -> Offset:
         """Nothing has been taken."""
-        return {"batch": 0, "files": {}, "seen": {}, "last": {}, "over": True}
+        return {"batch": 0, "files": {}, "seen": "", "last": {}, "over": True}
 
     def closed(self, *, all_of_them: bool = False) -> list[Closed]:
         """The files that are closed now, or all. Raises CaptureError for a folder that cannot be listed."""
@@ -88,18 +105,22 @@ class Ring:
 
     def after(self, offset: Offset, closed: Sequence[Closed], most: int | None) -> Offset:
         """The offset behind the next ``most`` files, or ``offset`` itself where there is none."""
-        seen: dict[str, int] = offset["seen"]
-        fresh = [file for file in closed if seen.get(file.name) != file.first_ns][:most]
+        seen = marks(offset["seen"])
+        fresh = [file for file in closed if mark(file) not in seen][:most]
         if not fresh:
             return offset
-        there = {file.name for file in self._begin}
-        taken = {file.name: file.first_ns for file in fresh}
         last = dict(offset["last"])
         for file in fresh:
             source = self.source_of(file.name)
             last[source] = max(file.first_ns, last.get(source, UNREADABLE))
-        kept = {name: first_ns for name, first_ns in seen.items() if name in there}
-        return {"batch": offset["batch"] + 1, "files": taken, "seen": kept | taken, "last": last, "over": False}
+        there = seen & {mark(Closed(first_ns, file.name)) for file, first_ns in self._begin.items()}
+        return {
+            "batch": offset["batch"] + 1,
+            "files": {file.name: file.first_ns for file in fresh},
+            "seen": "".join(sorted(there.union(map(mark, fresh)))),
+            "last": last,
+            "over": False,
+        }
 
     def over(self, offset: Offset) -> Offset:
         """The offset behind the end of all connections, or ``offset`` itself where they are at their end."""

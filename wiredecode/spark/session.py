@@ -45,8 +45,6 @@ TUNED = {
     "spark.sql.adaptive.optimizer.excludedRules": EMPTY_RULE,
 }
 """What a session is given that others have started."""
-TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-"""Spark's default, INT96, has no statistics: nobody could skip by time."""
 SETTINGS = {
     **TUNED,
     "spark.log.level": "ERROR",
@@ -58,6 +56,11 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # Java mostly copies: what its second compiler takes is more than that saves, and so is what compression takes.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.python.daemon.module": "wiredecode.spark.daemon",
 }
 """On one machine nobody else needs to reach the session."""
 

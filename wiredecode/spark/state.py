@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from wiredecode.spark.decode import Plan, ended, row_batch
-from wiredecode.spark.packets import ORDER, packets_of
+from wiredecode.spark.packets import ORDER, packet_batches
 
 CODEC = "zstd"
 BEGIN_ANEW = "the checkpoint was written with {}: go on with that, or begin a new checkpoint"
@@ -42,10 +42,10 @@ class BucketState:
 
     def feed(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows that some more packets bring: rows of them in the order of :data:`PLACE`, see :func:`in_order`."""
-        packets = packets_of(rows, self.packets + 1)
-        self.packets += len(rows)
-        for made in self.reader.push(self.reader.dissector.feed(packets)):
-            yield row_batch(made, self.source, self.plan)
+        for packets in packet_batches([rows], self.packets + 1):
+            self.packets += len(packets)
+            for made in self.reader.push(self.reader.dissector.feed(packets)):
+                yield row_batch(made, self.source, self.plan)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The rows of all that waits, and the report."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wiredecode.spark.output import DONE, Folder, literal
+from wiredecode.spark.reading import Unusable, read
 from wiredecode.stats.dialects import SPARK
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import FRAMES, MESSAGES, Statistic, chosen, seconds
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HOUR = "1h"
-TEXTS = ("protocol", "type", "operation")
-"""Columns that are names of folders: text, whatever their values look like."""
-
-
-class Unusable(Exception):
-    """A folder that has no tables; ``str()`` is one line."""
 
 
 def statistics(
@@ -75,38 +69,21 @@ def _missing(rows: DataFrame, names: Sequence[str]) -> list[str]:
     return found
 
 
-def read(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
-    """The tables of frames and messages in a folder that ``wiredecode spark`` wrote. Raises :class:`Unusable`."""
-    place = Folder(spark, folder)
-    names = place.names()
-    levels = [level for level in (FRAMES, MESSAGES) if level in names]
-    if not levels:
-        raise Unusable(f"{folder} holds no frames and no messages: name a folder that wiredecode spark wrote")
-    if DONE not in names:
-        raise Unusable(f"{folder} has no {DONE}: the run that wrote it did not end well; run it again")
-    return {level: _table(spark, f"{place.out}/{level}") for level in levels}
-
-
-def _table(spark: SparkSession, path: str) -> DataFrame:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    found = spark.read.option("mergeSchema", "true").parquet(literal(path)).schema  # each protocol has its own columns
-    fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
-    return spark.read.schema(StructType(fields)).parquet(literal(path))
-
-
 def collected(
     spark: SparkSession, folders: Sequence[str], tables: Sequence[str] | None, interval: str
 ) -> list[tuple[Statistic, pa.Table]]:
-    """The tables of statistics of folders that ``wiredecode spark`` wrote: one with frames, one with messages.
+    """The tables of statistics of places that ``wiredecode spark`` wrote: one with frames, one with messages.
 
     Raises ``ValueError``, :class:`Unusable`, and what Spark raises.
     """
     levels: dict[str, DataFrame] = {}
     for folder in folders:
-        for level, rows in read(spark, folder).items():
+        found = {level: rows for level, rows in read(spark, folder).items() if level in (FRAMES, MESSAGES)}
+        if not found:
+            raise Unusable(f"{folder} holds no frames and no messages: name a place that wiredecode wrote")
+        for level, rows in found.items():
             if level in levels:
-                raise Unusable(f"{folder} is another folder with {level}: name one of each kind")
+                raise Unusable(f"{folder} is another place with {level}: name one of each kind")
             levels[level] = rows
     made = statistics(levels.get(FRAMES), levels.get(MESSAGES), tables=tables, interval=interval)
     return [(statistic, made[statistic.name].toArrow()) for statistic in chosen(tables) if statistic.name in made]

@@ -5,8 +5,8 @@ go on where the last micro-batch left them. Between the stages a row is a batch 
 to and from functions with state by way of pandas, which would change nested columns, and takes long for them.
 
 What is taken, and when, is in Spark's checkpoint: offsets (``spark/ring.py``) say which files a micro-batch has, states
-are those of the micro-batch before, and :func:`write` replaces what it wrote of a micro-batch that is done again. So
-each row is written exactly once, whatever was killed.
+are those of the micro-batch before, and tables remember the last micro-batch that they have. So each row is written
+exactly once, whatever was killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.remote import open_file
 from wiredecode.export.lake import kind_of
-from wiredecode.spark import lake, session
+from wiredecode.spark import lake, output, session
 from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
@@ -32,8 +32,9 @@ from wiredecode.spark.pipeline import problem_row, read_rows
 from wiredecode.spark.prepare import Stopped
 from wiredecode.spark.ring import UNREADABLE, Closed, Next, Offset, Ring
 from wiredecode.spark.state import BucketState, in_order
+from wiredecode.spark.writing import KEPT
 from wiredecode.tables import bound_memory
-from wiredecode.tables.reader import PACKETS
+from wiredecode.tables.reader import CONNECTIONS, PACKETS
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -89,6 +90,8 @@ def stream(
     Raises ``ValueError`` for what is wrong.
     """
     _check(spark, files=files, idle=idle, expire=expire)
+    if plan.level == CONNECTIONS:
+        raise ValueError("connections have no rows before they end; streams give frames, messages and packets")
     listed = [paths] if isinstance(paths, str) else list(paths)
     settings = listed, source, idle, files, finish, plan, max(1, spark.sparkContext.defaultParallelism)
     Ring(listed, source)  # raises ValueError
@@ -309,30 +312,24 @@ def write(
     every: str | None = "10 seconds",
     partitions: int | None = None,
 ) -> StreamingQuery:
-    """Start a query that writes the rows of :func:`stream` as Parquet, and reports as lines of JSON.
+    """Start a query that writes the rows of :func:`stream` to the tables of ``level`` (``spark/folder.py``).
 
-    ::
-
-        OUT/batch=000017/part-....parquet    OUT/_reports/batch=000017/part-....txt
-
-    A micro-batch that is done again replaces its folder: rows are there once. A folder is complete when Spark's
-    ``_SUCCESS`` is in it. ``every``: how long micro-batches are apart; None: take what there is, and end (the trigger
+    ``every``: how long micro-batches are apart; None: take what there is, and end (the trigger
     ``availableNow``). ``partitions``: tasks of the stage with state, by default the cores that there are; like the
     options of :func:`stream` it stays as it is as long as the checkpoint lives. States are in RocksDB, where no other
     provider was set.
 
     ``out`` may be a place of tables, ``delta:PATH`` or ``iceberg:CATALOG``: there each micro-batch is a commit, which
-    remembers its number, and ``level`` names the tables.
+    remembers its number. Raises ``ValueError`` where columns that the tables need are not there.
     """
-
+    columns = [name for name in rows.columns if name != REPORTED.name]
+    if missing := [name for name in KEPT[level] if name not in columns]:
+        raise ValueError(f"tables of {level} need the column {missing[0]}")
     started: Future[str] = Future()
 
     def save(batch: DataFrame, number: int) -> None:
-        if kind_of(out) is None:
-            write_batch(batch, out, number)
-            return
-        columns = [name for name in batch.columns if name != REPORTED.name]
-        lake.step(out, level, columns, started.result(), number, batch)
+        step = output.step if kind_of(out) is None else lake.step
+        step(out, level, columns, started.result(), number, batch)
 
     writer = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
@@ -340,7 +337,6 @@ def write(
     settings = {
         TASKS: str(partitions or max(1, spark.sparkContext.defaultParallelism)),
         EMPTY: "false",
-        **session.TIMES,
     }
     if PROVIDER not in spark.conf.getAll:
         settings[PROVIDER] = ROCKSDB
@@ -348,18 +344,3 @@ def write(
         query = writer.start()
     started.set_result(str(query.id))
     return query
-
-
-def write_batch(batch: DataFrame, out: str, number: int) -> None:
-    """Write a micro-batch, in place of what may be there of it."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
-
-    observation = Observation()
-    observed = batch.observe(observation, F.collect_list(REPORTED.name).alias("reports"))
-    table = observed.where(F.col(REPORTED.name).isNull()).drop(REPORTED.name)
-    place = f"batch={number:06d}"
-    table.write.mode("overwrite").parquet(f"{out}/{place}")
-    reports = [(text,) for text in observation.get["reports"]]
-    lines = batch.sparkSession.createDataFrame(reports, "value string").coalesce(1)
-    lines.write.mode("overwrite").text(f"{out}/_reports/{place}")

@@ -1,26 +1,45 @@
 """Tables written by the tasks that decode: Parquet, without another shuffle (docs/spark.md, "Output").
 
 A task writes files under names of its attempt, flat in a folder of their own, and its rows are only what it wrote: one
-per file, and the reports. Spark hands the driver the rows of one attempt of each task; ``spark/merging.py`` joins those
-that are small, these files get their places, and what other attempts have left is removed with the folder.
+per file, and the reports. Spark hands the driver the rows of one attempt of each task; ``spark/merging.py`` joins files
+that are small, they get their places, and what other attempts have left is removed with the folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wiredecode.capture.remote import place_of
+from wiredecode.export.lake.table import create_file
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.spark.decode import REPORTED
+from wiredecode.tables.meanings import in_file
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.portable import TIME, TIME_NS
+from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
 
-DAY = "day"
+DAY, FINDINGS = "day", "findings"
+LEVELS: dict[str, tuple[str, ...]] = {
+    FRAMES: (PROTOCOL, DAY),
+    MESSAGES: (DAY, PROTOCOL, "operation"),
+    PACKETS: (DAY, "transport"),
+    CONNECTIONS: (DAY,),
+}
+"""The tables, and what their folders are named after. Frames of each protocol are a table with columns of its own."""
+KEPT = {
+    FRAMES: ("source", "frame", "time", "time_ns", "connection", "src", "dst", PROTOCOL, "type", "findings"),
+    MESSAGES: ("source", "frame", "index", "time", "time_ns", PROTOCOL, "operation"),
+    PACKETS: ("source", "packet", "time", "time_ns", "transport"),
+    CONNECTIONS: ("source", "connection", "time", "time_ns"),
+}
+"""Columns that are always written: folders, order and findings are made of them."""
+FOUND = ("source", "connection", "frame", "time", "time_ns", "src", "dst", PROTOCOL, "type")
+"""Columns of the frame that a finding stands with."""
 FILE_BYTES = 128 << 20
 """A file of so many bytes is finished, and the next row begins another."""
 FILES = pa.schema(
@@ -33,44 +52,66 @@ FILES = pa.schema(
         REPORTED,
     ]
 )
-"""What a task tells: a file and the folder of the table that it belongs to, or a report. ``in_order``: its rows are
-sorted by time from one end to the other, not only those of each row group."""
+"""What a task tells: a file, and the folder that it belongs to, or a report. ``in_order``: its rows are sorted by time
+from one end to the other, not only those of each row group."""
 
 
 @dataclass(frozen=True)
 class TaskWriter:
     """Writes the rows of ``pipeline.rows`` to files in the folder ``place``, and tells rows of :data:`FILES`.
 
-    ``columns``: those that are written. ``by``: what folders are named after, ``day`` (UTC) among them. Files of frames
-    in folders of a protocol have the layers of this protocol only.
+    ``columns``: those that are written. Files of frames have the layers of their protocol only, and findings are a
+    table beside them. ``name``: of the run, so that files of two have different names.
     """
 
     place: str
+    level: str
     columns: tuple[str, ...]
-    by: tuple[str, ...]
+    name: str = "0"
     schema: pa.Schema = FILES
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt = Attempt(self.place, attempt_name())
-        shape = of_protocol if PROTOCOL in self.by else None
-        writer: PartitionWriter | None = None
+        attempt = Attempt(self.place, f"{self.name}-{attempt_name()}")
+        writers: dict[str, PartitionWriter] = {}
         try:
             for batch in rows:
                 report = batch.column(REPORTED.name)
                 if report.null_count < len(batch):
-                    yield from (_told(report=text) for text in report.to_pylist())
-                    continue
-                made = with_day(batch.select(list(self.columns)))
-                if writer is None:
-                    writer = PartitionWriter(attempt, made.schema, self.by, attempt.writer, FILE_BYTES, shape)
-                writer.write(made)
-            if writer is not None:
+                    yield from (_told(report=text) for text in report.drop_null().to_pylist())
+                    batch = batch.filter(report.is_null())
+                for table, part in self._tables(batch):
+                    if table not in writers:
+                        writers[table] = _writer(attempt, table, part.schema)
+                    writers[table].write(part)
+            for writer in writers.values():
                 writer.close()
         except BaseException:
-            if writer is not None:
+            for writer in writers.values():
                 writer.discard()
             raise
         yield from attempt.complete
+
+    def _tables(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each table."""
+        if len(rows):
+            yield self.level, with_day(rows.select(list(self.columns)))
+        if self.level == FRAMES and len(found := findings(rows)):
+            yield FINDINGS, with_day(found)
+
+
+def _writer(attempt: Attempt, table: str, schema: pa.Schema) -> PartitionWriter:
+    shape = of_protocol if table == FRAMES else None
+    files = Folders(attempt, table)
+    return PartitionWriter(files, schema, LEVELS.get(table, (DAY,)), attempt.writer, FILE_BYTES, shape)
+
+
+def findings(frames: pa.RecordBatch) -> pa.RecordBatch:
+    """A row per finding, and which frame has it."""
+    lists = frames.column(FINDINGS)
+    each = pc.list_flatten(lists)
+    rows = frames.select(list(FOUND)).take(pc.list_parent_indices(lists))
+    names = [*FOUND, *(member.name for member in each.type)]
+    return pa.record_batch([*rows.columns, *each.flatten()], names)
 
 
 def with_day(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -89,7 +130,7 @@ def attempt_name() -> str:
 
 @dataclass
 class Attempt:
-    """The files of one attempt."""
+    """The files of one attempt, with names of their own in the folder ``place``."""
 
     place: str
     name: str
@@ -101,19 +142,32 @@ class Attempt:
     """By the identity of the stream."""
     _begun: int = 0
 
-    def begin(self, place: str, number: int) -> BinaryIO:
-        name = self._names[place] = f"part-{self.name}-{self._begun}.parquet"
+    def begin(self, folder: str) -> BinaryIO:
+        name = self._names[folder] = f"part-{self.name}-{self._begun}.parquet"
         self._begun += 1
-        found = place_of(f"{self.place}/{name}")
-        return cast(BinaryIO, found.system.open_output_stream(found.path))
+        return create_file(f"{self.place}/{name}")
 
     def writer(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-        made = self._writers[id(stream)] = ParquetWriter(stream, schema, Settings(order=TIME_NS.name))
+        made = self._writers[id(stream)] = ParquetWriter(stream, in_file(schema), Settings(order=TIME_NS.name))
         return made
 
+    def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
+        in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(folder)
+        self.complete.append(_told(folder=folder, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
+
+
+@dataclass
+class Folders:
+    """Files of an attempt in folders of a table."""
+
+    attempt: Attempt
+    table: str
+
+    def begin(self, place: str, number: int) -> BinaryIO:
+        return self.attempt.begin(f"{self.table}/{place}")
+
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
-        in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(place)
-        self.complete.append(_told(folder=place, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
+        self.attempt.end(f"{self.table}/{place}", stream, rows)
 
 
 def _told(**values: Any) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.tables.meanings import commented
 from wiredecode.tables.schema import select
 
 WIDER = {
@@ -31,7 +32,7 @@ LATEST_MS = (1 << 63) // 1000
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a table of wiredecode on Spark; its first column is ``source``."""
+    """The schema of a table of wiredecode on Spark, with comments; its first column is ``source``."""
     fields = [SOURCE]
     for field in schema:
         if field.type == pa.uint64():
@@ -40,7 +41,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
         fields.append(field.with_type(_type(field.type)).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
-    return pa.schema(fields)
+    return pa.schema(commented(fields, (schema.metadata or {}).get(b"wiredecode.table", b"").decode()))
 
 
 def table_columns(columns: Sequence[str] | None) -> list[str] | None:

@@ -5,6 +5,7 @@ Nothing of wiredecode imports this; pytest is imported by whoever runs it.
 
 from __future__ import annotations
 
+from wiredecode.testing import asserts as asserts
 from wiredecode.testing.dissection import Result as Result
 from wiredecode.testing.dissection import dissect as dissect
 from wiredecode.testing.dissection import meaning as meaning

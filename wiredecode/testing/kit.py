@@ -154,7 +154,10 @@ class ProtocolTests:
     @classmethod
     def dissect(cls, source: Iterable[Any], **options: Any) -> Result:
         """Only this protocol is tried."""
-        return dissect(source, **{"known": (cls.protocol(),), **options})
+        found = dissect(source, **{"known": (cls.protocol(),), **options})
+        failures = sorted(found.totals.failures)
+        assert not failures
+        return found
 
     @classmethod
     def read(cls, path: Path) -> Result:
@@ -292,7 +295,8 @@ class ProtocolTests:
             assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
 
     def test_facts_are_names_of_fields(self, layer: type[Layer]) -> None:
-        assert not {*layer.facts} - self.named()
+        unknown = {*layer.facts} - self.named()
+        assert not unknown
 
     @classmethod
     @cache
@@ -333,7 +337,8 @@ class ProtocolTests:
     def test_filters_know_types_and_generated_fields_of_captured_frames(self, whole: Path) -> None:
         frames = self.spoken(self.read(whole).frames)
         assert {frame.type for frame in frames} - {None} <= set(self.protocol().type_names())
-        assert not {name for frame in frames for name in frame.generated} - self.named()
+        unknown = {name for frame in frames for name in frame.generated} - self.named()
+        assert not unknown
 
     def test_packets_that_are_made_say_what_the_captured_ones_said(self, whole: Path) -> None:
         if whole.stem in self.talks():

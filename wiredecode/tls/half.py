@@ -36,6 +36,8 @@ class Record:
     decrypted: bool
     packets: list[int]
     """Packets that carried it."""
+    times: list[int]
+    """Those of these packets."""
     first_ns: int
     """Time of the packet that carried its first byte."""
     ready: int
@@ -148,9 +150,9 @@ class Half:
         header = bytes([kind]) + self.peek(2, 1) + len(data).to_bytes(2)
         first, last = bisect_right(self._ends, self.at), bisect_left(self._ends, self.at + size)
         packets, times, readies, ready_ns = self._columns
-        carriers = sorted({*packets[first : last + 1]})
-        ready = max(readies[last], known)
-        return Record(self.direction, self.at, header + data, known > 0, carriers, times[first], ready, ready_ns[last])
+        carriers, sent = (sorted({*column[first : last + 1]}) for column in (packets, times))
+        when = times[first], max(readies[last], known), ready_ns[last]
+        return Record(self.direction, self.at, header + data, known > 0, carriers, sent, *when)
 
     def waiting(self) -> int:
         """Bytes that are not fed yet."""

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from operator import itemgetter
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from wiredecode.view.theme import TreeOptions
 from wiredecode.view.tree import frame_tree
 
 RANGE = re.compile(r" *@(\d+):(\d+)")
+RANGES = re.compile(r"(  @\d+:\d+)+$")
 NAME = re.compile(r"\[?([\w.]+)(?:\]|: )?")
 CELL = 8
 """Column of a row of bytes where the first one begins."""
@@ -38,6 +40,15 @@ class Branch:
     """Names from the layer down to the field, as filters have them; empty: it is no field."""
     span: Range | None
     parent: bool
+
+    @property
+    def value(self) -> str:
+        """What the line says of its field, without name and range; of what is no field the whole line."""
+        text = RANGES.sub("", self.text.plain).strip()
+        if text.startswith("[") and text.endswith("]"):  # what other frames tell
+            text = text[1:-1]
+        value = text.partition(": ")[2] or text
+        return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
 
 
 def branches(tree: Tree, depth: int = 0, path: str = "") -> Iterator[Branch]:
@@ -108,6 +119,12 @@ class TreePane(Lines):
     def branch(self) -> Branch | None:
         """What the cursor is on."""
         return self.shown[self.cursor] if self.cursor < len(self.shown) else None
+
+    def below(self, branch: Branch) -> str:
+        """A line and those below it, folded or not."""
+        begin = next(at for at, each in enumerate(self.every) if each is branch)
+        inside = takewhile(lambda each: each.depth > branch.depth, self.every[begin + 1 :])
+        return "\n".join("  " * (each.depth - branch.depth) + each.text.plain for each in (branch, *inside))
 
     def line(self, at: int) -> Text:
         branch = self.shown[at]

@@ -23,8 +23,8 @@ class Key(NamedTuple):
 
 MOVES, FILTERS, SCREENS, TAKING, OTHER = "Moves", "Filter and search", "Screens", "Take away", "Other"
 KEYS = (
-    Key("n", "step(1)", "n", "next frame, whichever pane has the cursor", MOVES),
-    Key("p", "step(-1)", "p", "frame before", MOVES),
+    Key("full_stop,ctrl+down", "step(1)", ". Ctrl-↓", "next frame, whichever pane has the cursor", MOVES),
+    Key("comma,ctrl+up", "step(-1)", ", Ctrl-↑", "frame before", MOVES),
     Key("tab", "pane(1)", "Tab", "next pane: frames, tree, bytes", MOVES, "pane"),
     Key("shift+tab", "pane(-1)", "Shift-Tab", "pane before", MOVES),
     Key("r", "answer", "r", "the response of a request, the request of a response", MOVES),
@@ -52,8 +52,8 @@ KEYS = (
     Key("escape,ctrl+c", "stop", "Esc Ctrl-C", "stop what is read behind the screen; back from a screen", FILTERS),
     Key("s", "ask('word')", "s", "search for text in types and details", FILTERS),
     Key("X", "ask('bytes')", "X", "search in the bytes of frames: digits, or text", FILTERS),
-    Key("N", "search_on(1)", "N", "search on for the same", FILTERS),
-    Key("B", "search_on(-1)", "B", "search back for the same", FILTERS),
+    Key("n", "search_on(1)", "n", "search on for the same", FILTERS),
+    Key("N", "search_on(-1)", "N", "search back for the same", FILTERS),
     Key("c", "report('connections')", "c", "connections", SCREENS, "conns"),
     Key("F", "report('findings')", "F", "findings of check, the worst first", SCREENS, "findings"),
     Key("S", "report('statistics')", "S", "statistics", SCREENS, "stats"),
@@ -61,7 +61,8 @@ KEYS = (
     Key("w", "report('follow')", "w", "follow the connection of this frame", SCREENS),
     Key("M", "report('trace')", "M", "what happened to the messages of this frame", SCREENS),
     Key("D", "report('diagram')", "D", "sequence diagram of the connection, from this frame on", SCREENS),
-    Key("y", "copy('value')", "y", "copy the line of the tree", TAKING),
+    Key("y", "copy('tree')", "y", "copy the line of the tree, and what is below it", TAKING),
+    Key("v", "copy('value')", "v", "copy the value under the cursor of the tree", TAKING),
     Key("Y", "copy('filter')", "Y", "copy the filter", TAKING),
     Key("R", "copy('record')", "R", "copy the frame as a JSON record", TAKING),
     Key("C", "copy('command')", "C", "copy the command line that shows these frames", TAKING),

@@ -16,9 +16,12 @@ from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
 from wiredecode.ui.store import Row
 from wiredecode.view import theme
+from wiredecode.view.console import UNBOUNDED_WIDTH
 from wiredecode.view.screen import cut
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from wiredecode.check import Problem
 
 MOST_FOLLOWED = 5_000
@@ -89,35 +92,52 @@ def _style(problem: Problem | None, line: str) -> str:
 def statistics(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The tables of ``wiredecode stats``."""
     from wiredecode.stats.counting import Counting
-    from wiredecode.stats.shown import grid, shown_columns
     from wiredecode.stats.tables import chosen
 
-    counting = Counting(chosen(None), None)
+    wanted = chosen(None, captures=True)
+    counting = Counting(wanted, None)
     assert counting.connections is not None  # all tables are asked for
     demand = reading.demand(messages=counting.messages)
     dissector = reading.dissector(demand, analyse=True, on_over=counting.connections.end)
     for frame in reading.frames(dissector, job):
         counting.frame(frame)
     made = []
-    for statistic in chosen(None):
+    for statistic in wanted:
         table = counting.table(statistic)
         made.append(Line(Text(statistic.title, theme.HEAD)))
-        if table.num_rows:
-            made += _rendered(grid(table, shown_columns(table, table.schema.names), people=True))
-        else:
-            made.append(Line(Text("none", "dim")))
+        made += _table(reading, table) if table.num_rows else [Line(Text("none", "dim"))]
         made.append(Line(Text()))
     return made
 
 
-def _rendered(renderable: Any) -> Iterator[Line]:
-    """The lines of a table, as wide as they are."""
+def _table(reading: Reading, table: pa.Table) -> Iterator[Line]:
+    """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
     from rich.console import Console
 
-    text = StringIO()
-    Console(file=text, width=400, color_system=None, highlight=False, markup=False, emoji=False).print(renderable)
-    for line in text.getvalue().splitlines():
-        yield Line(Text(line.rstrip()))
+    from wiredecode.stats.shown import grid, shown_columns
+
+    text, rows = StringIO(), table.to_pylist()
+    console = Console(file=text, width=UNBOUNDED_WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
+    console.print(grid(table, shown_columns(table, table.schema.names), people=True))
+    lines = text.getvalue().splitlines()
+    for place, line in enumerate(lines, len(rows) - len(lines)):  # those of rows stand below the heading
+        yield Line(Text(line.rstrip()), _counted(reading, rows[place]) if place >= 0 else ())
+
+
+def _counted(reading: Reading, row: dict[str, Any]) -> tuple[int, ...]:
+    """The first frame of the type, or from the time on, that a row of a table is about."""
+    kind, time = (row.get("protocol"), row.get("type") or row.get("request")), row.get("first") or row.get("start")
+    if kind in reading.rows.kinds:
+        number = reading.rows.kinds.index(kind)
+        found = reading.rows.find(0, 1, lambda rows: rows["kind"] == number)
+    elif time is not None:
+        since, connection = round(time.timestamp() * 1e6) * 1000, row.get("connection")
+        found = reading.rows.find(
+            0, 1, lambda rows: (rows["time_ns"] >= since) & ((connection is None) | (rows["connection"] == connection))
+        )
+    else:
+        found = None
+    return () if found is None else (found,)
 
 
 def timeline(reading: Reading, job: Job, number: int, width: int) -> list[Line]:

@@ -53,10 +53,12 @@ def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> 
 
 def copied(what: str, screen: MainScreen) -> tuple[str | None, str]:
     """The text for the clipboard, and how it is shown; or None, and why there is none."""
-    frame, branch = screen.frame, screen.fields.branch
+    frame, tree = screen.frame, screen.fields
     text: str | None = None
-    if what == "value" and branch is not None:
-        text = branch.text.plain
+    if what == "tree" and tree.branch is not None:
+        text = tree.below(tree.branch)
+    elif what == "value" and tree.branch is not None:
+        text = tree.branch.value
     elif what == "filter" and screen.select is not None:
         text = screen.select.text
     elif what == "record" and frame is not None:

@@ -212,15 +212,17 @@ class Facts:
                 yield name, show(value)
 
 
-def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def generated_values(generated: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What other frames tell, as names and values."""
+    found = []
     for name, value in generated.items():
-        if value is not None and value != "good":
-            listed = isinstance(value, list) and value and isinstance(value[0], str)
-            yield (
-                name,
-                fact(", ".join(value) if listed else value) if isinstance(value, str) or listed else words(value),
-            )
+        if isinstance(value, str):
+            if value != "good":
+                found.append((name, fact(value)))
+        elif value is not None:
+            texts = isinstance(value, list) and value and isinstance(value[0], str)
+            found.append((name, fact(", ".join(value)) if texts else words(value)))
+    return found
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:
@@ -236,7 +238,7 @@ def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
 
 def _renderer(kind: Kind) -> Callable[[Any], str]:
     if kind.secret:
-        return _hidden
+        return redacted
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
@@ -249,10 +251,6 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if kind.tagged or kind.column not in ("string", "binary"):
         return _any
     return fact
-
-
-def _hidden(value: str | bytes) -> str:
-    return redacted(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
 
 
 def _any(value: Any) -> str:
@@ -285,5 +283,5 @@ def fact(value: str | bytes | None) -> str:
         return "null"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = escape(shorten_middle(without_secrets(value, _hidden), FACT_CHARACTERS))
+    text = escape(shorten_middle(without_secrets(value, redacted), FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text

@@ -35,6 +35,8 @@ def totals_text(
     ``how``: ``"interrupted"`` or ``"stopped"`` where the capture was not read to its end. ``width`` in columns.
     ``shown``: what :func:`shown_text` says, where not all frames were shown.
     """
+    if totals.tcp_packets and not totals.connections and not how:  # a table of packets: nothing else was asked for
+        return f"{'packets':<{LABEL}}{_packets(totals)}"
     rows = [("packets", _packets(totals)), ("payload", _payload(totals, verbose))]
     if how and not verbose:
         rows.pop()  # of packets that were read ahead, too: it adds up when all is read
@@ -86,7 +88,9 @@ def escape_lines(lines: list[str]) -> str:
 
 
 def _packets(totals: Totals) -> str:
-    text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP in {_plural(totals.connections, 'connection')}"
+    text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP"
+    if totals.connections or not totals.tcp_packets:
+        text += f" in {_plural(totals.connections, 'connection')}"
     if totals.copies:
         text += f", {totals.copies:,} of them seen before at another interface"
     reasons = totals.not_decoded.most_common()

@@ -65,6 +65,10 @@ class DeltaLake(Lake):
 
         return DeltaTable(f"{self.uri}/{name}", storage_options=self.options)
 
+    def files(self, name: str) -> list[str]:
+        with plainly(name):
+            return list(self._table(name).file_uris())
+
     def known(self, name: str, run: Run) -> dict[int, Known]:
         with plainly(name):
             return _known(self._table(name), run) if self._is_table(name) else {}

@@ -71,6 +71,10 @@ class IcebergLake(Lake):
     def _table(self, name: str) -> Any:
         return self.catalog.load_table((*self.namespace.split("."), name))
 
+    def files(self, name: str) -> list[str]:
+        with plainly(name):
+            return [str(task.file.file_path) for task in self._table(name).scan().plan_files()]
+
     def known(self, name: str, run: Run) -> dict[int, Known]:
         with plainly(name):
             identifier = (*self.namespace.split("."), name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -23,6 +24,8 @@ WHOLE_BYTES = 4 << 20
 SAMPLES, SAMPLE_BYTES = 16, 64 << 10
 """Of a file larger than :data:`WHOLE_BYTES` so many pieces tell what it is, the first and the last bytes among them:
 captures of terabytes are not read twice. Packets have times, so two captures do not agree in all of these."""
+THREADS = 32
+"""Reading a few pieces of a file is mostly waiting."""
 RUN_BITS = 63
 """Of the number of a run: Delta keeps it in a signed integer."""
 
@@ -110,15 +113,18 @@ def run_of(files: Iterable[str], selection: str) -> Run:
 
     What cannot be read is left out: decoding tells it.
     """
-    found = []
-    for name in files:
-        try:
-            digest, size = content(name)
-        except (CaptureError, OSError):
-            continue
-        token = blake2b(f"{digest}\n{selection}".encode(), digest_size=DIGEST_BYTES).hexdigest()
-        found.append(Capture(name, size, digest, token))
-    return Run(tuple(found))
+    with ThreadPoolExecutor(max_workers=THREADS) as pool:
+        found = pool.map(lambda name: _capture(name, selection), files)
+        return Run(tuple(capture for capture in found if capture is not None))
+
+
+def _capture(name: str, selection: str) -> Capture | None:
+    try:
+        digest, size = content(name)
+    except (CaptureError, OSError):
+        return None
+    token = blake2b(f"{digest}\n{selection}".encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return Capture(name, size, digest, token)
 
 
 def selection(level: str, display: str | None = None, **others: object) -> str:

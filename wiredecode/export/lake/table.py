@@ -66,6 +66,10 @@ class Lake(ABC):
         """The names of the tables that are there."""
 
     @abstractmethod
+    def files(self, name: str) -> list[str]:
+        """Where the files of a table are now."""
+
+    @abstractmethod
     def known(self, name: str, run: Run) -> dict[int, Known]:
         """The runs of a table that share captures with this one; none where there is no such table."""
 

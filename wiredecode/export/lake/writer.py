@@ -15,6 +15,7 @@ from wiredecode.export.lake.run import LakeError, Run
 from wiredecode.export.lake.table import Lake, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
+from wiredecode.tables.meanings import in_file
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.reader import FRAMES
 
@@ -71,7 +72,8 @@ class LakeWriter:
     def __init__(self, lake: Lake, level: str, run: Run, *, compression: str | None = None) -> None:
         self.lake, self.level, self.run = lake, level, run
         self._settings = Settings(compression=compression)
-        self._open: dict[str, tuple[TableFiles, PartitionWriter]] = {}
+        self._files: dict[str, TableFiles] = {}
+        self._writers: dict[str, PartitionWriter] = {}
 
     def write(self, rows: pa.RecordBatch) -> None:
         for table, part in self._parts(rows):
@@ -89,50 +91,52 @@ class LakeWriter:
                 yield f"{FRAMES}_{protocol}", of_protocol(rows.filter(pc.equal(found, protocol)))
 
     def _writer(self, table: str, schema: pa.Schema) -> PartitionWriter:
-        if table not in self._open:
+        if table not in self._writers:
             day = [] if self.lake.day is None else [pa.field(self.lake.day, pa.date32())]
-            self.lake.prepare(table, pa.schema([*schema, *day]))
-            files = TableFiles(self.lake, table, self.run)
-            made = PartitionWriter(files, schema, [DATE], self._parquet, FILE_BYTES)
-            self._open[table] = files, made
-        return self._open[table][1]
+            files = self._table(table, pa.schema([*schema, *day]))
+            self._writers[table] = PartitionWriter(files, schema, [DATE], self._parquet, FILE_BYTES)
+        return self._writers[table]
+
+    def _table(self, table: str, schema: pa.Schema) -> TableFiles:
+        if table not in self._files:
+            self.lake.prepare(table, schema)
+            self._files[table] = TableFiles(self.lake, table, self.run)
+        return self._files[table]
 
     def _parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-        return ParquetWriter(stream, schema, self._settings)
+        return ParquetWriter(stream, in_file(schema), self._settings)
 
     def close(self) -> None:
         """Complete all files."""
-        for _, writer in self._open.values():
+        for writer in self._writers.values():
             writer.close()
 
     def complete(self) -> list[Written]:
         """The files that are complete."""
-        return [file for files in self._open.values() for file in files[0].complete]
+        return [file for files in self._files.values() for file in files.complete]
 
     def adopt(self, file: Written, schema: pa.Schema) -> None:
         """A file that somebody else has written; ``schema`` of its table."""
-        if file.table not in self._open:
-            self.lake.prepare(file.table, schema)
-            files = TableFiles(self.lake, file.table, self.run)
-            self._open[file.table] = files, PartitionWriter(files, schema, [DATE], self._parquet)
-        files = self._open[file.table][0]
+        files = self._table(file.table, schema)
         files.begun.append(file.path)
         files.complete.append(file)
 
     def commit(self, selection: str, *, overwrite: bool) -> list[str]:
         """Make the files part of their tables, that of the captures last; the names of the tables."""
-        found = {name: files.complete for name, (files, _) in self._open.items()}
+        found = {name: files.complete for name, files in self._files.items()}
         for name in self._others(found):
             self.lake.commit(name, self.run, [], overwrite=True)
         for name, files in found.items():
             if self.lake.commit(name, self.run, files, overwrite=overwrite):
-                self._open[name][0].begun.clear()
+                self._files[name].begun.clear()
         if self.run.captures:
             self._commit_captures(selection, overwrite=overwrite)
         return sorted(found)
 
     def _others(self, found: dict[str, list[Written]]) -> list[str]:
         """Tables of the level that hold rows of the captures, and get none now."""
+        if not self.run.captures:
+            return []
         names = (name for name in self.lake.tables() if name == self.level or name.startswith(f"{self.level}_"))
         return [name for name in names if name not in found and self.lake.known(name, self.run)]
 
@@ -157,7 +161,8 @@ class LakeWriter:
 
     def discard(self) -> None:
         """Remove what has not become part of a table."""
-        for files, writer in self._open.values():
+        for writer in self._writers.values():
             writer.discard()
+        for files in self._files.values():
             files.remove()
-        self._open.clear()
+        self._files.clear()

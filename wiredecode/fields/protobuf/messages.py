@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Kind, Short, Unfit, take
 from wiredecode.fields.layer import Layer, Style, present_field
+from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.kinds import Embedded, Repeated, Scalar, Tagged
 from wiredecode.fields.protobuf.unknown import UnknownField, UnknownFields
-from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint, write_varint
+from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint
 from wiredecode.fields.tails import TailLayer, moved
 
 if TYPE_CHECKING:

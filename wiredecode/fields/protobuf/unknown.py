@@ -7,7 +7,8 @@ from typing import Any
 
 from wiredecode import fields
 from wiredecode.fields import Array, Rest, take
-from wiredecode.fields.protobuf.wire import FIXED_WIDTHS, LEN, VARINT, WIRE_TYPES, read_varint, write_varint
+from wiredecode.fields.numbers import write_varint
+from wiredecode.fields.protobuf.wire import FIXED_WIDTHS, LEN, VARINT, WIRE_TYPES, read_varint
 from wiredecode.fields.tails import TailLayer
 
 

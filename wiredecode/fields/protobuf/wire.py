@@ -36,19 +36,6 @@ def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, 
     raise Unfit(field, f"a varint of more than {MAX_VARINT_BYTES} bytes", position)
 
 
-def write_varint(value: int, width: int = 0) -> bytes:
-    """Encode ``value`` in at least ``width`` bytes."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    while len(out) < width:
-        out[-1] |= 0x80
-        out.append(0)
-    return bytes(out)
-
-
 def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
     """The compiled decoders' reader of varints of several bytes: 64 bits, and the position after them.
 

@@ -15,7 +15,7 @@ import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
-from wiredecode.fields.protobuf.wire import write_varint
+from wiredecode.fields.numbers import write_varint
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.acks import Acks, Hop, own_hop

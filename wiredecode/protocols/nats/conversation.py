@@ -92,7 +92,7 @@ class NatsConversation(Conversation):
         if hides(frame, subject, values, self.memory):
             secret_decoder(decoder).read(frame, style)
             if "error" in frame.values:
-                frame.values = {**frame.values, "error": redacted(values["error"].encode("utf-8", "surrogatepass"))}
+                frame.values = {**frame.values, "error": redacted(values["error"])}
         if decoder.handler is not None:
             decoder.handler(self, frame)
         if style is not None and frame.layers is not None:
@@ -100,7 +100,7 @@ class NatsConversation(Conversation):
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
             if "headers" in values:
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
-        if hides_data(frame):
+        if hides_data(frame.layer):
             return
         if "data" in values:
             data = values["data"]

@@ -29,7 +29,7 @@ def add_messages(frame: Frame, carried: CarriedSessions, out: Messages) -> None:
     if "version" in values:
         headers = [header_of(header, out.secrets) for header in values.get("headers", ())]
     body = values.get("data")
-    if not out.secrets and hides_data(frame):
+    if not out.secrets and hides_data(frame.layer):
         body = None
     out.add(frame, operation, (body,), topic=printable(subject), headers=None if headers is None else (headers,))
 

@@ -17,7 +17,8 @@ from wiredecode.protocols.nats.memory import Memory
 from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared import tls
-from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import preface_length
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk
@@ -178,7 +179,7 @@ class Nats(Protocol):
 
     def layers(self) -> Iterable[type[Layer]]:
         carried = (layer for one in carried_by(self.name) for layer in one.layers())
-        return [*LAYERS, *transport.LAYERS, ProxyV1, ProxyV2, *carried]
+        return [*LAYERS, *transport.LAYERS, *PROXY_LAYERS, *carried]
 
     def type_names(self) -> Iterable[str]:
         operations = (name for grammar in GRAMMARS.values() for name in grammar)

@@ -73,15 +73,16 @@ def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
         return
     for header in headers:
         if names.is_secret_header(header["key"], header.get("value", "")):
-            header["value"] = redacted(header.get("value", "").encode("utf-8", "surrogatepass"))
+            header["value"] = redacted(header.get("value", ""))
 
 
 SECRET_FIELDS = ("data", "error")
 
 
-def hides_data(frame: Frame) -> bool:
-    """Whether the frame was read as one whose payload is a secret."""
-    return frame.layer is not None and any(kind.secret for kind in frame.layer.fields_desc if kind.name == "data")
+@cache
+def hides_data(layer: type[Layer] | None) -> bool:
+    """Whether frames that were read as this operation have a payload that is a secret."""
+    return layer is not None and any(kind.secret for kind in layer.fields_desc if kind.name == "data")
 
 
 @cache

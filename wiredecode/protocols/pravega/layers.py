@@ -219,15 +219,22 @@ class GetStreamSegmentInfo(Message):
     facts = ("segment_name",)
 
 
-class StreamSegmentInfo(Message):
-    fields_desc = control(
-        12,
+def segment_info() -> list[Any]:
+    """What all wire versions tell of a segment."""
+    return [
         segment("segment_name"),
         Boolean("exists", "whether there is such a segment"),
         Boolean("is_sealed", "whether it is closed for appends"),
         Boolean("is_deleted", "whether it is gone"),
         Timestamp("last_modified", "time of the last change"),
         Int64("write_offset", "length of the segment", unit="bytes"),
+    ]
+
+
+class StreamSegmentInfo(Message):
+    fields_desc = control(
+        12,
+        *segment_info(),
         late("start_offset", "first offset that can be read; wire version 4", default=0, unit="bytes"),
     )
     facts = ("segment_name", "exists", "is_sealed", "write_offset", "start_offset")

@@ -12,7 +12,7 @@ from wiredecode.fields import Boolean, Int32, Int64, Kind, Timestamp, Uuid
 from wiredecode.protocols.pravega.base import Message, blob, control, header, segment, stack_trace, token, writer
 from wiredecode.protocols.pravega.kinds import JavaText
 from wiredecode.protocols.pravega.layers import AppendSetup as CurrentAppendSetup
-from wiredecode.protocols.pravega.layers import event_number
+from wiredecode.protocols.pravega.layers import event_number, segment_info
 from wiredecode.protocols.pravega.names import TYPES, TYPES_2016_07
 
 
@@ -66,17 +66,6 @@ class InvalidEventNumberEarly(Message):
     type_name = "InvalidEventNumber"
     fields_desc = [*header(55), writer(), event_number("event_number", "number that was refused"), stack_trace()]
     facts = ("event_number",)
-
-
-def segment_info() -> list[Any]:
-    return [
-        segment("segment_name"),
-        Boolean("exists", "whether there is such a segment"),
-        Boolean("is_sealed", "whether it is closed for appends"),
-        Boolean("is_deleted", "whether it is gone"),
-        Timestamp("last_modified", "time of the last change"),
-        Int64("write_offset", "length of the segment", unit="bytes"),
-    ]
 
 
 def segment_bytes() -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -58,10 +58,6 @@ def hello(data: bytes, final: bool) -> bool | None:
         return None if HELLO.startswith(data[:8]) and not final else False
     high, low = int.from_bytes(data[8:12]), int.from_bytes(data[12:16])
     return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
-
-
-if TYPE_CHECKING:
-    pass
 
 
 class MessageChain(Chain):

@@ -29,6 +29,8 @@ UNREACHABLE = Code(
 )
 WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
 """Who goes on with these did not only look for a stream."""
+ASKS, SPEAKS = "PeerProperties", "PeerPropertiesResponse"
+"""What clients and brokers say first."""
 MIN_ANSWERS = 3
 """Who asks so often and connects to nobody goes round in circles."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
@@ -66,7 +68,7 @@ class Attempts:
 class AdvertisedHost(Rule):
     """Metadata names a host and port: then no connection, a refused one, or none that does anything."""
 
-    types = frozenset({"MetadataResponse", *WORKING})
+    types = frozenset({"MetadataResponse", ASKS, SPEAKS, *WORKING})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -75,11 +77,17 @@ class AdvertisedHost(Rule):
         """By host of clients: when one last began to publish or to consume."""
         self._attempts: dict[str, Attempts] = {}
         self._failed: list[Connection] = []
+        self._spoke: set[int] = set()
+        """Connections on which a broker answered ..."""
+        self._asked: set[int] = set()
+        """... and on which a client spoke to somebody."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type in WORKING:
             if len(self._worked) < MOST_ADDRESSES:
                 self._worked[host_of(frame.source)] = frame.time_ns
+        elif frame.type in (ASKS, SPEAKS):
+            (self._spoke if frame.type == SPEAKS else self._asked).add(frame.connection.number)
         elif frame.type == "MetadataResponse":
             values = values_of(frame)
             brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
@@ -103,17 +111,26 @@ class AdvertisedHost(Rule):
         health = connection.health
         if connection.initiator is not None and health is not None and len(self._attempts) < MOST_ADDRESSES:
             attempts = self._attempts.setdefault(connection.endpoints[1 - connection.initiator], Attempts())
-            if health.refused or health.unanswered:
+            how = "is refused" if health.refused else "gets no answer" if health.unanswered else ""
+            if how or self._met_another(connection):
                 attempts.failed += 1
                 attempts.last = connection
-                attempts.how = "is refused" if health.refused else "gets no answer"
+                attempts.how = how or "meets something that is no broker"
                 if len(self._failed) < MOST_ADDRESSES:
                     self._failed.append(connection)
             else:
                 attempts.accepted += 1
+        self._spoke.discard(connection.number)
+        self._asked.discard(connection.number)
         for advertised in self._advertised.values():
             if advertised.place.connection is connection and connection.closed is not None and health is not None:
                 advertised.left_ns = health.last_ns
+
+    def _met_another(self, connection: Connection) -> bool:
+        """Whether a client spoke the protocol, and got other bytes back."""
+        answers = connection.directions[1 - (connection.initiator or 0)]
+        whole = answers.captured and not answers.missing
+        return bool(whole) and connection.number in self._asked and connection.number not in self._spoke
 
     def finish(self) -> None:
         for (host, port, client), advertised in self._advertised.items():

@@ -105,7 +105,7 @@ def hide_properties(record: Mapping[str, Any]) -> None:
     for pairs in record.values():
         for pair in pairs if isinstance(pairs, list) else ():
             if isinstance(pair, dict) and "value" in pair and is_secret(pair):
-                pair["value"] = redacted(pair["value"].encode("utf-8", "surrogatepass"))
+                pair["value"] = redacted(pair["value"])
 
 
 def properties(name: str = "properties", doc: str = "properties", bulk: bool = False) -> Kind:

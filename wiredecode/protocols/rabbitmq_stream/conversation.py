@@ -68,8 +68,7 @@ class RabbitMQConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
         _, code, version = HEADER.unpack_from(frame.buffer, frame.start)
-        if not frame.offset and (layer := proxy.layer_of(frame)) is not None:
-            self._decode_proxy(frame, layer, style)
+        if not frame.offset and proxy.decode(self, frame, style):
             return
         if self.client is None:
             self._learn_sides(frame, code)
@@ -149,10 +148,6 @@ class RabbitMQConversation(Conversation):
             self.rows = True
         else:
             add_messages(frame, out)
-
-    def _decode_proxy(self, frame: Frame, layer: type[Layer], style: Style | None) -> None:
-        frame.protocol, frame.sender = proxy.NAME, self.sender(frame)
-        FrameDecoder(layer, "PROXY").read(frame, style)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
         if frame.layers_text is not None:

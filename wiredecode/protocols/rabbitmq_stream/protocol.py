@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -25,10 +24,8 @@ from wiredecode.protocols.rabbitmq_stream.generated import COLUMN_TYPES, GENERAT
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
-from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2, preface_length
-
-if TYPE_CHECKING:
-    pass
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import preface_length
 
 
 class RabbitMQStream(Protocol):
@@ -123,4 +120,4 @@ class RabbitMQStream(Protocol):
         return RabbitMQConversation(connection)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*LAYERS.values(), Unknown, UnknownSasl, ProxyV1, ProxyV2]
+        return [*LAYERS.values(), Unknown, UnknownSasl, *PROXY_LAYERS]

@@ -21,6 +21,7 @@ from wiredecode.fields import (
     take,
 )
 from wiredecode.fields.compiler import Cut
+from wiredecode.fields.numbers import write_varint
 
 if TYPE_CHECKING:
     from wiredecode.fields.emitter import Emitter
@@ -129,13 +130,7 @@ def varint(data: bytes, position: int, end: int, name: str, origin: int = 0) -> 
 
 def shortest(value: int) -> bytes:
     """The shortest encoding of a value, truncated to 32 bits as the encoders do."""
-    value &= MASK32
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return write_varint(value & MASK32)
 
 
 def varint_size(value: int) -> int:

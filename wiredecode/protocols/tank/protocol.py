@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -26,9 +25,6 @@ SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
 
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
-
-if TYPE_CHECKING:
-    pass
 
 
 class Tank(BehindProxy):

@@ -1,0 +1,284 @@
+"""The folder of the tables of a run, which a reader sees whole or not at all (docs/spark.md, "Output").
+
+::
+
+    OUT/frames/protocol=nats/day=2026-01-31/part-....parquet    or messages, packets, connections: what was asked for
+    OUT/findings/  OUT/totals/  OUT/problems/                   what is beside it
+    OUT/_views.sql                                              the tables for DuckDB
+    OUT/_SUCCESS                                                JSON; there when the tables are complete
+
+A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When everything is there, it takes these steps,
+each of which a file system with directories (local, HDFS) does at once:
+
+1. ``_SUCCESS`` of the run before is removed: from here on nothing looks complete.
+2. The tables of the run before are moved to ``OUT/.old-<id>``, one after the other.
+3. The new tables get their names, one after the other.
+4. ``_SUCCESS`` appears.
+
+So a table is the old one, or absent, or the new one, and never has rows of both; which ones are there together is told
+by ``_SUCCESS`` alone. Object stores copy where others rename, file by file: there a table can be seen growing between
+steps 2 and 4. A run that ends before step 1 leaves the result of the run before as it was; one that is killed between
+1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. Two runs must not write into one
+folder at the same time.
+
+A step of a stream adds files. ``OUT/_step.json`` says which files get which names, and which are dropped, because their
+rows stand in new ones: from the moment it is there, the step is done, and whoever comes next completes it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from wiredecode.capture.remote import place_of, store_errors
+from wiredecode.spark.accounts import PROBLEMS, TOTALS
+from wiredecode.spark.index import INDEX
+from wiredecode.spark.writing import FINDINGS, LEVELS
+from wiredecode.tables.reader import FRAMES
+
+DONE, STEP, VIEWS, RUN, OLD = "_SUCCESS", "_step.json", "_views.sql", ".run-", ".old-"
+TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
+INDEX_FILE = ".index.parquet"
+"""What the files hold, by connection (``spark/index.py``): for the plan of the next run."""
+ATTEMPTS = "_temporary"
+DISCARDS, DISCARD_SECONDS = 30, 0.2
+Move = tuple[str, str]
+"""A file, and the name that it gets."""
+
+
+class Occupied(Exception):
+    """The folder holds something that no run of this program has written; ``str()`` is one line."""
+
+
+class Folder:
+    """The folder ``out`` of a run, wherever fsspec reaches. Raises :class:`Occupied`, CaptureError and OSError.
+
+    Names are those below it.
+    """
+
+    def __init__(self, out: str) -> None:
+        place = place_of(out)
+        self.out, self._system, self._path = place.name(place.path), place.system, place.path
+        self.id = secrets.token_hex(6)
+        self.run, self._old = f"{RUN}{self.id}", f"{OLD}{self.id}"
+        self.attempts = f"{self.run}/{ATTEMPTS}"
+        """Where tasks write."""
+
+    def begin(self) -> None:
+        """Remove what runs that were killed have left, and make room for this one."""
+        for name in self.check():
+            if name.startswith((RUN, OLD)):
+                self._delete(name)
+        self.make(self.attempts)
+
+    def check(self) -> list[str]:
+        """What is in the folder, if it is all of this program."""
+        names = [name for name in self.names() if name != INDEX_FILE]
+        strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
+        ours = DONE in names or STEP in names or any(name.startswith((RUN, OLD)) for name in names)
+        if strange or (names and not ours):
+            found = (strange or names)[0]
+            raise Occupied(f"{self.out} holds {found}, which wiredecode spark has not written; name another folder")
+        return names
+
+    def names(self, folder: str = "") -> list[str]:
+        """What is in it, or in a folder below."""
+        return sorted(each.base_name for each in self.list(folder))
+
+    def list(self, folder: str = "", *, recursive: bool = False) -> list[Any]:
+        """Arrow's infos of what is in it, or in a folder below; ``path`` is not as names are here."""
+        if self._kind(folder) is pafs.FileType.File:
+            raise Occupied(f"{self.place(folder)} is a file; the tables go into a folder")
+        with store_errors():
+            selector = pafs.FileSelector(self._at(folder), allow_not_found=True, recursive=recursive)
+            return list(self._system.get_file_info(selector))
+
+    def place(self, name: str) -> str:
+        """The full name, for tasks and engines."""
+        return f"{self.out}/{name}".rstrip("/")
+
+    def table(self, name: str) -> str:
+        """Where a table of this run is until it is complete."""
+        return f"{self.run}/{name}"
+
+    def move(self, moves: Iterable[Move]) -> None:
+        """Give files their names."""
+        made = set[str]()
+        for name, to in moves:
+            folder = to.rpartition("/")[0]
+            if folder not in made:
+                self.make(folder)
+                made.add(folder)
+            self._rename(name, to)
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Write a table as one file."""
+        import pyarrow.parquet as pq
+
+        self.make(name.rpartition("/")[0])
+        with store_errors(), self._system.open_output_stream(self._at(name)) as file:
+            pq.write_table(table, file, compression="zstd")
+
+    def read(self, name: str) -> pa.Table:
+        """The table of one file."""
+        import pyarrow.parquet as pq
+
+        with store_errors(), self._system.open_input_file(self._at(name)) as file:
+            return pq.read_table(file)
+
+    def index(self) -> pa.Table | None:
+        """What is known of the files that were read before; None: nothing that can be used."""
+        with suppress(OSError, ValueError, pa.ArrowException):
+            return self.read(INDEX_FILE).cast(INDEX)
+        return None
+
+    def keep_index(self, index: pa.Table | None) -> None:
+        """Keep it for the next run, in place of what was kept before."""
+        if index is not None:
+            self.write(f"{RUN}{self.id}.index", index)
+            self._delete(INDEX_FILE)
+            self._rename(f"{RUN}{self.id}.index", INDEX_FILE)
+
+    def commit(self, success: dict[str, Any]) -> None:
+        """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""
+        written = [name for name in self.names(self.run) if name in TABLES]
+        self.make(self._old)
+        self._delete(DONE)
+        self._delete(STEP)
+        for name in self.names():
+            if name in TABLES:
+                self._rename(name, f"{self._old}/{name}")
+        for name in written:
+            self._rename(self.table(name), name)
+        self.done(success)
+        self._delete(self._old)
+
+    def done(self, success: dict[str, Any]) -> None:
+        """Mark the tables as complete."""
+        self._write(VIEWS, self.views())
+        self._write(DONE, json.dumps(success, indent=2) + "\n")
+        self._delete(self.run)
+
+    def discard(self) -> None:
+        """The run has failed: remove what it wrote, as far as that can still be done.
+
+        Tasks that end only now may still make files, in the midst of it too, so it is tried until it stays away.
+        """
+        gone = 0
+        for _ in range(DISCARDS):
+            with suppress(Exception):
+                self._delete(self.run)
+                time.sleep(DISCARD_SECONDS)
+                gone = gone + 1 if self._kind(self.run) is pafs.FileType.NotFound else 0
+            if gone == 2:
+                return
+
+    def views(self) -> str:
+        """The tables as views of DuckDB: frames of all protocols with what they have in common, and those of each."""
+        tables = {name: self.names(name) for name in TABLES}
+        common = "* exclude (layers)" if self._has_layers() else "*"
+        found = [_view(name, self.place(name), common if name == FRAMES else "*") for name in TABLES if tables[name]]
+        each = [
+            _view(f"{FRAMES}_{part.partition('=')[2]}", self.place(f"{FRAMES}/{part}"), "*") for part in tables[FRAMES]
+        ]
+        return "\n".join(["-- duckdb -init _views.sql", *found, *each, ""])
+
+    def _has_layers(self) -> bool:
+        """Whether frames have the column of their fields."""
+        import pyarrow.parquet as pq
+
+        file = next((each.path for each in self.list(FRAMES, recursive=True) if each.path.endswith(".parquet")), None)
+        return file is not None and "layers" in pq.read_schema(file, filesystem=self._system).names
+
+    # Steps of a stream.
+
+    def has_step(self, stream: str, number: int) -> bool:
+        """Whether this step of a stream is there; it is completed."""
+        last = self.last_step()
+        if last is None:
+            if theirs := [name for name in self.check() if name in TABLES]:
+                raise Occupied(f"{self.out} holds {theirs[0]} of a run; name another folder for a stream")
+            return False
+        if last["stream"] != stream:
+            raise Occupied(
+                f"{self.out} holds tables of another stream; go on with its checkpoint, or name another folder"
+            )
+        self._complete(last)
+        return bool(last["number"] >= number)
+
+    def last_step(self) -> dict[str, Any] | None:
+        """What ``_step.json`` says; None: no stream has written here."""
+        if self._kind(STEP) is pafs.FileType.NotFound:
+            return None
+        with store_errors(), self._system.open_input_stream(self._at(STEP)) as file:
+            found: dict[str, Any] = json.loads(file.read())
+        return found
+
+    def add(self, stream: str, number: int, moves: Iterable[Move], drops: Iterable[str] = ()) -> None:
+        """A step is complete: its files get their names, and others are dropped, of which they have the rows."""
+        step = {"stream": stream, "number": number, "run": self.run, "moves": list(moves), "drops": list(drops)}
+        self._delete(DONE)
+        self._write(STEP, json.dumps(step, indent=2) + "\n")
+        self._complete(step)
+        self._write(VIEWS, self.views())
+        self._delete(self.run)
+
+    def _complete(self, step: dict[str, Any]) -> None:
+        self.move((name, to) for name, to in step["moves"] if self._kind(name) is not pafs.FileType.NotFound)
+        for name in step["drops"]:
+            self._delete(name)
+        self._delete(step["run"])
+
+    # What file systems do.
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}" if name else self._path
+
+    def _kind(self, name: str) -> Any:
+        with store_errors():
+            return self._system.get_file_info(self._at(name)).type
+
+    def make(self, name: str) -> None:
+        """Make a folder, where folders are made."""
+        with store_errors():
+            self._system.create_dir(self._at(name), recursive=True)
+
+    def _delete(self, name: str) -> None:
+        kind = self._kind(name)
+        with store_errors():
+            if kind is pafs.FileType.Directory:
+                self._system.delete_dir(self._at(name))
+            elif kind is not pafs.FileType.NotFound:
+                self._system.delete_file(self._at(name))
+
+    def _rename(self, name: str, to: str) -> None:
+        local = isinstance(self._system, pafs.LocalFileSystem)
+        if local or self._kind(name) is not pafs.FileType.Directory:
+            with store_errors():
+                self._system.move(self._at(name), self._at(to))
+            return
+        at = len(self._at(name))
+        files = [each.path for each in self.list(name, recursive=True) if each.is_file]
+        for path in files:  # stores of objects have no folders
+            with store_errors():
+                self._system.move(path, self._at(to) + path[at:])
+
+    def _write(self, name: str, text: str) -> None:
+        """Write a text; it is there whole or not at all."""
+        self.make(self.run)
+        with store_errors(), self._system.open_output_stream(self._at(f"{self.run}/{name}")) as stream:
+            stream.write(text.encode())
+        self._rename(f"{self.run}/{name}", name)
+
+
+def _view(name: str, folder: str, columns: str) -> str:
+    files = folder.replace("'", "''") + "/**/*.parquet"
+    how = "hive_partitioning = true, union_by_name = true"
+    return f"create or replace view {name} as select {columns} from read_parquet('{files}', {how});"

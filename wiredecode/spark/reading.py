@@ -1,0 +1,75 @@
+"""Tables that were written, as DataFrames: of runs, of streams, of Delta and Iceberg (docs/spark.md, "Output")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from wiredecode.export.lake import kind_of, open_lake
+from wiredecode.spark.folder import DONE, STEP, TABLES, Folder
+from wiredecode.tables.reader import FRAMES, LEVELS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TEXTS = ("protocol", "type", "operation", "transport")
+"""Columns that are names of folders: text, whatever their values look like."""
+SCHEMES = {"s3": "s3a", "s3n": "s3a"}
+"""What Hadoop calls differently."""
+
+
+class Unusable(Exception):
+    """A place that has no tables; ``str()`` is one line."""
+
+
+def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
+    """The tables at a place: a folder of ``wiredecode spark``, also of a stream, ``delta:PATH`` or ``iceberg:CATALOG``.
+
+    Frames of all protocols are one table, with the columns of all. Spark itself reads the files, so it needs to reach
+    them. Raises :class:`Unusable`, LakeError, and what Spark raises.
+    """
+    found = {name: _table(spark, files) for name, files in _places(out).items() if files}
+    if not found:
+        raise Unusable(f"{out} holds no tables: name a place that wiredecode spark wrote")
+    return found
+
+
+def common(frames: DataFrame) -> DataFrame:
+    """What frames of all protocols have in common: all columns but ``layers``, in their order, whatever wrote them."""
+    return frames.drop("layers")
+
+
+def _places(out: str) -> dict[str, list[str]]:
+    """Folders or files of each table."""
+    if kind_of(out) is not None:
+        lake = open_lake(out)
+        names = {name: FRAMES if name.startswith(f"{FRAMES}_") else name for name in lake.tables()}
+        files: dict[str, list[str]] = {}
+        for name, level in names.items():
+            if level in LEVELS:
+                files.setdefault(level, []).extend(lake.files(name))
+        return files
+    folder = Folder(out)
+    names_there = folder.names()
+    if DONE not in names_there and STEP not in names_there and set(TABLES).intersection(names_there):
+        raise Unusable(f"{out} has no {DONE}: the run that wrote it did not end well; run it again")
+    return {name: [folder.place(name)] for name in names_there if name in TABLES}
+
+
+def _table(spark: SparkSession, places: Iterable[str]) -> DataFrame:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    paths = [literal(_known(place)) for place in places]
+    found = spark.read.option("mergeSchema", "true").parquet(*paths).schema  # each protocol has its own columns
+    fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
+    return spark.read.schema(StructType(fields)).parquet(*paths)
+
+
+def _known(place: str) -> str:
+    scheme, sign, rest = place.partition("://")
+    return f"{SCHEMES.get(scheme, scheme)}{sign}{rest}" if sign else place
+
+
+def literal(path: str) -> str:
+    """A path that is no pattern."""
+    return "".join(f"\\{letter}" if letter in "[]{}*?\\" else letter for letter in path)
