@@ -41,9 +41,9 @@ LARGE = 200_000
 """Bytes of a capture of which many variants would take long."""
 STYLE = Style()
 
-GENERIC = ("Unknown", "Compressed", "Json")
+GENERIC = ("Unknown", "Compressed", "Json", "Handshake")
 """Types of which nothing more is known when the rest was cut."""
-NUMBERS_OF_FRAMES = frozenset({"copy_of", "requests", "block", "begun_in"})
+NUMBERS_OF_FRAMES = frozenset({"copy_of", "inside", "requests", "block", "begun_in"})
 """Fields that are numbers of frames: these differ."""
 LEARNED = frozenset({"event_count", "events", "acknowledged_appends", "segment", "in_reply_to"})
 """Fields that frames before tell: where some were lost, those that are left."""

@@ -133,8 +133,8 @@ def test_adding_and_skipping_follow_the_rule(seed: int, monkeypatch: pytest.Monk
 
 
 def heard(*, missing: int = 0, started: bool = True, first_ns: int | None = None, asking: int = 0) -> Any:
-    answering = SimpleNamespace(missing=missing, started=started, first_ns=first_ns)
-    return SimpleNamespace(directions=(SimpleNamespace(missing=asking), answering), label=None)
+    answering = SimpleNamespace(lossy=bool(missing), started=started, first_ns=first_ns)
+    return SimpleNamespace(directions=(SimpleNamespace(lossy=bool(asking)), answering), label=None)
 
 
 def asked(**of_the_other_side: Any) -> Any:

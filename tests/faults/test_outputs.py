@@ -77,6 +77,18 @@ def test_a_full_disk(name: str, size: int, file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("place", ["wiredecode.net.network.Network.feed", "wiredecode.frames.framer.Framer.chunk"])
+def test_no_memory(name: str, place: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise MemoryError
+
+    found = in_a_child(words_of(name, file, tmp_path), lambda: monkeypatch.setattr(place, none))
+    assert found.code == 2, found
+    assert found.errors.count("wiredecode: ") == found.errors.count("not enough memory") == 1
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_two_writers_of_one_output_leave_one_whole(name: str, file: Path, tmp_path: Path) -> None:
     """The second one runs from begin to end while the first one is about to give its output its name."""
     whole, folder = tmp_path / "whole", tmp_path / "both"

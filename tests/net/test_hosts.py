@@ -105,7 +105,7 @@ def named(tmp_path: Path) -> Path:
         ["pcap"],
         ["follow"],
         ["check", "--severity", "note"],
-        ["stats"],
+        ["stats", "--json"],
         ["export", "--level", "connections"],
     ],
     ids=lambda words: " ".join(words),

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from tests import damage
 from tests.damage import CAPTURES, cut_packets, read
 from tests.net.craft import Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
@@ -98,3 +99,27 @@ def test_a_writer_whose_set_up_was_cut_has_no_segment(snaplen: int) -> None:
     names = [[frame.generated.get("segment") for frame in run.of("AppendBlock")] for run in (whole, cut)]
     assert all(found in (None, wanted) for wanted, found in zip(*names, strict=True))
     assert "not-set-up" not in codes(cut)
+
+
+@SIZES
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_an_answer_that_was_lost_at_the_end_does_not_accuse(acknowledged: bool, size: int | None) -> None:
+    """Nothing comes behind it that would show the hole, but the other side acknowledged its bytes."""
+    talk = Talk(server=("10.0.0.2", 4222))
+    packets = talk.handshake()
+    packets += talk.send(1, b'INFO {"server_id":"N"}\r\n')
+    packets += talk.send(0, b'CONNECT {"verbose":false}\r\nPING\r\n')
+    talk.send(1, b"PONG\r\n")
+    packets += [talk.ack(0)] if acknowledged else []
+    run = dissect(batches([(index * 0.001, packet) for index, packet in enumerate(packets)], size))
+    assert [frame.outcome for frame in run.frames if frame.type == "PING"] == [None if acknowledged else "unanswered"]
+
+
+def test_a_reply_whose_request_was_lost_at_the_end_answers_no_other() -> None:
+    """The second read of two was lost: its reply goes on where the first one ended, as a second one of that would."""
+    packets = read(CAPTURES / "pravega" / "midstream.pcap")
+    asked = [frame for frame in damage.dissect(packets).frames.values() if frame.type == "ReadSegment"]
+    gone = asked[1].packets[0] - 1
+    left = damage.dissect(damage.chosen(packets, [at for at in range(len(packets)) if at != gone]))
+    replies = [frame for frame in left.frames.values() if frame.type == "SegmentRead"]
+    assert [frame.request is None for frame in replies] == [False, True]

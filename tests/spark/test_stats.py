@@ -58,6 +58,8 @@ def here() -> dict[str, list[dict[str, Any]]]:
     for source in SEVERAL:
         made = statistics(CAPTURES / source, interval="1s", ids="stable")
         for name, table in made.items():
+            if name not in found:  # counted frame by frame only
+                continue
             rows = (
                 table.drop_columns(list(CONNECTION_FACTS)).to_pylist() if name == "connections" else table.to_pylist()
             )

@@ -103,9 +103,9 @@ class Requests(Rule):
             severity = None if request.always else "note"
             name = self.report.names.short(connection)
             what = f"{request.type} of {request.protocol} was not answered"
-            if answers.missing or not answers.captured:
+            if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
-            elif asked.missing:
+            elif asked.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             problem = self.report.add(
                 *(codes.UNANSWERED, what, (request.protocol, request.type, severity)),

@@ -134,8 +134,15 @@ def _usage(error: Exception) -> int:
     return USAGE
 
 
+NO_MEMORY = "failed to map segment"
+"""What the loader says where a library finds no room."""
+
+
 def _failure(error: Exception, words: list[str]) -> int:
-    """A package that is not installed or not usable, or a mistake of ours."""
+    """No memory, a package that is not installed or not usable, or a mistake of ours."""
+    if isinstance(error, MemoryError) or NO_MEMORY in str(error):
+        complain("there is not enough memory (it takes 150 to 400 MB): give more, or less at a time (--max-buffer)")
+        return USAGE
     if isinstance(error, ImportError):
         from wiredecode.extras import missing
 

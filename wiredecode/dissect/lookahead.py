@@ -178,7 +178,7 @@ def captured_from(request: Sent) -> float:
     capture begins in the middle, the first answers may have been sent before it.
     """
     asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]
-    if answering.missing or asking.missing:
+    if answering.lossy or asking.lossy:
         return inf
     return 0 if answering.started else inf if answering.first_ns is None else answering.first_ns
 

@@ -33,7 +33,7 @@ BOTH = 3
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    __slots__ = ("connection", "ends", "key", "last", "registry", "shared", "streams", "waiting", "waits")
+    __slots__ = ("acks", "connection", "ends", "key", "last", "registry", "shared", "streams", "waiting", "waits")
 
     def __init__(
         self,
@@ -50,6 +50,8 @@ class Tracked:
         self.registry = registry
         """Shared by all: where something waits for the other direction."""
         self.waiting: Waiting | None = None
+        self.acks = [-1, -1]
+        """The last acknowledgment number of each side; -1: none was seen."""
         self.waits = True
         """Whether segments wait for the bytes that they acknowledge."""
         self.ends = 0
@@ -242,6 +244,7 @@ class Connections:
         for stream in tracked.streams:
             stream.expire(last.clock, out)
             stream.finish(last, out)
+        self._lose_unseen(tracked, last.at)
         self.shared.until = until
         del self._recent[tracked]
         self._closed.pop(tracked, None)
@@ -252,6 +255,19 @@ class Connections:
         if self.analyser is not None:
             self.analyser.close(tracked.connection, tracked.key)
         self.forgotten.append(tracked.connection)
+
+    @staticmethod
+    def _lose_unseen(tracked: Tracked, at: int) -> None:
+        """What was acknowledged at the end was sent, although nothing came behind it that would show the hole.
+
+        One byte may be a FIN.
+        """
+        for stream, ack in zip(tracked.streams, reversed(tracked.acks), strict=True):
+            expected = stream.expected()
+            if ack < 0 or expected < 0 or not stream.has_sent:
+                continue
+            if 1 < distance(expected, ack) <= stream.limits.window_bytes:
+                stream.direction.lose(at)
 
 
 def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: int) -> bool:

@@ -61,6 +61,8 @@ def feed_rows(
             tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
         elif holed:
             expire(tracked, clock[place], out)
+        if flags & (ACK | RST | SYN) == ACK:
+            tracked.acks[side] = ack
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
             origin = Origin(number, time_ns, ready, ready_ns, clock[place])
@@ -181,10 +183,25 @@ class ColumnIntake:
                 self._feed_ordered(flow, other, flows.begin[flow + 1], flows.begin[other + 1] if other >= 0 else 0)
             else:
                 self._feed(flow, owner)
+        self._note_acks(owners)
         last = np.array(flows.last)
         times = self._clock[self._segments.row[last]].tolist()
         for flow in np.argsort(last).tolist():
             connections.seen(owners[flow][0], times[flow])
+
+    def _note_acks(self, owners: list[Owner]) -> None:
+        """Remember what each side acknowledged last."""
+        s, flows = self._segments, self.flows
+        plain = s.flags & (ACK | RST | SYN) == ACK
+        last = np.array(flows.last)
+        acks, good = s.ack[last].tolist(), plain[last].tolist()
+        for flow, (tracked, side) in enumerate(owners):
+            if good[flow]:
+                tracked.acks[side] = acks[flow]
+                continue
+            rows = flows.every[flows.starts[flow] : flows.starts[flow + 1]]
+            if len(rows := rows[plain[rows]]):
+                tracked.acks[side] = int(s.ack[rows[-1]])
 
     def _ordered(self, owners: list[Owner], opposite: list[int]) -> set[int]:
         """Flows that must be taken in packet order together with their opposite."""

@@ -324,7 +324,7 @@ class Reassembler:
         out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
         self.direction.first_gap = self.direction.first_gap or ready
-        self.direction.lose(ready if self._opened is None else min(ready, self._opened.at))
+        self.direction.lose(ready if self._opened is None else min(ready, self._opened.at), cut=reason == CUT)
         if self._holes is None:
             self._holes = deque(maxlen=self.limits.remembered_gaps)
         self._holes.append(Hole(self.offset, target))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from wiredecode.net.outer import Outer
 
 Int64s = npt.NDArray[np.int64]
+MOST_LOSSES = 4096
+"""Losses of one direction whose packets are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,9 +109,16 @@ class Direction:
     """The packet at which a hole was given up first."""
     lost_from: int | None = None
     """The packet from which on bytes are known to lack here that never come."""
+    losses: list[int] = field(default_factory=list)
+    """The packets at which that became known of bytes that were not captured, in order; of very many the first."""
     _open: list[tuple[int, int]] = field(default_factory=list)
     """Holes that were filled, or may still be: the packets behind which they were seen, and that filled them (0: none
     did). Of those that are filled, only the latest."""
+
+    @property
+    def lossy(self) -> bool:
+        """Whether bytes were lost; at the end of a connection only acknowledgments tell."""
+        return bool(self.missing) or self.lost_from is not None
 
     def incomplete(self, packet: int) -> bool:
         """Whether bytes that lack here, for good or up to now, were sent before ``packet`` as far as anybody knows.
@@ -119,6 +129,10 @@ class Direction:
             return True
         return self.has_hole(packet)
 
+    def lost_before(self, packet: int) -> int:
+        """How often bytes were lost, as far as is known at ``packet``; not those that were cut."""
+        return bisect_right(self.losses, packet) if self.losses else 0
+
     def has_hole(self, packet: int) -> bool:
         """Whether bytes that lack at ``packet`` hold up what was sent behind them."""
         return any(seen <= packet and not 0 < filled <= packet for seen, filled in self._open)
@@ -128,9 +142,11 @@ class Direction:
         if self.first_ns is None:
             self.first_ns = int(chunk.time_ns[0])
 
-    def lose(self, packet: int) -> None:
-        """Bytes are lost, as is known from ``packet`` on."""
+    def lose(self, packet: int, *, cut: bool = False) -> None:
+        """Bytes are lost, as is known from ``packet`` on. ``cut``: of packets that are there."""
         self.lost_from = packet if self.lost_from is None else min(self.lost_from, packet)
+        if not cut and len(self.losses) < MOST_LOSSES:
+            insort(self.losses, packet)
 
     def open_hole(self, packet: int, first: int) -> None:
         """A hole is seen at ``packet``; nobody asks any more about packets before ``first``."""

@@ -27,7 +27,7 @@ from wiredecode.protocols.cursus.layers import (
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import Outstanding, Request, outcome_of
+from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request, outcome_of
 
 MAX_UNMATCHED = 16
 """Replies that were captured before their commands and wait for them, and how much later those may come."""
@@ -71,6 +71,7 @@ class CursusConversation(Conversation):
         self.outstanding: Outstanding[int, CommandRequest] = Outstanding()
         self.stream: CommandRequest | None = None
         """The STREAM that the broker accepted: from then on it answers nothing else."""
+        self.losses = Losses()
         self.unmatched: deque[tuple[Frame, dict[str, Any]]] = deque()
         self.command_seen = False
         self.rows: list[Row] | None = None
@@ -147,10 +148,10 @@ class CursusConversation(Conversation):
         frame.sender = self._sender(frame)
 
     def _note_lost(self, frame: Frame) -> None:
-        """Frames between this one and the one before it in its direction are lost: pairing starts anew."""
+        """Frames before this one are lost, in its direction or of the other side: pairing starts anew."""
         expected = self.next_offset[frame.side]
         self.next_offset[frame.side] = frame.offset + frame.length
-        if expected is not None and frame.offset != expected:
+        if (expected is not None and frame.offset != expected) or self.losses.news(frame):
             self.outstanding.clear()
             for early, _ in self.unmatched:
                 early.expects_response = False

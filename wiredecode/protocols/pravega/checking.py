@@ -107,7 +107,7 @@ class Setups(Rule):
         for place, side, writer, segment in self._waiting.values():
             answers = place.connection.directions[1 - side]
             waited = self.report.last_ns - place.time_ns
-            if waited < PATIENCE_NS or answers.missing or not answers.captured:
+            if waited < PATIENCE_NS or answers.lossy or not answers.captured:
                 continue
             what = f"writer {writer} waits for its set-up on {segment}"
             problem = self.report.add(codes.SETUP_UNANSWERED, what, (writer, segment), frame=place)

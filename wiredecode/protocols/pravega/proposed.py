@@ -15,7 +15,7 @@ from wiredecode.protocols.pravega.evidence import MAX_BODY
 from wiredecode.protocols.pravega.kinds import escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.pravega.shipped import MAX_WRITERS
-from wiredecode.protocols.shared.pairing import Outstanding, link
+from wiredecode.protocols.shared.pairing import Losses, Outstanding, link
 
 MAX_WHOLE = MAX_BODY + HEADER.size
 """Longest message that is put together from parts."""
@@ -84,7 +84,7 @@ class Proposed:
         self.block: OpenBlock | None = None
         self.blind = not whole
         """A BeginAppendBlock may have been lost."""
-        self.outstanding = SegmentRequests()
+        self.outstanding, self.losses = SegmentRequests(), Losses()
         self.reads = SegmentReaders()
         self.layers: Mapping[int, type[Message]] = {}
         self.events: Events | None = None
@@ -101,6 +101,8 @@ class Proposed:
             self.sides[frame.side].parts = None
             if frame.sender != "server":
                 self.block, self.blind = None, True
+        if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
+            self.outstanding.forget_reads()
         handler = self.HANDLERS.get(name)
         if handler is not None:
             handler(self, frame, frame.values)

@@ -13,7 +13,7 @@ from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_n
 from wiredecode.protocols.pravega.events import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
-from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, link
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Losses, link
 from wiredecode.protocols.shared.publications import confirm_all
 
 MAX_WRITERS = 4096
@@ -42,7 +42,7 @@ class Shipped:
     def __init__(self, whole: bool) -> None:
         self.whole = whole
         """Seen from the start: what was not set up was never set up."""
-        self.outstanding = SegmentRequests()
+        self.outstanding, self.losses = SegmentRequests(), Losses()
         self.writers: OrderedDict[bytes, Writer] = OrderedDict()
         self.block: Block | None = None
         self.blind = not whole
@@ -62,7 +62,7 @@ class Shipped:
         self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
-        if lost or frame.missing or frame.overtakes:
+        if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
             self.outstanding.forget_reads()
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
             self._inside_block(frame, name)

@@ -101,6 +101,19 @@ class Outstanding(Generic[K, R]):
             self.pop_oldest()
 
 
+class Losses:
+    """What the other side sent and nobody captured, as the frames of a connection come."""
+
+    def __init__(self) -> None:
+        self._known = [0, 0]
+
+    def news(self, frame: Frame) -> bool:
+        """Whether something was lost since the last frame of its direction: perhaps what this one answers."""
+        count = frame.connection.directions[1 - frame.side].lost_before(frame.ready)
+        before, self._known[frame.side] = self._known[frame.side], count
+        return count > before
+
+
 def outcome_of(response: Frame) -> str:
     """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
     if any(finding.group == "response" for finding in response.findings):
