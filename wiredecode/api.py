@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
@@ -54,6 +55,7 @@ def read(
     strict: bool = True,
     ids: str = CAPTURE,
     utc: bool = False,
+    two_passes: bool = False,
 ) -> Dissection:
     """Dissect captures; nothing is opened before the result is used.
 
@@ -67,7 +69,8 @@ def read(
     ``--limit`` has them. strict: damage raises CaptureError, after everything before it came out; otherwise it is a
     DamagedCapture warning. ids: ``capture`` numbers connections, frames and packets; ``stable`` is for tables that are
     made of a capture part by part (docs/tables.md, "Stable ids"). utc: times in ``filter`` that name no zone are
-    in UTC, not in that of this machine.
+    in UTC, not in that of this machine. two_passes: frames and messages know answers that come later than one pass can
+    wait for (outcome ``late``), since the captures are read once more before.
 
     keylog: a file of TLS secrets (docs/tls.md), for which the extra ``tls`` is needed.
 
@@ -96,6 +99,7 @@ def read(
         strict=strict,
         ids=ids,
         utc=utc,
+        two_passes=two_passes,
     )
 
 
@@ -131,6 +135,7 @@ class Dissection:
     strict: bool
     ids: str
     utc: bool = False
+    two_passes: bool = False
     errors: list[CaptureError] = field(default_factory=list)
     """What the last run could not read."""
     _reader_in_use: Any = None
@@ -182,6 +187,16 @@ class Dissection:
 
     # Frames and rows.
 
+    def _answers(self) -> Mapping[int, Known] | None:
+        """What a first pass finds of requests that are answered late, where one is wanted."""
+        if not self.two_passes or self.level not in (FRAMES, MESSAGES):
+            return None
+        if self._is_stream:
+            raise TypeError("a stream can be read once: leave out two_passes")
+        from wiredecode.dissect.answers import find_answers
+
+        return find_answers(open_capture(self.paths), self.limits, self.decode_as, stable_ids=self.ids == STABLE)
+
     def _frames(self) -> Generator[Frame]:
         from wiredecode.dissect.demand import Demand
         from wiredecode.dissect.dissector import Dissector
@@ -192,7 +207,8 @@ class Dissection:
         stable = self.ids == STABLE
         display, packets = self._display(), open_capture(self.paths)
         made = shown if display is None else display.style(shown)
-        demand = Demand(style=made, select=display, stable_ids=stable, decode_as=self.decode_as)
+        chosen = {"answers": self._answers(), "stable_ids": stable, "decode_as": self.decode_as}
+        demand = Demand(style=made, select=display, **chosen)  # type: ignore[arg-type]
         dissector = self._reader_in_use = Dissector(demand, Network(self.limits))
         if display is None:
             yield from self._whole(dissector.frames(packets))
@@ -323,6 +339,7 @@ class Dissection:
             bytes_choice=self.bytes,
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
+            answers=self._answers(),
         )
 
     # Accounts.

@@ -270,6 +270,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     },
     "sql": {
         "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
+        "--two-passes": See(f"{TWO_PASSES}::test_the_command_reads_twice"),
         "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_for_those_who_ask"),
         **READING,
         "--format": Case("{basic} {quick}", "--format csv"),

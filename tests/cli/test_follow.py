@@ -168,6 +168,10 @@ def test_what_is_not_decoded_is_named_and_its_bytes_can_be_had(run: Run, tmp_pat
 def test_a_handshake_of_tls_is_followed_and_its_bytes_can_be_had(run: Run, captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "c43_tls.pcap"
     assert run("follow", path, "-q").lines[1].split()[4] == "tls"
+    found = run("follow", path, "--port", 36640)
+    assert found.code == 0
+    assert "ServerHello" in found.lines[-1] or "ServerHello" in found.raw.decode()
+    assert "TLS was not decrypted" in found.err
     assert len(run("follow", path, "-n", 1, "--raw", "-q").raw) == 6430
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import wiredecode
 from tests.damage import CAPTURES, read
 from wiredecode.capture import PacketBatch
 from wiredecode.capture.write import write_pcap
@@ -95,8 +96,18 @@ def test_the_command_reads_twice(tmp_path: Path) -> None:
         found.append(Counter(json.loads(line).get("outcome") for line in out.read_text().splitlines()))
     assert found[0][LATE] and not found[1][LATE]
     assert found[1]["ok"] > found[0]["ok"]
+    query = "select outcome from frames order by frame"
+    assert main(["sql", str(capture), query, "--two-passes", "-o", str(out)]) == 0
+    assert Counter(json.loads(line)["outcome"] for line in out.read_text().splitlines()) == found[1]
+    told = wiredecode.read(capture, two_passes=True)
+    assert Counter(frame.outcome for frame in told) == Counter(told.table()["outcome"].to_pylist()) == found[1]
 
 
-def test_standard_input_is_not_read_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "-", "-q", "-o", "-", "--format", "ndjson", "--two-passes"]) == 2
+@pytest.mark.parametrize(
+    "words",
+    [["export", "-", "-q", "-o", "-", "--format", "ndjson"], ["sql", "-", "from frames"]],
+    ids=["export", "sql"],
+)
+def test_standard_input_is_not_read_twice(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--two-passes"]) == 2
     assert "standard input can be read only once" in capsys.readouterr().err

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, IsNotNull, LessThan, Not
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from wiredecode.spark.source import CaptureReader, Captures, Unreadable, Wishes, register
+from wiredecode.spark.source import CaptureReader, Captures, ReadOptions, Unreadable, register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,9 +120,9 @@ def frames_of_both() -> pa.Table:
 def pushed(*filters: Filter, **options: str) -> tuple[pa.Table, int]:
     """What is read for these filters, and in how many partitions."""
     paths = json.dumps([str(NATS), str(BASIC)])
-    reader = CaptureReader(Wishes.of({"paths": paths, "source": POINTS, "columns": FEW, **options}))
+    reader = CaptureReader(ReadOptions.of({"paths": paths, "source": POINTS, "columns": FEW, **options}))
     assert list(reader.pushFilters(list(filters))) == list(filters), "Spark looks at all rows again"
-    schema, parts = reader.wishes.plan.schema, reader.partitions()
+    schema, parts = reader.asked.plan.schema, reader.partitions()
     return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema), len(parts)
 
 
@@ -159,7 +159,7 @@ def test_pushed_types_of_messages(path: Path) -> None:
     every = expected([path], Plan("messages"))
     for column in ("protocol", "type"):
         for value in every[column].unique().to_pylist():
-            reader = CaptureReader(Wishes.of({"path": str(path), "level": "messages"}))
+            reader = CaptureReader(ReadOptions.of({"path": str(path), "level": "messages"}))
             reader.pushFilters([EqualTo((column,), value)])
             (part,) = reader.partitions()
             found = pa.Table.from_batches(reader.read(part), every.schema)
@@ -172,7 +172,7 @@ def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptu
     (tmp_path / "text.pcap").write_text("this is no capture")
     for level in ("frames", "packets"):
         caplog.clear()
-        reader = CaptureReader(Wishes.of({"path": str(tmp_path), "level": level}))
+        reader = CaptureReader(ReadOptions.of({"path": str(tmp_path), "level": level}))
         (part,) = reader.partitions()
         same_rows(pa.Table.from_batches(reader.read(part)), expected([damaged], Plan(level)))
         first, second = (record.getMessage() for record in caplog.records)
@@ -187,7 +187,7 @@ def test_bad_files_are_errors_where_that_is_wanted(session: SparkSession, tmp_pa
     (tmp_path / "text.pcap").write_text("this is no capture")
     shutil.copy(damaged, tmp_path)
     with pytest.raises(Unreadable, match=r"text\.pcap: is not a pcap or pcapng file"):
-        CaptureReader(Wishes.of({"path": str(tmp_path), "failFast": "true"})).partitions()
+        CaptureReader(ReadOptions.of({"path": str(tmp_path), "failFast": "true"})).partitions()
 
 
 def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pyt
         write_pcap(tmp_path / f"{number * 7919 % 100}.pcap", every[low : low + 30])
     monkeypatch.setattr(places, "file_system", lambda uri: (SubTreeFileSystem(str(tmp_path), LocalFileSystem()), ""))
     for level in ("frames", "messages"):
-        reader = CaptureReader(Wishes.of({"path": "gs://bucket/*.pcap", "level": level}))
+        reader = CaptureReader(ReadOptions.of({"path": "gs://bucket/*.pcap", "level": level}))
         (part,) = reader.partitions()
         same_rows(pa.Table.from_batches(reader.read(part)), expected([BASIC], Plan(level)))
 
@@ -204,9 +204,9 @@ def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pyt
 def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: SparkSession, tmp_path: Path) -> None:
     assert load(session, str(tmp_path), columns=FEW).toArrow().num_rows == 0
     with pytest.raises(Unreadable, match=r"nowhere: does not exist"):
-        CaptureReader(Wishes.of({"path": str(tmp_path / "nowhere")})).partitions()
+        CaptureReader(ReadOptions.of({"path": str(tmp_path / "nowhere")})).partitions()
     with pytest.raises(ValueError, match=r"load\(\) needs a path"):
-        CaptureReader(Wishes.of({})).partitions()
+        CaptureReader(ReadOptions.of({})).partitions()
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,13 @@ def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: Spar
 )
 def test_wrong_options_are_explained(options: dict[str, str], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        Wishes.of(options)
+        ReadOptions.of(options)
 
 
 def test_capital_letters_of_options_do_not_matter() -> None:
-    wishes = Wishes.of({"SHOWSECRETS": "True", "splitbytes": "0", "path": "x"})
-    assert wishes.plan.show_secrets
-    assert (wishes.split_bytes, wishes.paths) == (0, ("x",))
+    asked = ReadOptions.of({"SHOWSECRETS": "True", "splitbytes": "0", "path": "x"})
+    assert asked.plan.show_secrets
+    assert (asked.split_bytes, asked.paths) == (0, ("x",))
 
 
 def test_large_files_are_cut(session: SparkSession, tmp_path: Path) -> None:

@@ -369,6 +369,15 @@ def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -
     assert [frame.type for frame in found.frames] == ["INFO", "ClientHello", "ServerHello"]
 
 
+def test_ids_that_need_no_count_differ_and_packets_are_called_by_their_times() -> None:
+    import wiredecode
+    from tests.support import RABBITMQ
+
+    found = [*wiredecode.read(RABBITMQ / "c43_tls.pcap", keylog=RABBITMQ / "c43_tls.keylog", ids="stable")]
+    assert len({frame.id for frame in found}) == 65
+    assert all(frame.packets[-1] == frame.time_ns for frame in found if frame.type == "ClientHello")
+
+
 def test_python_takes_a_key_log() -> None:
     import wiredecode
     from tests.support import RABBITMQ

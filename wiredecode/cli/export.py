@@ -103,10 +103,7 @@ def export(
         IdsChoice,
         typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
     ] = IdsChoice.capture,
-    two_passes: Annotated[
-        bool,
-        typer.Option("--two-passes", help="Read the captures twice: requests know answers that come late, too."),
-    ] = False,
+    two_passes: options.TwoPasses = False,
     show_secrets: options.ShowSecrets = False,
     jobs: options.NoJobs = None,
     summary_json: options.SummaryJson = None,

@@ -106,6 +106,9 @@ DecodeAsOption = Annotated[
 Bytes = Annotated[BytesChoice, typer.Option("--bytes", help="How bytes are shown.")]
 Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field. Trees always show it.")]
 RecordRanges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field.")]
+TwoPasses = Annotated[
+    bool, typer.Option("--two-passes", help="Read the captures twice: requests know answers that come late, too.")
+]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
 Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
 Time = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import CaptureError, PacketBatch
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.export.query import Open, Reader
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
@@ -36,7 +37,7 @@ Examples:
   wiredecode sql a.pcap* -o slow.csv \\
       "select time, type, latency_ns from frames where latency_ns > 5e6"
 """
-STANDARD_OUTPUT = "-"
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
 MAX_ROWS = 1_000
 """Of a table on a terminal."""
 
@@ -78,6 +79,7 @@ def sql(
     allow_files: Annotated[
         bool, typer.Option("--allow-files", help="The query may read and write files, and load extensions.")
     ] = False,
+    two_passes: options.TwoPasses = False,
     csv_formulas: options.CsvFormulas = options.FormulasChoice.keep,
     color: options.Color = options.ColorChoice.auto,
 ) -> int:
@@ -97,14 +99,20 @@ def sql(
     form, guarded = _form(format_, out), csv_formulas is options.FormulasChoice.guard
     if guarded and (form is None or form.name != "csv"):
         raise options.UsageError("--csv-formulas goes with csv: say --format csv")
+    if two_passes and STANDARD_INPUT in files:
+        raise options.UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     reading = {**decoding.arguments, "show_secrets": show_secrets}
+    if two_passes:
+        reading["answers"] = _late_answers(files, decoding)
 
     def display() -> Filter | None:
         return options.display_filter(display_filter, secrets=show_secrets, utc=span.utc)
 
     display()  # a wrong one ends the command before anything is read
     try:
-        with Database(_opener(files, reading, span, display), once="-" in files, files=allow_files) as database:
+        with Database(
+            _opener(files, reading, span, display), once=STANDARD_INPUT in files, files=allow_files
+        ) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
             if not database.unreadable:
@@ -123,6 +131,14 @@ def sql(
 
         complain(escape(str(error)))
         return 2
+
+
+def _late_answers(files: list[str], decoding: options.Decoding) -> Mapping[int, Known]:
+    """What a first pass finds of requests that are answered late."""
+    from wiredecode.capture import open_capture
+    from wiredecode.dissect.answers import find_answers
+
+    return find_answers(open_capture(files), decoding.limits, decoding.ports)
 
 
 def _exit_code(errors: Iterable[CaptureError]) -> int:

@@ -25,7 +25,7 @@ from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
 from wiredecode.frames.who import learn
 from wiredecode.net import Network
-from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
+from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
 from wiredecode.tls import Decryption, KeyLog
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Run
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
+
+
+def _label(connection: Connection) -> None:
+    if connection.label is None:
+        connection.label = connection_id(connection.endpoints, connection.first_ns)
 
 
 class Dissector:
@@ -192,9 +197,11 @@ class Dissector:
             if isinstance(event, Note):
                 self.accounts.note(event)
                 continue
-            if self.demand.stable_ids:
-                self._label(event)
             connection = event.direction.connection
+            if self.demand.stable_ids:
+                _label(connection)
+                if isinstance(event, Chunk):
+                    event.packet = event.time_ns  # nothing of it is called by numbers
             tracker = self._trackers.get(connection) or self._track(connection)
             if tracker.identifier is not None:
                 unknown.setdefault(tracker, []).append(event)
@@ -203,9 +210,10 @@ class Dissector:
         for tracker, waiting in unknown.items():
             tracker.identify(waiting)
         for record in self._tls.pop_records() if self._tls is not None else ():
-            if self.demand.stable_ids:
-                record.packets = record.times
             connection = record.direction.connection
+            if self.demand.stable_ids:
+                _label(connection)
+                record.packets = record.times
             (self._trackers.get(connection) or self._track(connection)).secured(record)
 
     def _track(self, connection: Connection) -> Tracker:
@@ -218,14 +226,6 @@ class Dissector:
             tally=self.accounts.tally if unseen else None,
         )
         return tracker
-
-    def _label(self, event: Chunk | Gap | End) -> None:
-        """Nothing of it is called by numbers."""
-        connection = event.direction.connection
-        if connection.label is None:
-            connection.label = connection_id(connection.endpoints, connection.first_ns)
-        if isinstance(event, Chunk):
-            event.packet = event.time_ns
 
     def _close_ended(self, reason: str) -> None:
         """Close the accounts of connections that are over for ``reason``."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from wiredecode.protocols.shared.tls import TlsConversation
     from wiredecode.tls.half import Record
 
+AROUND = -1
+"""Place of a frame that is no part of what is spoken: its offset is another count."""
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 Tally = Callable[[tuple[Connection, Conversation], str, int, bytes, "list[int]"], bool]
@@ -99,6 +101,7 @@ class Tracker:
             *(record.ready, record.ready_ns, record.first_ns),
             protocol=NAME,
             layer=TlsConversation.layer,
+            place=AROUND,
         )
         frame.generated = DECRYPTED if record.decrypted else frame.generated
         self.out.append(frame)

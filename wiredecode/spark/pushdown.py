@@ -64,7 +64,7 @@ class Push:
         self._reader = reader
 
     def __call__(self, filters: list[datasource.Filter]) -> Iterable[datasource.Filter]:
-        schema = self._reader.wishes.plan.schema
+        schema = self._reader.asked.plan.schema
         self._reader.tests = [test for one in filters if (test := understood(one, schema)) is not None]
         return filters
 

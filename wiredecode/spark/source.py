@@ -77,8 +77,8 @@ def register(spark: SparkSession) -> None:
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the options say."""
+class ReadOptions:
+    """The options of the data source, read."""
 
     plan: Plan
     paths: tuple[str, ...]
@@ -87,7 +87,7 @@ class Wishes:
     split_bytes: int = SPLIT_BYTES
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Wishes:
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
         """Read the options; capital letters do not matter. Raises ``ValueError``."""
         given = {name.lower(): value for name, value in options.items()}
         known = {name.lower() for name in OPTIONS}
@@ -149,17 +149,17 @@ class Captures(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def wishes(self) -> Wishes:
+    def asked(self) -> ReadOptions:
         """The options, read."""
-        return Wishes.of(self.options)
+        return ReadOptions.of(self.options)
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.wishes().plan.schema)
+        return from_arrow_schema(self.asked().plan.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if schema.fieldNames() != self.schema().fieldNames():
             raise ValueError("the schema is fixed; choose columns with the option columns")
-        return CaptureReader(self.wishes())
+        return CaptureReader(self.asked())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
         """A source has no state, and connections that cross files need one. Raises ``ValueError``."""
@@ -180,33 +180,33 @@ class Whole(NamedTuple):
 class CaptureReader(DataSourceReader):
     """Reads partitions as Arrow batches."""
 
-    def __init__(self, wishes: Wishes) -> None:
-        self.wishes = wishes
+    def __init__(self, asked: ReadOptions) -> None:
+        self.asked = asked
         self.tests: list[Test] = []
         """Of rows: what the query wants, as far as it is known here."""
         self.pushFilters = Push(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         """What to read. Raises CaptureError where nothing can be, and with ``failFast`` for a file that cannot."""
-        wishes = self.wishes
-        if not wishes.paths:
+        asked = self.asked
+        if not asked.paths:
             raise ValueError("nothing to read: load() needs a path")
-        found = find(wishes.paths, wishes.source)
+        found = find(asked.paths, asked.source)
         for problem in found.problems:
-            if wishes.plan.fail_fast or not found.files:
+            if asked.plan.fail_fast or not found.files:
                 raise Unreadable(problem.text)
             LOGGER.warning("%s", problem.text)
         files = [file for file in found.files if passes(self.tests, SOURCE.name, file.source)]
-        if wishes.plan.level == PACKETS:
+        if asked.plan.level == PACKETS:
             sizes = found.sizes
-            parts = [part for file in files for part in splits(file, sizes[file.name], wishes.split_bytes)]
+            parts = [part for file in files for part in splits(file, sizes[file.name], asked.split_bytes)]
             return [InputPartition(part) for part in parts]
         return [InputPartition(whole) for whole in self._wholes(files, found.sizes)]
 
     def _wholes(self, files: Iterable[File], sizes: Mapping[str, int]) -> Iterator[Whole]:
         for source, group in groupby(files, lambda file: file.source):
             own = tuple(group)
-            wanted = self.wishes.partitions
+            wanted = self.asked.partitions
             if wanted is None:
                 size = sum(sizes[file.name] for file in own)
                 wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MOST_PARTITIONS)
@@ -218,7 +218,7 @@ class CaptureReader(DataSourceReader):
         if part is None:  # what Spark makes of no partitions
             return
         bound_memory()
-        plan = narrowed(self.wishes.plan, self.tests)
+        plan = narrowed(self.asked.plan, self.tests)
         if isinstance(part, Split):
             source, reader = part.file.source, plan.reader(packets(part), 0)
         else:
