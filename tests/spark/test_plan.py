@@ -112,6 +112,10 @@ def test_tasks_decrypt_with_key_logs_and_with_secrets_that_a_file_brings() -> No
     assert {"Publish", "Open", "Tune"} <= set(rows["type"].to_pylist())
     same_rows(sent(tls, keyed), rows)
     same_rows(sent(tls, plan, log.read_bytes()), rows)
+    (file,) = find([str(tls)]).files
+    batches = [replace(batch, secrets=(log.read_bytes(),)) for batch in merged([file])]
+    row = Indexer(file, plan.reassembly, plan.sessions).row(batches, 1, "")
+    assert not row["whole"][0].as_py(), "connections in other files may need them"
 
 
 def sent(path: Path, plan: Plan, *secrets: bytes) -> pa.Table:

@@ -47,7 +47,8 @@ INDEX = pa.schema(
 )
 """A row per file, or part of a large one. ``settings``: what else the row depends on. ``counted``: JSON, packets as
 :class:`Totals` counts them. ``whole``: its connections can be decoded from the files that have them, for nothing is in
-fragments of IP, and no limit was reached. The lists have an entry for each of :func:`wiredecode.net.buckets.units`."""
+fragments of IP, no limit was reached, and there are no TLS secrets, which connections in other files may need.
+The lists have an entry for each of :func:`wiredecode.net.buckets.units`."""
 COUNTED = ("packets", "tcp_packets", "first_ns", "last_ns")
 
 
@@ -75,6 +76,7 @@ class Indexer:
         problems: list[str] = []
         try:
             for batch in batches:
+                self._whole = self._whole and not batch.secrets
                 if len(batch):
                     self._add(batch)
         except CaptureError as error:

@@ -37,9 +37,8 @@ def publish(told: DataFrame, folder: Folder, level: str) -> Accounts:
     for name, table in tables(accounts).items():
         folder.write(f"{folder.table(name)}/part-0.parquet", table)
     if level == FRAMES and not any(to.startswith(FINDINGS) for _, to in moves):
-        empty = chosen(spark_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]).empty_table().combine_chunks()
-        rows = pa.record_batch([column.combine_chunks() for column in empty.columns], empty.schema)
-        folder.write(f"{folder.table(FINDINGS)}/part-0.parquet", pa.Table.from_batches([findings(rows)]))
+        nothing = pa.RecordBatch.from_pylist([], chosen(spark_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))
+        folder.write(f"{folder.table(FINDINGS)}/part-0.parquet", pa.Table.from_batches([findings(nothing)]))
     return accounts
 
 

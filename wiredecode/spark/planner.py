@@ -208,7 +208,7 @@ def told(units: Units, rest: Int64s | None, groups: Sequence[Int64s], plan: Plan
             f"{count} decode {_mb(total - shuffled)} without a shuffle; together they read all files {times:.1f} times"
         )
     if shuffled:
-        why = "" if units.whole.all() else "; there are fragments of IP, or a limit was reached"
+        why = "" if units.whole.all() else "; there are fragments of IP or TLS secrets in files, or a limit was reached"
         lines.append(f"{_mb(shuffled)} are shuffled by connection{why}")
     if len(units):
         most = int(np.argmax(units.bytes))
