@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import NOTHING, OK, Frame
+from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport, websocket
@@ -54,7 +54,7 @@ class NatsConversation(Conversation):
         self.link = link
         self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))
         self.account: str | None = None
-        """The one account of a dedicated route."""
+        """The one account of a dedicated route; empty: its name is not known."""
         self.decoders: dict[bytes, FrameDecoder] = {}
         """By the first four bytes; they depend on the kind of link and on what both sides said."""
         self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
@@ -85,6 +85,8 @@ class NatsConversation(Conversation):
             self._learn_sides(frame, decoder.type)
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
+        if frame.status == MALFORMED and decoder.type in DEDICATED and self.account is None and not frame.all_seen():
+            decoder = self._reread(frame, decoder, style)
         values = frame.values
         subject = values.get("subject")
         if hides(frame, subject, values, self.memory):
@@ -125,6 +127,23 @@ class NatsConversation(Conversation):
             return False
         said.reached += frame.length
         return True
+
+    def _reread(self, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
+        """What does not fit the link may fit another, or a route of one account: the INFO that says so is not there."""
+        name = decoder.type or ""
+        for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
+            if layer is not None and layer is not decoder.layer:
+                frame.status, frame.findings = OK, ()
+                other = decoder_for(layer, name)
+                other.read(frame, style)
+                if frame.status == OK:
+                    self._is_link(names.ROUTE)
+                    self.account, frame.dialect = account, self.link
+                    self.decoders.clear()
+                    return other
+        frame.status, frame.findings = OK, ()
+        decoder.read(frame, style)
+        return decoder
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages
@@ -367,7 +386,7 @@ class NatsConversation(Conversation):
         """A message between servers."""
         if "size" not in frame.values:
             return
-        if self.account is not None:
+        if self.account:
             frame.generate("account", printable(self.account))
         self._exchange(frame, between=True)
 
@@ -399,7 +418,7 @@ class NatsConversation(Conversation):
             frame.find("warning", "malformed", "header-block", message, "header_block")
 
     def _route_sub(self, frame: Frame) -> None:
-        if self.account is not None and "account" not in frame.values:
+        if self.account and "account" not in frame.values:
             frame.generate("account", printable(self.account))
 
     def _find_size(self, frame: Frame, size: int) -> None:
