@@ -21,7 +21,7 @@ from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
-from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
+from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation, reread
 from wiredecode.protocols.nats.reading import OperationDecoder, delivered_from, hide_headers, hides_data, secret_decoder
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
@@ -86,7 +86,7 @@ class NatsConversation(Conversation):
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
         if frame.status == MALFORMED and decoder.type in DEDICATED and self.account is None and not frame.all_seen():
-            decoder = self._reread(frame, decoder, style)
+            decoder = reread(self, frame, decoder, style)
         values = frame.values
         subject = values.get("subject")
         if hides(frame, subject, values, self.memory):
@@ -128,23 +128,6 @@ class NatsConversation(Conversation):
         said.reached += frame.length
         return True
 
-    def _reread(self, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
-        """What does not fit the link may fit another, or a route of one account: the INFO that says so is not there."""
-        name = decoder.type or ""
-        for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
-            if layer is not None and layer is not decoder.layer:
-                frame.status, frame.findings = OK, ()
-                other = decoder_for(layer, name)
-                other.read(frame, style)
-                if frame.status == OK:
-                    self._is_link(names.ROUTE)
-                    self.account, frame.dialect = account, self.link
-                    self.decoders.clear()
-                    return other
-        frame.status, frame.findings = OK, ()
-        decoder.read(frame, style)
-        return decoder
-
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages
 
@@ -182,7 +165,7 @@ class NatsConversation(Conversation):
         layer: type[Layer] = Unknown
         if name is not None:
             if name in names.LINK_OPERATIONS and not self.connected and self.link in (None, names.LEAF):
-                self._is_link(link_of_operation(name))
+                self.is_link(link_of_operation(name))
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
@@ -236,7 +219,7 @@ class NatsConversation(Conversation):
         elif name == "CONNECT":
             self.client = frame.side
 
-    def _is_link(self, link: str) -> None:
+    def is_link(self, link: str) -> None:
         if link != self.link and not self.forced:
             self.link = link
             self.decoders.clear()
@@ -247,17 +230,15 @@ class NatsConversation(Conversation):
         if not self.connected and self.link in (None, names.CLIENT):
             link = link_of_info(options)
             if link is not None:
-                self._is_link(link)
+                self.is_link(link)
         frame.dialect = self.link
         if options.get("max_payload"):
             self.max_payload = options["max_payload"]
-        account = options.get("route_account")
-        if account:
-            self.account = account
-            self._is_link(names.ROUTE)
+        if options.get("route_account"):
+            self.account = options["route_account"]
+            self.is_link(names.ROUTE)
         self.decoders.clear()
-        command = options.get("gateway_cmd")
-        if command:
+        if command := options.get("gateway_cmd"):
             frame.generate("gateway_command", names.GATEWAY_COMMANDS.get(command, str(command)))
         if options.get("ldm"):
             frame.find("note", "protocol", "lame-duck", "lame duck mode: the server will close the connection soon")
@@ -268,7 +249,7 @@ class NatsConversation(Conversation):
             return
         self.sides[frame.side].said |= options
         self.connected = True
-        self._is_link(link_of_connect(options))
+        self.is_link(link_of_connect(options))
         self.decoders.clear()
         frame.dialect = self.link
         name = options.get("name")
@@ -422,8 +403,7 @@ class NatsConversation(Conversation):
             frame.generate("account", printable(self.account))
 
     def _find_size(self, frame: Frame, size: int) -> None:
-        most = self.max_payload or MAX_BODY_BYTES
-        message = f"a payload of {size} bytes, the server takes {most}"
+        message = f"a payload of {size} bytes, the server takes {self.max_payload or MAX_BODY_BYTES}"
         frame.find("warning", "protocol", "max-payload", message, "size")
 
     def _unknown(self, frame: Frame) -> None:
