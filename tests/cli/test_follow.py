@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.net.craft import Talk
+from tests.view.frames import write
 from wiredecode.api import read
 
 COMMAND = [sys.executable, "-m", "wiredecode", "follow"]
@@ -152,12 +154,24 @@ def test_standard_input_is_read_twice_where_it_has_to_be(
             assert run("follow", "-", *words, "-q").raw == expected
 
 
-def test_what_is_not_decoded_is_named_and_its_bytes_can_be_had(run: Run, captures: Path) -> None:
-    path = captures / "rabbitmq-stream" / "c43_tls.pcap"
-    assert run("follow", path, "-q").lines[1].split()[4] == "(TLS)"
-    found = run("follow", path, "--port", 36640)
+def test_what_is_not_decoded_is_named_and_its_bytes_can_be_had(run: Run, tmp_path: Path) -> None:
+    talks = [Talk(client=("10.0.0.1", port), server=("10.0.0.2", 5552)) for port in (40_000, 40_001)]
+    request = b"GET /streams HTTP/1.1\r\nHost: broker\r\n\r\n"
+    path = write(tmp_path / "x.pcap", [data for talk in talks for data in (*talk.handshake(), *talk.send(0, request))])
+    assert run("follow", path, "-q").lines[1].split()[4] == "(HTTP)"
+    found = run("follow", path, "--port", 40_000)
     assert (found.code, found.raw) == (0, b"")
-    assert "looks like TLS, which is not decoded; --raw writes its bytes" in found.err
+    assert "looks like HTTP, which is not decoded; --raw writes its bytes" in found.err
+    assert run("follow", path, "-n", 1, "--raw", "-q").raw == request
+
+
+def test_a_handshake_of_tls_is_followed_and_its_bytes_can_be_had(run: Run, captures: Path) -> None:
+    path = captures / "rabbitmq-stream" / "c43_tls.pcap"
+    assert run("follow", path, "-q").lines[1].split()[4] == "tls"
+    found = run("follow", path, "--port", 36640)
+    assert found.code == 0
+    assert "ServerHello" in found.lines[-1] or "ServerHello" in found.raw.decode()
+    assert "TLS was not decrypted" in found.err
     assert len(run("follow", path, "-n", 1, "--raw", "-q").raw) == 6430
 
 

@@ -175,3 +175,26 @@ def test_a_full_disk_ends_the_capture_with_a_clear_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"a\.pcapng: cannot be written any more: No space left on device"):
         list(live)
     live.close()
+
+
+@pytest.mark.parametrize("fault", ["disk", "folder", "old file"])
+def test_a_ring_that_cannot_go_on_says_so_and_leaves_whole_files(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    keeps = Saving(folder / "a.pcapng", Rotation(size=5000, files=2), lambda: STATISTICS)
+    keeps.write(batch(100), [LO])
+    files = keeps.files
+    if fault == "folder":
+        folder.rename(tmp_path / "gone")
+    elif fault == "disk":
+        monkeypatch.setattr(saving, "open_private", lambda path: Path("/dev/full/none").read_bytes())
+    else:
+        monkeypatch.setattr(Path, "unlink", lambda *_, **__: folder.read_bytes())
+    with pytest.raises(CaptureError, match="cannot be written"):
+        keeps.write(batch(100, first=101), [LO])
+    keeps.close()
+    left = [*(tmp_path / "gone" if fault == "folder" else folder).iterdir()]
+    assert {path.name for path in left} >= {path.name for path in files[1:]}
+    assert saved(*left)  # each can be read to its end

@@ -12,6 +12,7 @@ import pytest
 
 from tests.net.craft import batches
 from tests.support import Part, Run, Segments, craft, dissect, every
+from wiredecode.dissect.identify import DecodeAs
 from wiredecode.protocols.nats import Nats, s2, websocket
 
 C, S = 0, 1
@@ -216,6 +217,19 @@ def test_a_compressed_websocket_that_begins_in_the_middle_is_known(begin: int, k
     first = max(0, -(-(begin - 3) // 2))
     if not keep or begin < 2:
         assert {one.data for one in run.of("MSG")} == {message(number) for number in range(first, 8)}
+
+
+@pytest.mark.parametrize("begin", range(9))
+def test_what_the_user_says_is_looked_at_in_the_middle_of_a_websocket(begin: int) -> None:
+    """And NATS without one is NATS as before."""
+    said = [(C, GET), (S, OK + frame(0x82, INFO)), (C, frame(0x82, QUIET, True))]
+    said += [(S, frame(0x82, message(number))) for number in range(8)]
+    packets = craft([Part(1, *one) for one in said], every(1460), 8080)[3 + begin :]
+    plain = craft([Part(1, S, message(number)) for number in range(8)], every(1460), 8080)[3:]
+    for captured, expected in ((packets, 8 - max(0, begin - 3)), (plain, 8)):
+        run = dissect(batches(captured), known=(Nats(),), decode_as={8080: DecodeAs(Nats(), None)})
+        assert [one.data for one in run.of("MSG")] == [message(number) for number in range(8)][-expected:]
+        assert run.totals.undecoded in (0, len(GET))
 
 
 def test_who_began_in_the_middle_is_told_by_the_mask() -> None:

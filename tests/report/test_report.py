@@ -13,6 +13,7 @@ import pytest
 import wiredecode
 from tests.cli.conftest import Run, run
 from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, report
+from tests.support import beginning
 from tests.view.frames import CLIENT, SERVER, packets, write
 from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
@@ -185,7 +186,7 @@ def test_only_what_a_filter_chooses_counts(tmp_path: Path) -> None:
 
 
 def test_the_timeline_is_that_of_stats_with_the_problems_in_between(tmp_path: Path, run: Run) -> None:
-    path = CAPTURES / "stories/leader-killed.pcap.gz"
+    path = beginning(CAPTURES / "stories/leader-killed.pcap.gz", 16_000, tmp_path)  # up to who leads then
     rows = report(tmp_path / "r.html", path).rows["timeline"][1:]
     kinds = {row[1] for row in rows}
     told = {each["kind"] for each in json.loads(run("stats", path, "--timeline", "--json", "-q").out)["events"]}

@@ -176,6 +176,8 @@ class Identifier:
     """A protocol whose bytes these seem to be, while the protocol of the port may still turn out to be it."""
     held_at: int = 0
     """Bytes seen when it was found."""
+    said: Identified | None = None
+    """What the user said it is, where the bytes are looked at all the same: see :attr:`Protocol.turns`."""
     given_up: bool = False
     """It is nothing that is decoded."""
     failures: list[str] = field(default_factory=list)
@@ -186,8 +188,20 @@ class Identifier:
         for port in reversed(self.connection.ports):
             said = self.decode_as.get(port)
             if said is not None:
-                return Identified(said.protocol, said.dialect)
+                found = Identified(said.protocol, said.dialect)
+                if not said.protocol.turns or self.connection.initiator is not None:
+                    return found
+                self.said = found
+                self.candidates = tuple(one for one in self.candidates if one.known.name == said.protocol.name)
+                return None if self.candidates else found
         return None
+
+    def _as_said(self, known: Identified | None) -> Identified | None:
+        """It is what the user said, whatever the bytes tell; but they may have turned into something else."""
+        said = self.said
+        if said is None or (known is not None and known.verdict is not None and known.verdict.cutter is not None):
+            return known
+        return said
 
     def events(self, events: list[Event]) -> Identified | None:
         """Take the next events of both directions; return the protocol once it is known.
@@ -198,9 +212,9 @@ class Identifier:
         for piece in by_packet(events):
             known = self._piece(piece) or self._released()
             if known is None and self.hopeless:
-                known = self.by_port()
+                known = self.said or self.by_port()
                 self.given_up = known is None
-            if known is not None:
+            if known is not None and (known := self._as_said(known)) is not None:
                 known.ready = piece.ready
                 return known
             if self.given_up:
@@ -209,7 +223,7 @@ class Identifier:
 
     def finish(self) -> Identified | None:
         """Nothing more will come."""
-        known = self._interrupt(0) or self._interrupt(1) or (self.held[1] if self.held else None)
+        known = self._as_said(self._interrupt(0) or self._interrupt(1) or (self.held[1] if self.held else None))
         if known is not None:
             known.ready = self.last_ready
         return known
@@ -287,7 +301,7 @@ class Identifier:
         thin = thin or (final and self.held is not None)
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
-            port = one.has_port(self.connection) and not thin
+            port = (one.has_port(self.connection) or self.said is not None) and not thin
             try:
                 verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
             except Exception as error:

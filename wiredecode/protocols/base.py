@@ -115,6 +115,9 @@ class Protocol(ABC):
     dialects: ClassVar[tuple[str, ...]] = ()
     framing: ClassVar[LengthPrefix | None] = None
     """How frames tell their length, where they do; other protocols have a :meth:`split` of their own."""
+    turns: ClassVar[bool] = False
+    """Whether connections may go on in other frames (:attr:`Verdict.cutter`): then one that begins in the middle is
+    looked at although the user said what it is."""
     header_bytes: ClassVar[int] = 1
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     generated: ClassVar[Mapping[str, Generated]] = {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields import compiler
@@ -83,3 +85,23 @@ def identity(frame: Frame) -> tuple[Any, ...]:
 def pairing(frame: Frame) -> tuple[Any, ...]:
     """What a frame is, and which request it answers."""
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
+
+
+def told(
+    path: Path, *, batch: int | None = None, pickled: int = 0, stable: bool = False
+) -> tuple[list[tuple[Any, ...]], Any]:
+    """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""
+    demand = Demand(style=STYLE, stable_ids=stable)
+    dissector = Dissector(demand)
+    found: list[tuple[Any, ...]] = []
+    options: dict[str, Any] = {} if batch is None else {"batch_packets": batch}
+    try:
+        for number, packets in enumerate(open_capture([path], **options), 1):
+            found += map(identity, list(dissector.feed(packets)))
+            if pickled and number % pickled == 0:
+                dissector = pickle.loads(pickle.dumps(dissector))
+                dissector.resume(demand)
+    except CaptureError:
+        pass  # a capture that is cut
+    found += map(identity, list(dissector.finish()))
+    return found, dissector.totals

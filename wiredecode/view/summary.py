@@ -220,8 +220,7 @@ def generated_values(generated: Mapping[str, Any]) -> list[tuple[str, str]]:
             if value != "good":
                 found.append((name, fact(value)))
         elif value is not None:
-            texts = isinstance(value, list) and value and isinstance(value[0], str)
-            found.append((name, fact(", ".join(value)) if texts else words(value)))
+            found.append((name, words(value)))
     return found
 
 
@@ -272,7 +271,9 @@ def _count(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """A number or truth value as JSON spells it."""
+    """A number or truth value as JSON spells it; texts one after another."""
+    if value.__class__ is list and value and isinstance(value[0], str):
+        return fact(", ".join(value))
     return str(value).lower() if value.__class__ is bool else str(value)
 
 

@@ -85,7 +85,9 @@ def value_text(value: Any, options: TreeOptions) -> str:
 
 
 def bare_text(value: Any, options: TreeOptions) -> str:
-    """A generated value: text without quotes."""
+    """A generated value: text without quotes, texts one after another."""
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        value = ", ".join(value)
     return escape(value) if isinstance(value, str) and not isinstance(value, Raw) else value_text(value, options)
 
 

@@ -46,6 +46,8 @@ class Saving:
         self._number = 0
         self._interfaces: list[Interface] = []
         self.packets = 0
+        self._ended = False
+        """Whether the current file is whole."""
         self._current, self._writer, self._began = self._open()
 
     @property
@@ -70,6 +72,9 @@ class Saving:
         self._put(batch)
 
     def close(self) -> None:
+        if self._ended:
+            return  # the next file of a ring could not be opened
+        self._ended = True
         try:
             self._put(NOTHING)  # an interface is described even if nothing came from it
         finally:
@@ -92,6 +97,7 @@ class Saving:
         self.close()
         try:
             self._current, self._writer, self._began = self._open()
+            self._ended = False
         except OSError as error:
             raise CaptureError(str(error.filename), f"cannot be written: {error.strerror}") from None
 
@@ -101,8 +107,8 @@ class Saving:
         if self._rotation.wanted:
             stamp = time.strftime("%Y%m%d%H%M%S")
             path = path.with_name(f"{path.stem}_{self._number:05}_{stamp}{path.suffix}")
+        while self._rotation.files is not None and len(self._kept) >= self._rotation.files:
+            self._kept.popleft().unlink(missing_ok=True)
         writer = PcapNgWriter(open_private(path))
         self._kept.append(path)
-        while self._rotation.files is not None and len(self._kept) > self._rotation.files:
-            self._kept.popleft().unlink(missing_ok=True)
         return path, writer, time.monotonic()

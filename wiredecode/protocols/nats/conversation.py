@@ -22,7 +22,7 @@ from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
-from wiredecode.protocols.nats.reading import OperationDecoder, hide_headers, hides_data, secret_decoder
+from wiredecode.protocols.nats.reading import OperationDecoder, delivered_from, hide_headers, hides_data, secret_decoder
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
-DELIVERY_BLANKS = 3
-"""In the line of MSG, where it names no reply subject."""
 LOST_PING_NS = 1_000_000_000
 """So long after bytes were lost a PONG may answer a PING that was among them."""
 MAX_ENDED = 1_024
@@ -121,12 +119,9 @@ class NatsConversation(Conversation):
 
     def dispensable(self, frame: Frame) -> bool:
         """What a server delivers of a carried protocol's messages: others know them from whoever published them."""
-        buffer, start, said = frame.buffer, frame.start, self.sides[frame.side]
-        if frame.status != OK or frame.offset != said.reached or self.link != names.CLIENT:
-            return False
-        end = buffer.find(b"\r\n", start, frame.stop)
-        asks = buffer.count(b" ", start, end) != DELIVERY_BLANKS
-        if asks or buffer[start : start + 4] != b"MSG " or not self.memory.carried.marked(buffer, end + 2):
+        said = self.sides[frame.side]
+        start = delivered_from(frame) if frame.status == OK and self.link == names.CLIENT else None
+        if start is None or frame.offset != said.reached or not self.memory.carried.marked(frame.buffer, start):
             return False
         said.reached += frame.length
         return True

@@ -43,6 +43,7 @@ class Nats(Protocol):
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
+    turns = True
     requests = {"nats": frozenset({"PING"})} | {one.name: one.requests for one in carried_by("nats")}
     reply_topics = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
     apart = ("error", "status", "subject", "queue", "server_name", "name", "server")
