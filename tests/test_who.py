@@ -118,4 +118,5 @@ def test_the_host_that_a_client_of_tls_asks_for() -> None:
             assert handshakes.client_hello(hello[:size])["server_name"] is None
     for place in range(len(hello)):
         with suppress(ValueError):
-            handshakes.client_hello(hello[:place] + b"\xff" + hello[place + 1 :])
+            name = handshakes.client_hello(hello[:place] + b"\xff" + hello[place + 1 :])["server_name"]
+            assert (name or "").isascii()

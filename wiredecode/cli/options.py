@@ -65,10 +65,8 @@ def _elsewhere(files: list[str]) -> list[str]:
 
 
 class Resolution(StrEnum):
-    """Where names of addresses come from."""
-
-    NONE = "none"
-    CAPTURE = "capture"
+    none = "none"
+    capture = "capture"
 
 
 class FormulasChoice(StrEnum):
@@ -238,7 +236,7 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
-    resolve: Resolve = Resolution.NONE
+    resolve: Resolve = Resolution.none
     sandbox: Sandbox = False
 
     @cached_property
@@ -266,7 +264,7 @@ class Decoding:
 
     def without_names(self, command: str) -> None:
         """``command`` shows nobody addresses."""
-        if self.resolve is not Resolution.NONE:
+        if self.resolve is not Resolution.none:
             raise UsageError(f"wiredecode {command} shows no names of addresses: leave out --resolve")
 
     @property
@@ -431,7 +429,7 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
 
 def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
     """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
-    keyed, resolve = bool(decoding.keylog) or decoding.keylog_dir is not None, decoding.resolve is Resolution.CAPTURE
+    keyed, resolve = bool(decoding.keylog) or decoding.keylog_dir is not None, decoding.resolve is Resolution.capture
     if not keyed and not resolve:
         return limits
     from wiredecode.cli.output import say
@@ -440,7 +438,6 @@ def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
 
     if not keyed:
         return Keyed.of(limits, None, resolve=True)
-
     if not installed("cryptography"):
         say(f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}")
         raise typer.Exit(2)

@@ -366,14 +366,6 @@ def array(writer: Writer, kind: Any) -> Spelled:
     return "array", more
 
 
-def struct(writer: Writer, kind: Any) -> Spelled:
-    return "structure", {"layer": writer.layer(kind.layer)}
-
-
-def varint(writer: Writer, kind: Any) -> Spelled:
-    return "varint", {"most": kind.max_bytes}
-
-
 def bits(writer: Writer, kind: Any) -> Spelled:
     return "bits", {"w": kind.whole.width, "back": kind.back, "shift": kind.shift, "bits": kind.count}
 
@@ -391,24 +383,8 @@ def protobuf_sized(writer: Writer, kind: Any) -> Spelled:
     return "pb_sized", {"text": text or None, "zero": kind.default is not None or None}
 
 
-def embedded(writer: Writer, kind: Any) -> Spelled:
-    return "pb_message", {"layer": writer.layer(kind.layer)}
-
-
 def repeated(writer: Writer, kind: Any) -> Spelled:
     return "pb_repeated", {"element": writer.coded(kind.element), "packed": kind.packed or None}
-
-
-def word(writer: Writer, kind: Any) -> Spelled:
-    return "word", {"word": kind.word}
-
-
-def tokens(writer: Writer, kind: Any) -> Spelled:
-    return "tokens", {"leave": kind.leave}
-
-
-def line_text(writer: Writer, kind: Any) -> Spelled:
-    return "line_text", {"quote": kind.quote or None}
 
 
 def until(writer: Writer, kind: Any) -> Spelled:
@@ -418,23 +394,23 @@ def until(writer: Writer, kind: Any) -> Spelled:
 GENERIC: dict[type[Kind], Spell] = {
     Number: number,
     Bits: bits,
-    Varint: varint,
+    Varint: lambda writer, kind: ("varint", {"most": kind.max_bytes}),
     Uuid: lambda writer, kind: ("uuid", {}),
     Sized: sized,
     Rest: lambda writer, kind: ("rest", {}),
-    Struct: struct,
+    Struct: lambda writer, kind: ("structure", {"layer": writer.layer(kind.layer)}),
     Array: array,
     Scalar: protobuf_scalar,
     pb.String: protobuf_sized,
     pb.Bytes: protobuf_sized,
-    pb.Embedded: embedded,
+    pb.Embedded: lambda writer, kind: ("pb_message", {"layer": writer.layer(kind.layer)}),
     pb.Repeated: repeated,
     UnknownFields: lambda writer, kind: ("rest", {}),
-    textfields.Word: word,
+    textfields.Word: lambda writer, kind: ("word", {"word": kind.word}),
     textfields.Token: lambda writer, kind: ("token", {}),
     textfields.Decimal: lambda writer, kind: ("decimal", {"digits": kind.digits}),
-    textfields.Tokens: tokens,
-    textfields.LineText: line_text,
+    textfields.Tokens: lambda writer, kind: ("tokens", {"leave": kind.leave}),
+    textfields.LineText: lambda writer, kind: ("line_text", {"quote": kind.quote or None}),
     textfields.Until: until,
     textfields.LineEnd: lambda writer, kind: ("line_end", {}),
     textfields.Mark: lambda writer, kind: ("constant", {"mark": kind.mark}),

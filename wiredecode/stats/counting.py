@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from wiredecode.check.gauges import Gauges
 from wiredecode.fields import EPOCH
+from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Held
 from wiredecode.net.types import Connection
@@ -216,7 +217,7 @@ class Counting:
         schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
         if self.connections is not None and statistic.name == "connections":
             rows, schema = joined(rows, schema, self.connections.rows, whole=self.whole)
-        return pa.Table.from_pylist(sorted(rows, key=ORDERS[statistic.name]), schema)
+        return pa.Table.from_pylist(valid(sorted(rows, key=ORDERS[statistic.name])), schema)
 
 
 def type_of(column: str) -> pa.DataType:

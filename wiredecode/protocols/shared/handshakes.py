@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -72,14 +73,14 @@ def _protocols(data: bytes) -> list[str]:
     while names:
         name = names.vector(1)
         if int.from_bytes(name) not in GREASE or len(name) != 2:
-            found.append(text(name))
+            found.append(printable(text(name)))
     return found[:MOST_NAMES]
 
 
 def _server_name(data: bytes) -> str | None:
     """RFC 6066 section 3: the host, the only kind of name there is."""
     names = Cursor(Cursor(data).vector(2))
-    return text(names.vector(2)) if names and names.number(1) == 0 else None
+    return printable(text(names.vector(2))) if names and names.number(1) == 0 else None
 
 
 def client_hello(data: bytes) -> Facts:
@@ -153,7 +154,8 @@ def _named(der: bytes) -> Facts:
     from cryptography import x509
 
     try:
-        found = x509.load_der_x509_certificate(der)
+        with warnings.catch_warnings(action="ignore"):  # of what others should not have signed
+            found = x509.load_der_x509_certificate(der)
         begins, expires = found.not_valid_before_utc, found.not_valid_after_utc
         return {
             "certificate_subject": printable(found.subject.rfc4514_string()),
