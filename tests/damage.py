@@ -210,7 +210,9 @@ def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
     after = {frame.id: place for place, frame in damaged.frames.items()}
     for place, frame in damaged.frames.items():
         original = after.get(frame.generated.get("copy_of"))
-        if place in first and original is not None and first[place] != first.get(original, original):
+        if place not in first or original is None or frame.place or damaged.frames[original].place:
+            continue  # offsets inside others count from what was seen first
+        if first[place] != first.get(original, original):
             yield f"{frame.protocol} {frame.type} {place}: a copy of {original}, not {first[place]}"
 
 
@@ -260,8 +262,8 @@ def compare(whole: Dissected, damaged: Dissected, first: int = 1, *, learned: bo
 def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool) -> Iterator[str]:
     """What is wrong with a frame of a damaged capture."""
     where = f"{frame.protocol} {frame.type} {frame.status} {place[0]}>{place[1]} offset {frame.offset}+{frame.length}"
-    if whole is None and frame.place:
-        return  # inside others: its offset counts from what was seen first
+    if frame.place and (whole is None or whole.data != frame.data):
+        return  # inside others: its offset counts from what was seen first, and not what was lost
     if whole is None:
         yield f"{where}: no such frame"
         return

@@ -123,3 +123,25 @@ def test_a_reply_whose_request_was_lost_at_the_end_answers_no_other() -> None:
     left = damage.dissect(damage.chosen(packets, [at for at in range(len(packets)) if at != gone]))
     replies = [frame for frame in left.frames.values() if frame.type == "SegmentRead"]
     assert [frame.request is None for frame in replies] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        (b"RS+ orders.>\r\n", {"subject": "orders.>"}),
+        (b"RMSG orders.1 4\r\n\1\2\3\4\r\n", {"subject": "orders.1", "size": 4}),
+        (b"LS+ leaf APP orders.>\r\n", {"origin": "leaf", "account": "APP", "subject": "orders.>"}),
+    ],
+    ids=["subscription", "message", "of a leaf"],
+)
+def test_a_route_that_begins_in_the_middle_is_told_by_what_fits_no_other_link(
+    line: bytes, values: dict[str, object]
+) -> None:
+    """The INFO that says that the route is one account's, or that it is a route, was not captured."""
+    talk = Talk(server=("10.0.0.2", 6222))
+    run = dissect(batches([packet for _ in range(2) for packet in talk.send(1, line * 2)]))
+    assert [frame.status for frame in run.frames] == ["ok"] * 4
+    for frame in run.frames:
+        row = (frame.layers or {})["nats"]
+        assert {name: row.get(name) for name in ("account", *values)} == {"account": None, **values}
+        assert frame.dialect == "route"

@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from wiredecode.fields import printable, redacted
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import NOTHING, OK, Frame
+from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport, websocket
@@ -21,7 +21,7 @@ from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
-from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation
+from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation, reread
 from wiredecode.protocols.nats.reading import OperationDecoder, delivered_from, hide_headers, hides_data, secret_decoder
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
@@ -54,7 +54,7 @@ class NatsConversation(Conversation):
         self.link = link
         self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))
         self.account: str | None = None
-        """The one account of a dedicated route."""
+        """The one account of a dedicated route; empty: its name is not known."""
         self.decoders: dict[bytes, FrameDecoder] = {}
         """By the first four bytes; they depend on the kind of link and on what both sides said."""
         self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
@@ -85,6 +85,8 @@ class NatsConversation(Conversation):
             self._learn_sides(frame, decoder.type)
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
+        if frame.status == MALFORMED and decoder.type in DEDICATED and self.account is None and not frame.all_seen():
+            decoder = reread(self, frame, decoder, style)
         values = frame.values
         subject = values.get("subject")
         if hides(frame, subject, values, self.memory):
@@ -163,7 +165,7 @@ class NatsConversation(Conversation):
         layer: type[Layer] = Unknown
         if name is not None:
             if name in names.LINK_OPERATIONS and not self.connected and self.link in (None, names.LEAF):
-                self._is_link(link_of_operation(name))
+                self.is_link(link_of_operation(name))
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
@@ -217,7 +219,7 @@ class NatsConversation(Conversation):
         elif name == "CONNECT":
             self.client = frame.side
 
-    def _is_link(self, link: str) -> None:
+    def is_link(self, link: str) -> None:
         if link != self.link and not self.forced:
             self.link = link
             self.decoders.clear()
@@ -228,17 +230,15 @@ class NatsConversation(Conversation):
         if not self.connected and self.link in (None, names.CLIENT):
             link = link_of_info(options)
             if link is not None:
-                self._is_link(link)
+                self.is_link(link)
         frame.dialect = self.link
         if options.get("max_payload"):
             self.max_payload = options["max_payload"]
-        account = options.get("route_account")
-        if account:
-            self.account = account
-            self._is_link(names.ROUTE)
+        if options.get("route_account"):
+            self.account = options["route_account"]
+            self.is_link(names.ROUTE)
         self.decoders.clear()
-        command = options.get("gateway_cmd")
-        if command:
+        if command := options.get("gateway_cmd"):
             frame.generate("gateway_command", names.GATEWAY_COMMANDS.get(command, str(command)))
         if options.get("ldm"):
             frame.find("note", "protocol", "lame-duck", "lame duck mode: the server will close the connection soon")
@@ -249,7 +249,7 @@ class NatsConversation(Conversation):
             return
         self.sides[frame.side].said |= options
         self.connected = True
-        self._is_link(link_of_connect(options))
+        self.is_link(link_of_connect(options))
         self.decoders.clear()
         frame.dialect = self.link
         name = options.get("name")
@@ -367,7 +367,7 @@ class NatsConversation(Conversation):
         """A message between servers."""
         if "size" not in frame.values:
             return
-        if self.account is not None:
+        if self.account:
             frame.generate("account", printable(self.account))
         self._exchange(frame, between=True)
 
@@ -399,12 +399,11 @@ class NatsConversation(Conversation):
             frame.find("warning", "malformed", "header-block", message, "header_block")
 
     def _route_sub(self, frame: Frame) -> None:
-        if self.account is not None and "account" not in frame.values:
+        if self.account and "account" not in frame.values:
             frame.generate("account", printable(self.account))
 
     def _find_size(self, frame: Frame, size: int) -> None:
-        most = self.max_payload or MAX_BODY_BYTES
-        message = f"a payload of {size} bytes, the server takes {most}"
+        message = f"a payload of {size} bytes, the server takes {self.max_payload or MAX_BODY_BYTES}"
         frame.find("warning", "protocol", "max-payload", message, "size")
 
     def _unknown(self, frame: Frame) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS
 from wiredecode.protocols.nats.options import LEAF_MARKS
+
+if TYPE_CHECKING:
+    from wiredecode.protocols.nats.conversation import NatsConversation
+    from wiredecode.protocols.reading import FrameDecoder
 
 
 def link_of_info(options: dict[str, Any]) -> str | None:
@@ -35,3 +42,23 @@ def link_of_connect(options: dict[str, Any]) -> str:
     if any(mark in options for mark in LEAF_MARKS):
         return names.LEAF
     return names.ROUTE if "lnoc" in options or "cluster" in options else names.CLIENT
+
+
+def reread(talk: NatsConversation, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
+    """What does not fit the link may fit another, or a route of one account: the INFO that says so is not there."""
+    from wiredecode.protocols.nats.conversation import decoder_for
+
+    name = decoder.type or ""
+    for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
+        if layer is not None and layer is not decoder.layer:
+            frame.status, frame.findings = OK, ()
+            other = decoder_for(layer, name)
+            other.read(frame, style)
+            if frame.status == OK:
+                talk.is_link(names.ROUTE)
+                talk.account, frame.dialect = account, talk.link
+                talk.decoders.clear()
+                return other
+    frame.status, frame.findings = OK, ()
+    decoder.read(frame, style)
+    return decoder
