@@ -1,4 +1,4 @@
-"""The same frames in the same order however a damaged capture is cut into batches."""
+"""The same frames in the same order however a damaged capture is cut into batches (issue 12, point 3)."""
 
 from __future__ import annotations
 

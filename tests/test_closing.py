@@ -1,4 +1,7 @@
-"""A connection that ends inside a frame: what was never sent is not missing, and is told where the end was."""
+"""A connection that ends inside a frame: what was never sent is not missing, and is told where the end was.
+
+Issue 12, point 9.
+"""
 
 from __future__ import annotations
 

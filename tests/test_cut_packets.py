@@ -1,4 +1,4 @@
-"""What a snapshot length cut is not told by Scapy's packets and by trees either."""
+"""What a snapshot length cut is not told by Scapy's packets and by trees either (issue 12, point 4)."""
 
 from __future__ import annotations
 

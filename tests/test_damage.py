@@ -1,4 +1,7 @@
-"""What was cut is not told: frames and values of damaged captures are those of the whole ones, or not there."""
+"""What was cut is not told: frames and values of damaged captures are those of the whole ones, or not there.
+
+Issue 12, points 2 and 4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Requests whose answer comes too late for one pass: a second pass tells them what became of them."""
+"""Requests whose answer comes too late for one pass: a second pass tells them what became of them.
+
+Issue 12, point 7.
+"""
 
 from __future__ import annotations
 

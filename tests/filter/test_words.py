@@ -1,4 +1,4 @@
-"""What a filter compares with what: severities by their order, names that exist, elements of lists (issue 12, 12)."""
+"""What a filter compares with what: severities by order, names that exist, elements of lists (issue 12, point 12)."""
 
 from __future__ import annotations
 

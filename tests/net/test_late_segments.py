@@ -1,4 +1,7 @@
-"""A segment of a real conversation is lost on the way and sent again 0.5 to 60 s later: the same frames."""
+"""A segment of a real conversation is lost on the way and sent again 0.5 to 60 s later: the same frames.
+
+Issue 12, point 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Protobuf defaults are values: what proto3 leaves out is in records, trees, filters and columns."""
+"""Protobuf defaults are values: what proto3 leaves out is in records, trees, filters and columns.
+
+Issue 12, point 5.
+"""
 
 from __future__ import annotations
 

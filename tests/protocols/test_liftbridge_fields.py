@@ -1,4 +1,7 @@
-"""Structured values of Liftbridge and Raft are fields with ranges, filter names and columns, in all trees alike."""
+"""Structured values of Liftbridge and Raft are fields with ranges, filter names and columns, in all trees alike.
+
+Issue 12, point 6.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nothing is told to be undeclared, unasked or too early where bytes that were not captured could explain it."""
+"""Nothing is told to be undeclared, unasked or too early where bytes that were not captured could explain it.
+
+Issue 12, point 8.
+"""
 
 from __future__ import annotations
 

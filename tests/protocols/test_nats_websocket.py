@@ -1,4 +1,7 @@
-"""NATS in WebSockets: fragments, compression that goes on from message to message, and captures that begin later."""
+"""NATS in WebSockets: fragments, compression that goes on from message to message, and captures that begin later.
+
+Issue 12, point 10.
+"""
 
 from __future__ import annotations
 
