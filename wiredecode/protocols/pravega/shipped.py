@@ -64,6 +64,7 @@ class Shipped:
             self.block, self.blind = None, True
         if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
             self.outstanding.forget_reads()
+            self.keepalives.clear()
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
             self._inside_block(frame, name)
         if name in names.FAILURES:
