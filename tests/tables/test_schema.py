@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.tables.freeze import FROZEN, lines
+from tests.toy.installing import install as install
 from tests.toy.installing import installed as installed
 from wiredecode.fields import (
     Array,

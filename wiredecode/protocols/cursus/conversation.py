@@ -157,6 +157,8 @@ class CursusConversation(Conversation):
                 early.expects_response = False
             self.unmatched.clear()
             self.uncertain = True
+        if frame.missing and frame.offset == expected:
+            self.losses.inside(frame)
 
     # Requests and responses.
 

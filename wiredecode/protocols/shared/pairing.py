@@ -113,6 +113,11 @@ class Losses:
         before, self._known[frame.side] = self._known[frame.side], count
         return count > before
 
+    def inside(self, frame: Frame) -> None:
+        """What was lost up to here in the direction of ``frame`` lies inside of it, and hides no other frame."""
+        side = frame.side
+        self._known[1 - side] = frame.connection.directions[side].lost_before(frame.ready)
+
 
 def outcome_of(response: Frame) -> str:
     """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
