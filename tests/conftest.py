@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +80,17 @@ def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
         monkeypatch.setattr(framer, name, 1)
+
+
+@pytest.fixture
+def tokyo() -> Iterator[None]:
+    """A time zone nine hours before UTC."""
+    from wiredecode.view.times import _second
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        _second.cache_clear()
+        yield
+    time.tzset()
+    _second.cache_clear()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -29,16 +28,6 @@ class Result:
 
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def tokyo() -> Iterator[None]:
-    """A time zone nine hours before UTC."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        yield
-    time.tzset()
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import pytest
 
 from tests.net.craft import START_NS
@@ -14,19 +11,6 @@ from wiredecode.view.summary import SummaryLines
 from wiredecode.view.times import Times
 
 FIRST, THEN = START_NS, START_NS + 1_234_567_890
-
-
-@pytest.fixture
-def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from wiredecode.view.times import _second
-
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    _second.cache_clear()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-    _second.cache_clear()
 
 
 @pytest.mark.parametrize(
