@@ -286,10 +286,13 @@ def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: i
 
 
 def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int) -> None:
-    """Learn from a SYN or SYN/ACK of ``side`` where the streams start and who opened the connection."""
+    """Learn from a SYN or SYN/ACK of ``side`` where the streams start and who opened the connection.
+
+    Who opened it is not learned behind bytes: their frames may be decoded already, or not yet.
+    """
     stream, other = tracked.streams[side], tracked.streams[1 - side]
     answers = bool(flags & ACK)
-    if tracked.connection.initiator is None:
+    if tracked.connection.initiator is None and stream.untouched and other.untouched:
         tracked.connection.initiator = 1 - side if answers else side
     if stream.isn is None:
         stream.isn = isn
