@@ -8,6 +8,7 @@ import pytest
 
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode.frames.escape import escape
+from wiredecode.ui.screens import Listing
 
 
 def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -> None:
@@ -46,9 +47,9 @@ def test_an_encrypted_connection_is_listed() -> None:
     async def test(ui: Driver) -> None:
         await ui.until(lambda: ui.main.reading.finished)
         await ui.press("c")
-        listing = ui.app.screen.query_one("#listing")
-        await ui.until(lambda: len(listing.made) > 1)  # type: ignore[attr-defined]
-        assert any("tls" in line.text.plain.lower() for line in listing.made)  # type: ignore[attr-defined]
+        listing = ui.app.screen.query_one(Listing)
+        await ui.until(lambda: len(listing.made) > 1)
+        assert any("tls" in line.text.plain.lower() for line in listing.made)
 
     drive(CAPTURES / "rabbitmq-stream/c43_tls.pcap", test)
 
@@ -68,8 +69,8 @@ def test_only_escaped_text_reaches_the_terminal(name: str) -> None:
                 assert [line for line in ui.lines() if line != escape(line)] == []
         for key in ("c", "w", "F", "M"):
             await ui.press(key)
-            listing = ui.app.screen.query_one("#listing")
-            await ui.until(lambda: listing.count)  # type: ignore[attr-defined] # noqa: B023
+            listing = ui.app.screen.query_one(Listing)
+            await ui.until(lambda: listing.count)  # noqa: B023
             await ui.pilot.pause()
             assert [line for line in ui.lines() if line != escape(line)] == []
             await ui.press("escape")

@@ -11,6 +11,7 @@ from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode.capture import open_capture
 from wiredecode.filter import compile_filter
 from wiredecode.ui import keys, reports
+from wiredecode.ui.screens import Listing
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 LOSSY = CAPTURES / "nats/08-pipelined-small.drop1pct.pcap"
@@ -226,12 +227,12 @@ def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
         await ui.loaded()
         for key, words in SCREENS.items():
             await ui.press(key)
-            listing = ui.app.screen.query_one("#listing")
-            await ui.until(lambda: len(listing.made) > 1)  # type: ignore[attr-defined] # noqa: B023
-            lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
+            listing = ui.app.screen.query_one(Listing)
+            await ui.until(lambda: len(listing.made) > 1)  # noqa: B023
+            lines: list[reports.Line] = list(listing.made)
             assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
             leading = [at for at, line in enumerate(lines) if line.frames]
-            listing.move_to(leading[-1])  # type: ignore[attr-defined]
+            listing.move_to(leading[-1])
             await ui.press("enter")
             assert ui.app.screen is ui.main and ui.number == lines[leading[-1]].frames[0]
             if key == "S":

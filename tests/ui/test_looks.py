@@ -11,6 +11,7 @@ from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read, settings
 from wiredecode.settings import Settings
 from wiredecode.ui.looks import stretches
+from wiredecode.ui.screens import Listing
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 
@@ -126,8 +127,8 @@ def test_a_terminal_without_other_characters_gets_ascii() -> None:
         for key in (None, "c", "D", "T", "question_mark", "K"):
             if key is not None:
                 await ui.press(key)
-                listing = ui.app.screen.query_one("#listing")
-                await ui.until(lambda: listing.count)  # type: ignore[attr-defined] # noqa: B023
+                listing = ui.app.screen.query_one(Listing)
+                await ui.until(lambda: listing.count)  # noqa: B023
                 await ui.still()
             assert all(line.isascii() for line in ui.lines()), ui.text()
             if key is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read
 from wiredecode.ui import reports
+from wiredecode.ui.screens import Listing
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 COPIES = CAPTURES / "nats/03-pubsub.pcap"
@@ -108,14 +109,14 @@ def test_a_sequence_diagram_has_both_sides_and_leads_back() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("D")
-        listing = ui.app.screen.query_one("#listing")
-        await ui.until(lambda: len(listing.made) > 4)  # type: ignore[attr-defined]
-        lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
+        listing = ui.app.screen.query_one(Listing)
+        await ui.until(lambda: len(listing.made) > 4)
+        lines: list[reports.Line] = list(listing.made)
         assert "client 127.0.0.1" in lines[0].text.plain and "server 127" in lines[0].text.plain
         assert "── PeerProperties " in lines[2].text.plain and "▶│" in lines[2].text.plain
         assert "│◀─" in lines[3].text.plain and "PeerPropertiesResponse" in lines[3].text.plain
         assert len({line.text.cell_len for line in lines[1:]}) == 1
-        listing.move_to(5)  # type: ignore[attr-defined]
+        listing.move_to(5)
         await ui.press("enter")
         assert ui.number == lines[5].frames[0]
 
@@ -128,9 +129,9 @@ def test_what_happened_to_the_messages_of_a_frame() -> None:
         publishes = [number for number in range(1, 143) if ui.main.reading.rows[number].type == "Publish"]
         ui.main.go_to(publishes[0])
         await ui.press("M")
-        listing = ui.app.screen.query_one("#listing")
-        await ui.until(lambda: len(listing.made) > 4)  # type: ignore[attr-defined]
-        lines: list[reports.Line] = list(listing.made)  # type: ignore[attr-defined]
+        listing = ui.app.screen.query_one(Listing)
+        await ui.until(lambda: len(listing.made) > 4)
+        lines: list[reports.Line] = list(listing.made)
         hops = [line for line in lines if reports.HOP.match(line.text.plain)]
         assert "published: " in hops[0].text.plain and hops[0].frames == (publishes[0],)
         assert any("confirmed: PublishConfirm" in line.text.plain for line in hops)

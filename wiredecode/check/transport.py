@@ -43,7 +43,7 @@ class Health(Rule):
         end = connection.health.end if connection.health is not None else None
         if end is None or end.how != "RST":
             return
-        by_client = end.side == (client_side(connection))
+        by_client = end.side == client_side(connection)
         lost = end.unread or end.unacknowledged
         who, name = "client" if by_client else "server", self.report.names.short(connection)
         left = f", with {end.unread:,} bytes unread" if end.unread else ""
@@ -82,7 +82,7 @@ class Health(Rule):
         long = direction.zero_window_ns >= LEAST_CLOSED_NS
         begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
         name = self.report.names.short(connection)
-        who = f"the {'client' if side == (client_side(connection)) else 'server'} of {name}"
+        who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"
         what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
         problem = self.report.add(
             *(codes.ZERO_WINDOW, what, (connection.number, side)),

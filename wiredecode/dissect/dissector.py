@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
+
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
 

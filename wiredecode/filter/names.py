@@ -48,12 +48,12 @@ MAPS = ("map", "any", "generated", "struct")
 """Types of the catalogue below which there may be names that no declaration knows."""
 
 
-@cache
 def is_copy(name: str) -> bool:
     """Whether a field tells what a message is a copy of: it is known only where that is asked for."""
     return name.endswith(".copy_of")
 
 
+@cache
 def address_of(endpoint: str) -> tuple[Address | None, int | None]:
     """Address and port of ``address:port``."""
     address, _, port = endpoint.rpartition(":")

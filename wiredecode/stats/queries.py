@@ -124,8 +124,7 @@ def _types(types: Iterable[tuple[str, str]]) -> str:
 
 def _asks() -> str:
     """Whether a frame or message is of a type that always asks for an answer."""
-    asking = requests().items()
-    return " or ".join(f"protocol = '{name}' and type in ({_texts(types)})" for name, types in asking)
+    return _types((name, kind) for name, types in requests().items() for kind in types)
 
 
 def _throughput(dialect: Dialect, interval: int) -> Parts:

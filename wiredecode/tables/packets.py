@@ -186,7 +186,7 @@ class PacketTable:
 
     def _batch(self, packets: PacketBatch, facts: Facts, reasons: list[str | None]) -> pa.RecordBatch:
         no_tcp, no_ip = ~facts.tcp, facts.version < 0
-        protocols = facts.protocol.tolist()
+        protocols, sources = facts.protocol.tolist(), facts.addresses(0)
         columns = {
             "packet": packets.time_ns if self._stable_ids else packets.number,
             "time": packets.time_ns.view("datetime64[ns]"),
@@ -195,7 +195,7 @@ class PacketTable:
             "captured": packets.captured,
             "length": packets.original,
             "ip_version": _masked(facts.version, no_ip),
-            "src": (sources := facts.addresses(0)),
+            "src": sources,
             "dst": facts.addresses(1),
             "transport": ["TCP" if one == TCP else None if one < 0 else protocol_name(one) for one in protocols],
             "seq": _masked(facts.seq, no_tcp),

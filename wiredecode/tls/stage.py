@@ -81,7 +81,7 @@ class Decryption:
 
     def _decide(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
         events, state.held = state.held + events, []
-        if self._guesses and self.keys.traffic() and not any(each.started for each in connection.directions):
+        if self._guesses and not any(each.started for each in connection.directions) and self.keys.traffic():
             self._look_inside(connection, state, events, out)
             return
         starts = [b"", b""]

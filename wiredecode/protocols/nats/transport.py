@@ -15,10 +15,8 @@ from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats import s2, websocket
 from wiredecode.protocols.nats.names import S2_CHUNKS
 from wiredecode.protocols.shared.tls import TlsRecord
-
-TLS_HEADER = 5
-MAX_TLS_RECORD = 16384 + 2048
-"""RFC 8446 section 5.2, RFC 5246 section 6.2.3."""
+from wiredecode.tls.half import HEADER as TLS_HEADER
+from wiredecode.tls.half import MOST_RECORD
 
 
 class S2Chunk(Layer):
@@ -103,7 +101,7 @@ def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
         if len(head) < TLS_HEADER:
             return None
         length = int.from_bytes(head[3:5], "big")
-        return position + TLS_HEADER + length if length <= MAX_TLS_RECORD else "a TLS record is too long"
+        return position + TLS_HEADER + length if length <= MOST_RECORD else "a TLS record is too long"
     if len(head) < s2.HEADER:
         return None
     length = int.from_bytes(head[1:4], "little")

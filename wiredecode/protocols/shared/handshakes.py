@@ -8,9 +8,9 @@ from typing import Any
 
 from wiredecode.fields import printable, text
 from wiredecode.protocols.shared.tls_names import CIPHERS, VERSIONS
+from wiredecode.tls.connection import EARLY_DATA, RETRY, SUPPORTED_VERSIONS
 
-RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
-SERVER_NAME, ALPN, SESSION_TICKET, PSK, EARLY_DATA, SUPPORTED_VERSIONS = 0, 16, 35, 41, 42, 43
+SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
 GREASE = frozenset(0x1010 * low + 0x0A0A for low in range(16))
 """Values that mean nothing, sent so that nobody minds unknown ones (RFC 8701)."""
 MOST_NAMES = 64
@@ -124,7 +124,7 @@ def server_hello(data: bytes) -> Facts:
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
         "session": session,
         "psk": PSK in found,
-        "retry": random == RETRY_RANDOM,
+        "retry": random == RETRY,
     }
 
 

@@ -13,16 +13,14 @@ from wiredecode.protocols.base import Conversation, Generated
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
 from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECORDS, RETRY
+from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE, MOST_HANDSHAKE
+from wiredecode.tls.half import HEADER
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
     from wiredecode.frames.who import IdentityReader
 
 NAME = "tls"
-HEADER = 5
-CHANGE_CIPHER, ALERT, HANDSHAKE = 20, 21, 22
-MOST_MESSAGE = 1 << 18
-"""So long may a handshake message be."""
 CLOSE_NOTIFY, USER_CANCELED = 0, 90
 TYPES = (*RECORDS.values(), *MESSAGES.values(), RETRY)
 """What frames of TLS are called: a handshake by its first message."""
@@ -119,7 +117,7 @@ class Handshakes:
         names: list[str] = []
         while len(data) >= 4:
             stop = 4 + int.from_bytes(data[1:4])
-            if data[0] not in MESSAGES or stop > MOST_MESSAGE:
+            if data[0] not in MESSAGES or stop > MOST_HANDSHAKE:
                 self.hidden[side], data = True, b""
                 break
             if len(data) < stop:
