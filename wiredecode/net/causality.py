@@ -61,7 +61,7 @@ def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: 
         # RFC 9293 section 3.5.3: data in a reset explains its cause, it is not part of the stream.
         if data:
             stream.ignore(len(data), origin, "reset-cause", "data inside a reset", out)
-        stream.reset(origin, out)
+        stream.reset(seq, origin, out)
         return
     if length:
         stream.segment(seq, data, length, origin, out)
@@ -251,7 +251,7 @@ class Waiting:
             self.release(cause, out)
 
     def _deliver(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
-        """Put a segment into its stream: ready when ``cause`` and the other stream as far as it goes are."""
+        """Put a segment into its stream: ready when ``cause`` and what it acknowledges of the other stream are."""
         stream, other = self.streams[delayed.side], self.streams[1 - delayed.side]
         delayed.delivered = True
         self.delayed -= 1
@@ -259,4 +259,5 @@ class Waiting:
             self._tracked.registry.pop(self)
         stream.unhold(len(delayed.segment.data))
         other.flush(out)  # what is ready with the same packet comes after what it acknowledges
-        deliver(self._tracked, delayed.side, delayed.segment, other.follow(delayed.origin, cause), out)
+        origin = other.follow(delayed.origin, cause, delayed.awaited)
+        deliver(self._tracked, delayed.side, delayed.segment, origin, out)

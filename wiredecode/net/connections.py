@@ -266,7 +266,8 @@ class Connections:
             expected = stream.expected()
             if ack < 0 or expected < 0 or not stream.has_sent:
                 continue
-            if 1 < distance(expected, ack) <= stream.limits.window_bytes:
+            if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
+                stream.direction.unseen = ahead
                 stream.direction.lose(at)
 
 

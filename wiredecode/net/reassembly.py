@@ -6,13 +6,14 @@ position once, where it enters.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
 from wiredecode.net.acks import Acks, Shared
-from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin
+from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.flows import FlowKey
 from wiredecode.net.segments import RST
 from wiredecode.net.serial import MASK, advance, distance
@@ -31,8 +32,9 @@ class Reassembler:
     """
 
     __slots__ = (
-        *("_acks", "_backlog", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted", "_opened"),
-        *("_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_shared", "_acks_until", "acked_by"),
+        *("_acks", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted"),
+        *("_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_reset_seq", "_shared"),
+        *("_acks_until", "acked_by"),
         *("answered", "base", "direction", "held_segments", "hole_ns", "isn", "limits", "offset", "over"),
     )
 
@@ -65,10 +67,12 @@ class Reassembler:
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and what was acknowledged since,
         self._acks_until = 0  # up to this packet
+        self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of what a hole held up last
         self._holes: deque[Hole] | None = None
         self._fin: int | None = None  # position behind the last byte
         self._fin_origin: Origin | None = None
         self._reset: Origin | None = None
+        self._reset_seq = 0
         self._ended = False
         self._noted: set[str] | None = None
 
@@ -180,9 +184,10 @@ class Reassembler:
             self._behind_hole(origin).mark(self._fin, origin, self.offset)
         self._end(out)
 
-    def reset(self, origin: Origin, out: list[Event]) -> None:
-        """The sender reset the connection."""
-        self._reset = self._reset or origin
+    def reset(self, seq: int, origin: Origin, out: list[Event]) -> None:
+        """The sender reset the connection at ``seq``."""
+        if self._reset is None:
+            self._reset, self._reset_seq = origin, seq
         if self._acks is not None:
             self._learn_acks()  # those before it count
             self._acks.end(origin.clock)
@@ -278,10 +283,12 @@ class Reassembler:
         if not self.held_segments and self._backlog is None:
             del self._shared.holed[self]
 
-    def follow(self, origin: Origin, cause: Origin) -> Origin:
-        """The origin of a segment of the other side that waited for this stream until ``cause``."""
-        moments = (origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), (self._ready, self._ready_ns)
-        ready, ready_ns = max(moments)
+    def follow(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
+        """The origin of a segment of the other side that waited until ``cause`` for position ``awaited``."""
+        behind, reached = self._behind, (self._ready, self._ready_ns)
+        if behind and awaited <= behind[-1][0]:  # what came at once, since a hole is given up, was sent bit by bit
+            reached = behind[bisect_left(behind, (awaited, 0, 0))][1:]
+        ready, ready_ns = max((origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), reached)
         ended = max(origin.ended, cause.ended, self.over)
         return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock), ended)
 
@@ -354,8 +361,10 @@ class Reassembler:
         backlog = self._backlog
         if backlog is None:
             return
+        self._behind = []
         while (piece := backlog.pop(self.offset)) is not None:
             self._deliver(piece.data, piece.end, piece.origin, out)
+            self._behind.append((self.offset, self._ready, self._ready_ns))
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
             self._backlog = self._opened = self._acks = None
             self.direction.close_hole(max(self._ready, self.over))
@@ -375,7 +384,11 @@ class Reassembler:
             self.flush(out)
             how = "FIN" if origin is self._fin_origin else "RST"
             ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
-            out.append(End(self.direction, self.offset, how, max(ready, self.over, origin.ended), ready_ns))
+            ready = max(ready, self.over, origin.ended)
+            unseen = 0 if how == "FIN" else distance(self.expected(), self._reset_seq)
+            if not 1 < unseen <= self.limits.window_bytes:  # one byte may be a FIN
+                unseen = 0
+            out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
         while self._backlog is not None and (name := self.over_budget()) is not None:
@@ -401,25 +414,11 @@ class Reassembler:
         self.direction.duplicate += len(data) - late
         # One byte is a keep-alive or window probe, whose content means nothing (RFC 9293 section 3.8.4).
         if len(data) > 1:
-            recent = self._recent(max(start, self.offset - self.limits.history_bytes))
+            begin = max(start, self.offset - self.limits.history_bytes)
+            recent = tail(self._history, self._parts, self.offset - begin)
             begin = self.offset - len(recent)
             if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
                 self._differs(max(start, begin), origin, out)
-
-    def _recent(self, begin: int) -> bytes:
-        """Delivered bytes from ``begin`` up to offset, or as many of them as are remembered."""
-        need = self.offset - begin
-        found: list[bytes] = []
-        have = 0
-        for part in reversed(self._parts):
-            if have >= need:
-                break
-            found.append(part)
-            have += len(part)
-        if have < need:
-            found.append(self._history)
-        recent = b"".join(reversed(found))
-        return recent[max(len(recent) - need, 0) :]
 
     def _is_behind_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
         """Data at or after the FIN; True for a keep-alive probe (at the FIN's number), which is dropped."""

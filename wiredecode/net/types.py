@@ -109,6 +109,8 @@ class Direction:
     """The packet at which a hole was given up first."""
     lost_from: int | None = None
     """The packet from which on bytes are known to lack here that never come."""
+    unseen: int = 0
+    """Bytes behind the last one captured that the other side acknowledged before the connection was over."""
     losses: list[int] = field(default_factory=list)
     """The packets at which that became known of bytes that were not captured, in order; of very many the first."""
     _open: list[tuple[int, int]] = field(default_factory=list)
@@ -220,6 +222,8 @@ class End:
     """Number of the packet that told, or at which what was missing before was given up."""
     ready_ns: int
     """Time of that packet."""
+    unseen: int = 0
+    """Bytes from ``offset`` on that were sent all the same, as the number of the reset tells."""
 
 
 @dataclass(slots=True, eq=False)
