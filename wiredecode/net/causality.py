@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from wiredecode.net.acks import Shared, moment
+from wiredecode.net.acks import Shared, Shown, moment
 from wiredecode.net.backlog import Arrival, Origin
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, FIN, RST
@@ -167,6 +167,9 @@ class Waiting:
         self._arrivals.append(delayed)
         heappush(self._heaps[side], delayed)
         stream.hold(len(segment.data))
+        other = self.streams[1 - side]
+        other.shown = other.shown or Shown()
+        other.shown.add(awaited, origin.ready_ns, other.offset)
         self.delayed += 1
         self._tracked.registry[self] = None
         while stream.held_segments and (name := stream.over_budget()) is not None:
@@ -240,7 +243,8 @@ class Waiting:
         """What ``delayed`` waited for is not in this capture."""
         other = 1 - delayed.side
         self.missed[other] = max(self.missed[other], delayed.awaited)
-        self.streams[other].direction.lose(delayed.origin.at)
+        stream = self.streams[other]
+        stream.direction.lose(delayed.origin.at, stream.offset, delayed.origin.ready_ns, cause.at)
         self._misses += 1
         self._deliver(delayed, cause, out)
         if self._misses >= self.streams[0].limits.missed_acks:

@@ -268,7 +268,7 @@ class Connections:
                 continue
             if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
                 stream.direction.unseen = ahead
-                stream.direction.lose(at)
+                stream.direction.lose(at, stream.offset, tracked.last)
 
 
 def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: int) -> bool:

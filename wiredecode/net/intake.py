@@ -203,7 +203,8 @@ class ColumnIntake:
 
     def _note_ack(self, flow: int, tracked: Tracked, side: int, row: int | None = None) -> None:
         """Remember what a side, which is ``flow``, acknowledged last before ``row``."""
-        s, every, low, high = self._segments, self.flows.every, *self.flows.starts[flow : flow + 2].tolist()
+        s, every = self._segments, self.flows.every
+        low, high = self.flows.starts[flow : flow + 2].tolist()
         place = high if row is None else low + int(np.searchsorted(every[low:high], row))
         if self._plain is None:
             plain = s.flags[every] & (ACK | RST | SYN) == ACK

@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.net.acks import Acks, Shared
+from wiredecode.net.acks import Acks, Shared, Shown
 from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.flows import FlowKey
 from wiredecode.net.segments import RST
@@ -32,10 +32,10 @@ class Reassembler:
     """
 
     __slots__ = (
-        *("_acks", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted"),
-        *("_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_reset_seq", "_shared"),
-        *("_acks_until", "acked_by"),
-        *("answered", "base", "direction", "held_segments", "hole_ns", "isn", "limits", "offset", "over"),
+        *("_acks", "_acks_until", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
+        *("_holes", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
+        *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "hole_ns", "isn"),
+        *("limits", "offset", "over", "shown"),
     )
 
     def __init__(self, direction: Direction, shared: Shared, acked_by: FlowKey) -> None:
@@ -50,6 +50,8 @@ class Reassembler:
         """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
         self.offset = 0
         """Stream offset of the next byte expected."""
+        self.shown: Shown | None = None
+        """What segments acknowledged that had to wait for it."""
         self.limits = limits = shared.limits
         self.hole_ns = int(limits.hole_seconds * 1e9)
         self.held_segments = 0
@@ -74,7 +76,7 @@ class Reassembler:
         self._reset: Origin | None = None
         self._reset_seq = 0
         self._ended = False
-        self._noted: set[str] | None = None
+        self._noted: frozenset[str] = frozenset()
 
     @property
     def connection(self) -> Connection:
@@ -154,7 +156,7 @@ class Reassembler:
         start = self.offset + ahead
         end = start + length
         if self._reset is not None and end > self.offset:
-            self._note_once("data-after-reset", "data after a reset by the same sender", origin, out)
+            self._note("data-after-reset", "data after a reset by the same sender", origin, out, once=True)
         if self._fin is not None and end > self._fin and self._is_behind_fin(start, length, data, origin, out):
             return
         if start < self.offset:
@@ -186,8 +188,7 @@ class Reassembler:
 
     def reset(self, seq: int, origin: Origin, out: list[Event]) -> None:
         """The sender reset the connection at ``seq``."""
-        if self._reset is None:
-            self._reset, self._reset_seq = origin, seq
+        self._reset, self._reset_seq = (self._reset, self._reset_seq) if self._reset else (origin, seq)
         if self._acks is not None:
             self._learn_acks()  # those before it count
             self._acks.end(origin.clock)
@@ -254,7 +255,9 @@ class Reassembler:
         assert target is not None and origin is not None
         self.over = max(self.over, cause.at)
         self._now_ready(origin)
-        self._gap(target, NOT_CAPTURED, out)
+        oldest = self._backlog.oldest(self.offset)
+        since = (oldest.origin if oldest else origin).ready_ns
+        self._gap(target, NOT_CAPTURED, out, since if self.shown is None else self.shown.since(self.offset, since))
         self._drain(out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "hole given up") -> None:
@@ -325,13 +328,13 @@ class Reassembler:
             self._ready, self._ready_ns = origin.ready, origin.ready_ns
         self.over = max(self.over, origin.ended)
 
-    def _gap(self, target: int, reason: str, out: list[Event]) -> None:
+    def _gap(self, target: int, reason: str, out: list[Event], shows_ns: int | None = None) -> None:
         self.flush(out)
         length, ready = target - self.offset, max(self._ready, self.over)
         out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
         self.direction.first_gap = self.direction.first_gap or ready
-        self.direction.lose(ready if self._opened is None else min(ready, self._opened.at), cut=reason == CUT)
+        self.direction.lose(min(ready, self._opened.at if self._opened else ready), self.offset, shows_ns, ready)
         if self._holes is None:
             self._holes = deque(maxlen=self.limits.remembered_gaps)
         self._holes.append(Hole(self.offset, target))
@@ -385,9 +388,8 @@ class Reassembler:
             how = "FIN" if origin is self._fin_origin else "RST"
             ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
             ready = max(ready, self.over, origin.ended)
-            unseen = 0 if how == "FIN" else distance(self.expected(), self._reset_seq)
-            if not 1 < unseen <= self.limits.window_bytes:  # one byte may be a FIN
-                unseen = 0
+            ahead = distance(self.expected(), self._reset_seq)  # one byte may be a FIN
+            unseen = ahead if how == "RST" and 1 < ahead <= self.limits.window_bytes else 0
             out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
@@ -401,7 +403,7 @@ class Reassembler:
         late = 0
         if start < 0 < len(data):
             late = min(end, 0) - start
-            self._note_once("late-data", "bytes from before the start of the stream", origin, out, 0)
+            self._note("late-data", "bytes from before the start of the stream", origin, out, 0, once=True)
         for hole in self._holes or ():
             shared = min(end, hole.end) - max(start, hole.start)
             if shared > 0:
@@ -425,22 +427,17 @@ class Reassembler:
         if length == 1 and start == self._fin:
             self.direction.duplicate += len(data)
             return True
-        self._note_once("data-after-fin", "data after the end of the stream", origin, out)
+        self._note("data-after-fin", "data after the end of the stream", origin, out, once=True)
         return False
 
     def _differs(self, position: int, origin: Origin, out: list[Event]) -> None:
         message = "retransmitted bytes differ from the first copy, which was kept"
         self._note("overlap-differs", message, origin, out, position)
 
-    def _note_once(
-        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None
+    def _note(
+        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None, once: bool = False
     ) -> None:
-        if self._noted is None:
-            self._noted = set()
-        if code not in self._noted:
-            self._noted.add(code)
-            self._note(code, message, origin, out, position)
-
-    def _note(self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None) -> None:
-        offset = self.offset if position is None else position
-        out.append(Note(self.direction, max(offset, 0), origin.at, code, message))
+        if not once or code not in self._noted:
+            offset = self.offset if position is None else position
+            out.append(Note(self.direction, max(offset, 0), origin.at, code, message))
+            self._noted |= {code} if once else set()
