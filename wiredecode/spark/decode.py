@@ -22,9 +22,9 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
 from wiredecode.spark.packets import REPORT, packed, packet_batches, report_text
-from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
+from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, TableReader, table_schema
-from wiredecode.tables.schema import named
+from wiredecode.tables.schema import named, select
 
 REPORTED = pa.field("report", pa.string())
 """Last column of what :func:`decode` gives: null in rows, all else is null in reports."""
@@ -53,7 +53,7 @@ class Plan:
         if self.level not in LEVELS:
             raise ValueError(f"no level is called {self.level!r} here; there is {', '.join(LEVELS)}")
         if self.columns is not None:
-            whole = spark_schema(table_schema(self.level))
+            whole = portable_schema(table_schema(self.level))
             object.__setattr__(self, "columns", named(whole, self.columns))
         self.schema  # noqa: B018 - columns that are not there
         self.decoding  # noqa: B018 - protocols that are not known
@@ -64,7 +64,7 @@ class Plan:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the table on Spark."""
-        return chosen(spark_schema(table_schema(self.level)), self.columns)
+        return select(portable_schema(table_schema(self.level)), self.columns)
 
     @cached_property
     def decoding(self) -> dict[int, DecodeAs]:

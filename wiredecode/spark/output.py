@@ -11,8 +11,9 @@ from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, summed, tables
 from wiredecode.spark.folder import Folder, Move
 from wiredecode.spark.merging import SMALL_BYTES, Merger, Written, groups
 from wiredecode.spark.writing import FILES, FINDINGS, FOUND, TaskWriter, findings
-from wiredecode.tables.portable import chosen, spark_schema
+from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
+from wiredecode.tables.schema import select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,7 @@ def publish(told: DataFrame, folder: Folder, level: str) -> Accounts:
     for name, table in tables(accounts).items():
         folder.write(f"{folder.table(name)}/part-0.parquet", table)
     if level == FRAMES and not any(to.startswith(FINDINGS) for _, to in moves):
-        nothing = pa.RecordBatch.from_pylist([], chosen(spark_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))
+        nothing = pa.RecordBatch.from_pylist([], select(portable_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))
         folder.write(f"{folder.table(FINDINGS)}/part-0.parquet", pa.Table.from_batches([findings(nothing)]))
     return accounts
 
