@@ -1,7 +1,7 @@
 """Which lines and branches an input reached that no input reached before.
 
-Python 3.12 and later tell a place once, and then run at full speed (``sys.monitoring``). Older Pythons trace an input now
-and then.
+Python 3.12 and later tell a place once, and then run at full speed (``sys.monitoring``). Older Pythons trace an input
+now and then.
 """
 
 from __future__ import annotations

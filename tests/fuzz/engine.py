@@ -126,7 +126,7 @@ def too_slow(*_: object) -> None:
 
 
 def guided(name: str, seconds: float, work: Path) -> None:
-    """Fuzz a target for so many seconds of CPU time, what reaches new places first; figures go to a file below ``work``."""
+    """Fuzz a target for so many seconds of CPU time, from what reached new places; figures go to a file in ``work``."""
     from tests.fuzz.targets import TARGETS, all_together
 
     target, chance = all_together() if name == ALL else TARGETS[name], random.Random(time.time_ns())
