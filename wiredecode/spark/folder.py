@@ -150,14 +150,14 @@ class Folder:
 
         self.make(name.rpartition("/")[0])
         with store_errors(), self._system.open_output_stream(self._at(name)) as file:
-            pq.write_table(table, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
     def read(self, name: str) -> pa.Table:
         """The table of one file."""
         import pyarrow.parquet as pq
 
         with store_errors(), self._system.open_input_file(self._at(name)) as file:
-            return pq.read_table(file)
+            return pq.read_table(file, page_checksum_verification=True)
 
     def index(self) -> pa.Table | None:
         """What is known of the files that were read before; None: nothing that can be used."""
@@ -244,8 +244,13 @@ class Folder:
         if self._kind(STEP) is pafs.FileType.NotFound:
             return None
         with store_errors(), self._system.open_input_stream(self._at(STEP)) as file:
-            found: dict[str, Any] = json.loads(file.read())
-        return found
+            text = file.read()
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            found: dict[str, Any] = json.loads(text)
+            names = [found["run"], *found["drops"], *(name for move in found["moves"] for name in move)]
+            if isinstance(found["number"], int) and not any(".." in name or name.startswith("/") for name in names):
+                return found
+        raise Occupied(f"{self.place(STEP)} is damaged, or of another program; begin a new folder and checkpoint")
 
     def add(self, stream: str, number: int, moves: Iterable[Move], drops: Iterable[str] = ()) -> None:
         """A step is complete: its files get their names, and others are dropped, of which they have the rows."""
