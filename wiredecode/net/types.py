@@ -73,6 +73,11 @@ class Connection:
         )
         return first, second
 
+    def around(self, side: int) -> tuple[str | None, str | None, str | None]:
+        """Of the packets of a side: the tunnels, from the outside in, who sent the outermost packets, and to whom."""
+        outer = self.outer
+        return (None, None, None) if outer is None else (outer.tunnel, outer.ends[side], outer.ends[1 - side])
+
     @property
     def id(self) -> int:
         """What it is called in records: its number, or its stable id."""
