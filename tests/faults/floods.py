@@ -1,4 +1,4 @@
-"""Floods and bombs: ``python -m tests.faults.floods [KIND...] [--count N]`` makes and reads each, tells time and memory.
+"""Floods and bombs: ``python -m tests.faults.floods [KIND...]`` makes and reads each, tells time and memory.
 
 A flood is ``N`` packets (blocks, comments) as an attacker sends them; a bomb is little that becomes much.
 """
