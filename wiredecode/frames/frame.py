@@ -216,20 +216,17 @@ class Frame:
     @property
     def tunnel(self) -> str | None:
         """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
-        outer = self.connection.outer
-        return None if outer is None else outer.tunnel
+        return self.connection.around(self.side)[0]
 
     @property
     def outer_src(self) -> str | None:
         """Who sent the outermost packets."""
-        outer = self.connection.outer
-        return None if outer is None else outer.ends[self.side]
+        return self.connection.around(self.side)[1]
 
     @property
     def outer_dst(self) -> str | None:
         """Whom they were sent to."""
-        outer = self.connection.outer
-        return None if outer is None else outer.ends[1 - self.side]
+        return self.connection.around(self.side)[2]
 
     def find(
         self,

@@ -111,22 +111,29 @@ class Framer:
         """Nothing more was captured, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
         self.now = ready
         self._interrupt()
-        span = self.span
-        if span is not None and span.left:
-            message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
-            span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
-            span.missing += span.left
-            span.left = 0
-            self._close_span(PARTIAL, ready)
+        if self.span is not None and self.span.left:
+            self._never_captured(self.span, reason, ready)
 
-    def closed(self, what: str, ready: int, time_ns: int = 0) -> None:
-        """Nothing more was sent, as packet ``ready`` tells: nothing of a frame that is not whole is missing.
+    def _never_captured(self, span: Span, reason: str, ready: int) -> None:
+        message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
+        span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
+        span.missing += span.left
+        span.left = 0
+        self._close_span(PARTIAL, ready)
+
+    def closed(self, what: str, ready: int, time_ns: int = 0, unseen: int = 0) -> None:
+        """Nothing more was sent but ``unseen`` bytes, as packet ``ready`` tells: the rest of a frame is not missing.
 
         ``what``: "the sender closed". ``time_ns``: when; 0: the frame keeps the time of its last byte.
         """
         self.now = ready
-        self._interrupt(what, time_ns)
-        if (span := self.span) is not None and span.left:
+        self._interrupt("" if unseen else what, time_ns)
+        span = self.span
+        if span is not None and 0 < span.left <= unseen:
+            self._never_captured(span, what, ready)
+        elif span is not None and span.left:
+            span.missing += unseen
+            span.left -= unseen
             sent = span.captured + span.missing
             lost = f", {span.missing} of which were not captured" if span.missing else ""
             message = f"{what} after {sent} of {sent + span.left} bytes{lost}"
