@@ -18,8 +18,8 @@ each of which a file system with directories (local, HDFS) does at once:
 So a table is the old one, or absent, or the new one, and never has rows of both; which ones are there together is told
 by ``_SUCCESS`` alone. Object stores copy where others rename, file by file: there a table can be seen growing between
 steps 2 and 4. A run that ends before step 1 leaves the result of the run before as it was; one that is killed between
-1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. Two runs must not write into one
-folder at the same time.
+1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. A second run into a local folder is
+refused while one writes (:func:`alone`).
 
 A step of a stream adds files. ``OUT/_step.json`` says which files get which names, and which are dropped, because their
 rows stand in new ones: from the moment it is there, the step is done, and whoever comes next completes it.
@@ -28,10 +28,12 @@ rows stand in new ones: from the moment it is there, the step is done, and whoev
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +57,30 @@ Move = tuple[str, str]
 
 class Occupied(Exception):
     """The folder holds something that no run of this program has written; ``str()`` is one line."""
+
+
+@contextmanager
+def alone(out: str) -> Iterator[None]:
+    """Nobody else writes there meanwhile, or :class:`Occupied`; it ends with the process, too.
+
+    Only local folders can be held: elsewhere two writers need tables of Iceberg or Delta.
+    """
+    place = place_of(out)
+    if os.name == "nt" or not isinstance(place.system, pafs.LocalFileSystem) or Path(place.path).is_file():
+        yield
+        return
+    import fcntl
+
+    Path(place.path).mkdir(parents=True, exist_ok=True)
+    held = os.open(place.path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Occupied(f"another run writes to {out}; wait for its end, or name another folder") from None
+        yield
+    finally:
+        os.close(held)
 
 
 class Folder:

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
 
+from wiredecode.frames.totals import Totals
 from wiredecode.spark.decode import Plan, ended, row_batch
 from wiredecode.spark.packets import ORDER, packet_batches
 
@@ -47,16 +48,16 @@ class BucketState:
             for made in self.reader.push(self.reader.dissector.feed(packets)):
                 yield row_batch(made, self.source, self.plan)
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows of all that waits, and the report."""
+    def finish(self, since: Totals | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of all that waits, and the report; ``since``: what earlier reports counted."""
         for made in self.reader.push(self.reader.dissector.finish()):
             yield row_batch(made, self.source, self.plan)
-        yield ended(self.reader, self.source, self.bucket, self.plan)
+        yield ended(self.reader, self.source, self.bucket, self.plan, since)
 
     def dumps(self) -> bytes:
         """The state as bytes, compressed; of what the plan tells there is only a digest."""
         reader = self.reader
-        kept = self.packets, reader.dissector, reader.held, reader.messages
+        kept = self.packets, reader.dissector, reader.held, reader.messages, reader.matched
         data = pickle.dumps(kept, pickle.HIGHEST_PROTOCOL)
         packed: bytes = pa.compress(data, CODEC, asbytes=True)
         return b"%s\n%d %s\n%s" % (mark(self.plan), len(data), _digest(packed), packed)

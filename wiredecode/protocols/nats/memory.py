@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from crc32c import crc32c
+
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
@@ -45,6 +47,7 @@ class Request:
 
     subject: str
     digest: int
+    """CRC of the content: the same in every process, where state goes on in another one."""
     hops: list[Hop]
     answer: tuple[int, int] | None = None
     """First frame and digest of the last answer."""
@@ -68,7 +71,7 @@ class Memory:
 
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> None:
         """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another."""
-        reply, digest = plain_subject(values["reply"]), hash(values.get("data"))
+        reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
         known = self.requests.get(reply)
@@ -91,7 +94,7 @@ class Memory:
             return
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(known.subject))
-        digest = hash(values.get("data"))
+        digest = crc32c(values.get("data") or b"")
         if first or known.answer is None or known.answer[1] != digest:
             known.answer = frame.id, digest
         else:
