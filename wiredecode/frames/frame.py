@@ -140,8 +140,8 @@ class Frame:
     """``ok``, ``partial`` (bytes of it are missing), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     findings: Sequence[Finding] = ()
     """What was noticed about it."""
-    pieces: Sequence[tuple[int, int]] = ()
-    """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
+    cuts: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Where in its stream what each packet but the first carries begins, and their numbers; see :attr:`pieces`."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
@@ -195,6 +195,13 @@ class Frame:
     def data(self) -> bytes:
         """The captured bytes, up to the first hole."""
         return self.buffer[self.start : self.stop]
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
+        begins, packets = self.cuts
+        places = [0, *(begin - self.offset for begin in begins)]
+        return [piece for piece in zip(places, packets, strict=False) if piece[0] < self.stop - self.start]
 
     @property
     def source(self) -> str:

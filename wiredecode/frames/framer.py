@@ -152,19 +152,23 @@ class Framer:
         """Cut and search until more bytes are needed.
 
         Once step is lost the bytes are looked at packet by packet, so that what is found, and when, does not depend
-        on how many of them are at hand.
+        on how many of them are at hand. Once it is found, twice as many each time: it may be lost again.
         """
+        packets = 1
         while True:
             if self.in_step:
                 if self._cut():
                     self._queue_rest()
+                    packets = 1
                     continue
+                packets *= 2
             elif self._search(final=False):
                 continue
             if not self.later:
                 return
-            data, self.now = self.later.popleft()
-            self._append(data)
+            for _ in range(min(packets, len(self.later))):
+                data, self.now = self.later.popleft()
+                self._append(data)
 
     def _queue(self, data: bytes, offset: int) -> None:
         """Put bytes aside, packet by packet; their pieces are known."""
@@ -301,7 +305,7 @@ class Framer:
                 *(carriers, known, ready_ns[high], time_ns[low]),
             )
             if low < high:
-                frame.pieces = pieces.begins(low, high, offset, offset)
+                frame.cuts = piece_ends[low:high], packet[low : high + 1]
             out.append(frame)
             start = stop
         self.framed += ends[-1] - begin
@@ -415,7 +419,7 @@ class Framer:
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
             protocol=self.protocol.name,
-            pieces=[piece for piece in span.pieces if piece[0] < len(span.data)],
+            cuts=(span.begins[1:], span.packets),
         )
         self._attach(frame)
         frame.findings = [*frame.findings, *span.findings]
