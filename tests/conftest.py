@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,15 @@ CAPTURES = Path(__file__).parent.parent / "captures"
 
 TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/check/")
 """Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
+
+
+LONG = "leader-killed"
+"""The longest capture of the repository, in names of files and in commands: seconds of each test."""
+
+
+def long_are_slow(cases: Iterable[Any]) -> list[Any]:
+    """Parameters of tests, paths or words: those with the longest capture of the repository take seconds each."""
+    return [pytest.param(each, marks=[pytest.mark.slow] if LONG in str(each) else []) for each in cases]
 
 
 @pytest.hookimpl(optionalhook=True)

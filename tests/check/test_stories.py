@@ -11,6 +11,7 @@ import pytest
 
 from tests.check.support import STORIES, check, seconds_in
 from tests.cli.conftest import Run, run
+from tests.conftest import long_are_slow
 from wiredecode import read
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
@@ -29,7 +30,7 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("name", long_are_slow(CAUSES))
 def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
     code, cause = CAUSES[name]
     result = run("check", STORIES / name, "--fail-on", "warning")
