@@ -61,8 +61,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests that were collected are not looked at by the garbage collector again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_unconfigure() -> None:
-    """Commands that ran in this process have frozen what they imported; DuckDB takes that for a leak, and says so."""
+    """What was frozen DuckDB takes for a leak, and says so."""
     gc.unfreeze()
     gc.collect()
 

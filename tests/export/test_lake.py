@@ -17,7 +17,7 @@ from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, Run, run_of
 from wiredecode.export.lake.writer import LakeWriter
-from wiredecode.tables.portable import converted, spark_schema
+from wiredecode.tables.portable import converted, portable_schema
 from wiredecode.tables.reader import TableReader
 
 pa = pytest.importorskip("pyarrow")
@@ -66,7 +66,7 @@ def versions(out: str, name: str) -> int:
 def expected(*files: Path, level: str = "messages") -> list[dict[str, Any]]:
     """The rows of one machine, with the types of Spark."""
     reader = TableReader(open_capture([str(file) for file in files]), level, stable_ids=True)
-    schema = spark_schema(reader.schema)
+    schema = portable_schema(reader.schema)
     rows = pa.Table.from_batches([converted(batch, "", schema) for batch in reader], schema)
     found: list[dict[str, Any]] = sort(rows).to_pylist()
     return found
@@ -173,7 +173,7 @@ def writer(out: str, file: Path) -> tuple[LakeWriter, Run]:
     made = LakeWriter(open_lake(out), "messages", run)
     reader = TableReader(open_capture([str(file)]), "messages", stable_ids=True)
     for batch in reader:
-        made.write(converted(batch, "", spark_schema(reader.schema)))
+        made.write(converted(batch, "", portable_schema(reader.schema)))
     made.close()
     return made, run
 
@@ -288,6 +288,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield uri
 
 
+@pytest.mark.slow
 def test_tables_in_a_store_of_objects(
     s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

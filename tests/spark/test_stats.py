@@ -37,11 +37,11 @@ def wide(level: str) -> pa.Table:
 
     from wiredecode.stats.queries import columns
     from wiredecode.stats.tables import STATISTICS, needed
-    from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
+    from wiredecode.tables.portable import chosen, converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
 
     names = ["source", *columns(needed(STATISTICS, level))]
-    schema = chosen(spark_schema(table_schema(level)), names)
+    schema = chosen(portable_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:
         capture = wiredecode.read(CAPTURES / name, level=level, columns=table_columns(names), ids="stable")

@@ -23,7 +23,10 @@ def rows(name: str, **reading: object) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: row["connection"])
 
 
-@pytest.mark.parametrize("name", LOSSY)
+CASES = [pytest.param(name, marks=[pytest.mark.slow] if "leader-killed" in name else []) for name in LOSSY]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_kinds_of_packets_and_counts_of_connections_are_those_of_tshark(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")

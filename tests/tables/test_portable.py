@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from wiredecode.tables.meanings import in_file
-from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
+from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import LEVELS, table_schema
+from wiredecode.tables.schema import select
 
 LARGEST = (1 << 63) - 1
 TABLE = pa.schema([("offset", pa.uint64()), ("layers", pa.struct([("id", pa.uint64())]))])
@@ -18,14 +19,14 @@ TABLE = pa.schema([("offset", pa.uint64()), ("layers", pa.struct([("id", pa.uint
 def test_numbers_that_do_not_fit_bigint_stand_in_a_column_of_their_own() -> None:
     numbers = [0x01020304, None, LARGEST, LARGEST + 1, (1 << 64) - 1]
     batch = pa.RecordBatch.from_pylist([{"offset": number, "layers": {"id": number}} for number in numbers], TABLE)
-    made = converted(batch, "client", spark_schema(TABLE))
+    made = converted(batch, "client", portable_schema(TABLE))
     assert made.schema.names == ["source", "offset", "offset_large", "layers"]
     assert made.schema.field("offset").type == pa.int64()
     assert made["offset"].to_pylist() == [0x01020304, None, LARGEST, None, None]
     assert made["offset_large"].to_pylist() == [None, None, None, Decimal(LARGEST + 1), Decimal((1 << 64) - 1)]
     whole = [None if row["id"] is None else int(row["id"]) for row in made["layers"].to_pylist()]
     assert whole == numbers
-    usual = converted(batch.slice(0, 3), "client", spark_schema(TABLE))
+    usual = converted(batch.slice(0, 3), "client", portable_schema(TABLE))
     assert usual["offset"].to_pylist() == numbers[:3]
     assert usual["offset_large"].null_count == 3
 
@@ -34,12 +35,14 @@ def test_the_column_of_large_numbers_can_be_read_alone() -> None:
     wanted = ["offset_large"]
     assert table_columns(wanted) == ["offset"]
     batch = pa.RecordBatch.from_pylist([{"offset": 1 << 63}], TABLE).select(["offset"])
-    assert converted(batch, "", chosen(spark_schema(TABLE), wanted)).to_pylist() == [{"offset_large": Decimal(1 << 63)}]
+    assert converted(batch, "", select(portable_schema(TABLE), wanted)).to_pylist() == [
+        {"offset_large": Decimal(1 << 63)}
+    ]
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_column_at_the_top_says_what_it_means_and_files_keep_that(level: str) -> None:
-    schema = spark_schema(table_schema(level))
+    schema = portable_schema(table_schema(level))
     assert [field.name for field in schema if not (field.metadata or {}).get(b"comment")] == []
     kept = in_file(schema)
     assert [field.metadata[b"comment"] for field in kept] == [field.metadata[b"doc"] for field in schema]
@@ -47,5 +50,5 @@ def test_every_column_at_the_top_says_what_it_means_and_files_keep_that(level: s
 
 
 def test_fields_of_layers_mean_what_their_declarations_say() -> None:
-    subject = spark_schema(table_schema("frames")).field("layers").type.field("nats").type.field("subject")
+    subject = portable_schema(table_schema("frames")).field("layers").type.field("nats").type.field("subject")
     assert "subject the message is published on" in subject.metadata[b"comment"].decode()

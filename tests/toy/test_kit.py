@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -45,5 +46,6 @@ class TestKV(ProtocolTests):
     protocol = KV
     vectors: ClassVar = [(Error, TOLD[:6]), (Value, TOLD[6:])]
     dialogues: ClassVar = {"asked and answered": [Part(1, 0, ASKED), Part(1, 1, TOLD)]}
+    captures: ClassVar = [Path(__file__).with_name("kv.pcap")]
     steady: ClassVar = frozenset({"size"})
     with_columns = (3, 3)

@@ -327,6 +327,8 @@ class Tables(Export):
         super().__init__(job, form)
         self.unit = job.level
         self.writer: Writer | None = None
+        self.portable: pa.Schema | None = None
+        """Of rows that go to Parquet."""
         self.background: Background[pa.RecordBatch] | None = None
         """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
@@ -343,29 +345,50 @@ class Tables(Export):
         from wiredecode.export.background import Background
         from wiredecode.export.selection import Projection
         from wiredecode.export.writers import size
-        from wiredecode.tables.reader import prefer_bulk
 
-        job = self.job
-        session = job.session(None, Output())
-        self.bulk = prefer_bulk(session.capture)
-        self.reader = session.counted_reader = self._reader(session.batches())
-        self.projection = Projection.of(self.reader.schema, self._columns(self.reader.schema))
+        session = self._opened()
+        schema = self.reader.schema if self.portable is None else self.portable
+        self.projection = Projection.of(schema, self._columns(schema))
         self.writer = self._writer()
         on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
         if on_disk and not self.form.is_text and (os.cpu_count() or 1) > 1:
             self.background = Background(self.writer.write, size)
         return session
 
-    def _reader(self, packets: Iterator[PacketBatch]) -> TableReader:
+    def _opened(self) -> Session:
+        """The captures, and the reader of their rows."""
+        from wiredecode.tables.portable import portable_schema
+        from wiredecode.tables.reader import prefer_bulk
+
+        session = self.job.session(None, Output())
+        self.bulk = prefer_bulk(session.capture)
+        self.reader = session.counted_reader = self._reader(session.batches())
+        if self.form.name == "parquet":
+            self.portable = portable_schema(self.reader.schema)
+        return session
+
+    def _needed(self) -> list[str] | None:
+        """The columns that are read; those of Parquet are made of them."""
         from wiredecode.export.selection import needed
-        from wiredecode.tables.reader import TableReader
+        from wiredecode.tables.portable import portable_schema, table_columns
+        from wiredecode.tables.reader import table_schema
+        from wiredecode.tables.schema import named
 
         job = self.job
         timed = job.start is not None or job.end is not None
+        if self.form.name != "parquet" or job.columns is None:
+            return needed(job.columns, job.partition_by, timed=timed)
+        job.columns = named(portable_schema(table_schema(job.level)), job.columns)
+        return table_columns(needed(job.columns, job.partition_by, timed=timed))
+
+    def _reader(self, packets: Iterator[PacketBatch]) -> TableReader:
+        from wiredecode.tables.reader import TableReader
+
+        job = self.job
         return TableReader(
             packets,
             job.level,
-            columns=needed(job.columns, job.partition_by, timed=timed),
+            columns=self._needed(),
             decode_as=job.decode_as,
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
@@ -425,7 +448,12 @@ class Tables(Export):
 
     def projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows as they are written."""
-        return self.projection.apply(rows)
+        return self.projection.apply(self.made_portable(rows))
+
+    def made_portable(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        from wiredecode.tables.portable import converted
+
+        return rows if self.portable is None else converted(rows, "", self.portable)
 
     def end(self) -> None:
         assert self.writer is not None

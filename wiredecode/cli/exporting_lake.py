@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wiredecode.capture.remote import is_local
 from wiredecode.cli.exporting import STANDARD_OUTPUT, Job, Tables, check_stable
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import Output, say
+from wiredecode.cli.output import say
 from wiredecode.export import target
 from wiredecode.export.lake.run import AlreadyThere, run_of, selection
 from wiredecode.frames.escape import escape
@@ -68,8 +68,6 @@ class LakeExport(Tables):
         from wiredecode.export.lake import open_lake
         from wiredecode.export.lake.writer import TABLES, LakeWriter
         from wiredecode.export.writers import size
-        from wiredecode.tables.portable import spark_schema
-        from wiredecode.tables.reader import prefer_bulk
 
         job = self.job
         if job.columns is not None:
@@ -77,10 +75,7 @@ class LakeExport(Tables):
         self.lake = open_lake(job.out)
         self.captures = run_of(job.files, chosen(job))
         self.captures.replaces(self.lake.known(TABLES, self.captures), overwrite=job.overwrite)
-        session = job.session(None, Output())
-        self.bulk = prefer_bulk(session.capture)
-        self.reader = session.counted_reader = self._reader(session.batches())
-        self.portable = spark_schema(self.reader.schema)
+        session = self._opened()
         self.into = self.writer = LakeWriter(self.lake, job.level, self.captures, compression=self.form.compression)
         self.committing = False
         if is_local(job.out) and (os.cpu_count() or 1) > 1:
@@ -88,9 +83,7 @@ class LakeExport(Tables):
         return session
 
     def projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        from wiredecode.tables.portable import converted
-
-        return converted(rows, "", self.portable)
+        return self.made_portable(rows)
 
     def finish(self) -> None:
         self.end()

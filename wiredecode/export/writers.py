@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from wiredecode.tables.meanings import in_file
 from wiredecode.tables.rows import dumps, rows, text_column
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class ParquetWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
         import pyarrow.parquet as pq
 
+        schema = in_file(schema)
         self._schema, self._rows, self._order = schema, settings.row_group, settings.order
         self._latest: int | None = None
         self.in_order = True

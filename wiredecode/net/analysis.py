@@ -223,8 +223,6 @@ class Conversation:
             how = "RST" if flags & RST else "FIN"
             left = _unacknowledged(forward, backward), _unacknowledged(backward, forward)
             health.end = End(how, side, segment.packet, segment.time_ns, *left)
-        elif flags & RST and health.end is not None and health.end.how == "FIN":
-            health.reset_after = segment.packet
 
     def _measure(self, segment: Segment, forward: Side, backward: Side, kinds: int) -> None:
         """Round trips, idle times, and how long a window was closed."""
@@ -235,7 +233,7 @@ class Conversation:
         health.packets += 1
         if segment.length:
             health.payload += segment.length
-            self.health.active(now, segment.packet)
+            self.health.active(now)
             end = segment.seq + segment.length & MASK
             if kinds & RETRANSMISSION:
                 health.repeated_ns = health.repeated_ns[0] or now, now

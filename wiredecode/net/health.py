@@ -218,33 +218,27 @@ class ConnectionHealth:
     handshake_ns: int | None = None
     """From the SYN to the ACK that ends the handshake; None: it was not captured whole."""
     end: End | None = None
-    reset_after: int | None = None
-    """Packet of a RST that came after a FIN."""
     last_ns: int = 0
     """Time of the last packet."""
     payload_ns: int = 0
     """Time of the last payload."""
     longest_idle_ns: int = 0
-    """The longest time without payload of either side ..."""
-    idle_until: int = 0
-    """... and the packet that ended it."""
+    """The longest time without payload of either side."""
 
     @property
     def unanswered(self) -> bool:
         """SYNs were sent, and nothing came back."""
         return self.syns > 0 and not self.accepted and not self.refused
 
-    def active(self, time_ns: int, packet: int) -> None:
+    def active(self, time_ns: int) -> None:
         """Payload came."""
-        if self.payload_ns and time_ns - self.payload_ns > self.longest_idle_ns:
-            self.longest_idle_ns, self.idle_until = time_ns - self.payload_ns, packet
+        if self.payload_ns:
+            self.longest_idle_ns = max(self.longest_idle_ns, time_ns - self.payload_ns)
         self.payload_ns = max(self.payload_ns, time_ns)
 
-    def active_all(self, times: Int64s, packets: Int64s) -> None:
-        """Payload came in all of these packets, in their order."""
+    def active_all(self, times: Int64s) -> None:
+        """Payload came at all of these times, in the order of its packets."""
         before = np.maximum.accumulate(np.append(self.payload_ns, times))
         idle = np.where(before[:-1] > 0, times - before[:-1], 0)
-        longest = int(idle.argmax())
-        if int(idle[longest]) > self.longest_idle_ns:
-            self.longest_idle_ns, self.idle_until = int(idle[longest]), int(packets[longest])
+        self.longest_idle_ns = max(self.longest_idle_ns, int(idle.max()))
         self.payload_ns = int(before[-1])

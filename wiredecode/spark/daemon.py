@@ -7,12 +7,12 @@ import gc
 from pyspark.daemon import manager
 
 from wiredecode.spark import merging, planner, prepare, writing
-from wiredecode.tables.portable import spark_schema
+from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
 
 NEEDED = (merging, planner, prepare, writing)
 
 if __name__ == "__main__":
-    spark_schema(table_schema(FRAMES))
+    portable_schema(table_schema(FRAMES))
     gc.freeze()  # so that workers share it
     manager()

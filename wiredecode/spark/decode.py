@@ -18,13 +18,14 @@ from wiredecode.api import decoding, reassembly
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.filter import Filter, compile_filter
+from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
 from wiredecode.spark.packets import REPORT, packed, packet_batches, report_text
-from wiredecode.tables.portable import chosen, converted, spark_schema, table_columns
+from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, TableReader, table_schema
-from wiredecode.tables.schema import named
+from wiredecode.tables.schema import named, select
 
 REPORTED = pa.field("report", pa.string())
 """Last column of what :func:`decode` gives: null in rows, all else is null in reports."""
@@ -53,7 +54,7 @@ class Plan:
         if self.level not in LEVELS:
             raise ValueError(f"no level is called {self.level!r} here; there is {', '.join(LEVELS)}")
         if self.columns is not None:
-            whole = spark_schema(table_schema(self.level))
+            whole = portable_schema(table_schema(self.level))
             object.__setattr__(self, "columns", named(whole, self.columns))
         self.schema  # noqa: B018 - columns that are not there
         self.decoding  # noqa: B018 - protocols that are not known
@@ -64,7 +65,7 @@ class Plan:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the table on Spark."""
-        return chosen(spark_schema(table_schema(self.level)), self.columns)
+        return select(portable_schema(table_schema(self.level)), self.columns)
 
     @cached_property
     def decoding(self) -> dict[int, DecodeAs]:
@@ -138,14 +139,19 @@ def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatc
 
     One bucket of one source after the other, each as long as it is, in bounded memory.
     """
-    schema = plan.row_schema()
     for (source, bucket), parts in parted(rows):
         if bucket is None:
-            yield from (report_row(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
+            yield from reports_of(parts, plan)
             continue
         reader = plan.reader(packet_batches(parts), bucket)
         yield from (row_batch(batch, source, plan) for batch in reader)
         yield ended(reader, source, bucket, plan)
+
+
+def reports_of(parts: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    """Reports among rows of packets, as rows of the result."""
+    texts = (text for part in parts for text in part.column("data").to_pylist())
+    return (report_row(text.decode(), plan.row_schema()) for text in texts)
 
 
 def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
@@ -154,10 +160,13 @@ def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
     return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=plan.row_schema())
 
 
-def ended(reader: TableReader, source: str, bucket: int | str, plan: Plan) -> pa.RecordBatch:
-    """The report on a bucket that has been read to its end."""
+def ended(
+    reader: TableReader, source: str, bucket: int | str, plan: Plan, since: Totals | None = None, **told: str
+) -> pa.RecordBatch:
+    """The report on a bucket that has been read to its end; ``since``: what earlier reports counted of it."""
     apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in plan.sessions)
-    text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
+    totals = reader.totals if since is None else reader.totals.since(since)
+    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **told)
     return report_row(text, plan.row_schema())
 
 

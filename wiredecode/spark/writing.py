@@ -18,7 +18,6 @@ from wiredecode.export.lake.table import create_file
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.spark.decode import REPORTED
-from wiredecode.tables.meanings import in_file
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.portable import TIME, TIME_NS
 from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
@@ -148,7 +147,7 @@ class Attempt:
         return create_file(f"{self.place}/{name}")
 
     def writer(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-        made = self._writers[id(stream)] = ParquetWriter(stream, in_file(schema), Settings(order=TIME_NS.name))
+        made = self._writers[id(stream)] = ParquetWriter(stream, schema, Settings(order=TIME_NS.name))
         return made
 
     def end(self, folder: str, stream: BinaryIO, rows: int) -> None:

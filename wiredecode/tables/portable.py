@@ -1,4 +1,4 @@
-"""Tables as Spark can hold them: no unsigned integers, times in microseconds (docs/spark.md, "Columns").
+"""Tables as Parquet and Spark hold them: no unsigned integers, times in microseconds (docs/tables.md, "In Parquet").
 
 What is lost by that is there in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``.
 """
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.tables.meanings import commented
-from wiredecode.tables.schema import select
 
 WIDER = {
     pa.uint8(): pa.int16(),
@@ -31,8 +30,8 @@ LATEST_MS = (1 << 63) // 1000
 """Beyond it, times in milliseconds do not fit: they are null."""
 
 
-def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a table of wiredecode on Spark, with comments; its first column is ``source``."""
+def portable_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of a table of wiredecode in files and on Spark, with comments; its first column is ``source``."""
     fields = [SOURCE]
     for field in schema:
         if field.type == pa.uint64():
@@ -41,24 +40,20 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
         fields.append(field.with_type(_type(field.type)).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
-    return pa.schema(commented(fields, (schema.metadata or {}).get(b"wiredecode.table", b"").decode()))
+    table = (schema.metadata or {}).get(b"wiredecode.table", b"").decode()
+    return pa.schema(commented(fields, table), schema.metadata)
 
 
 def table_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """The columns of a table of wiredecode that the given ones on Spark are made of."""
+    """The columns of a table of wiredecode that the given portable ones are made of."""
     if columns is None:
         return None
     names = [TIME if name == TIME_NS.name else name.removesuffix(LARGE) for name in columns if name != SOURCE.name]
-    return list(dict.fromkeys(names))
-
-
-def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Those columns of a schema on Spark."""
-    return select(schema, columns)
+    return list(dict.fromkeys(names)) or [TIME]
 
 
 def converted(batch: pa.RecordBatch, source: str, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of a table as rows of a source; ``schema`` as :func:`spark_schema` gives, or some of its columns."""
+    """A batch of a table as rows of a source; ``schema`` as :func:`portable_schema` gives, or some of its columns."""
     columns = []
     for field in schema:
         if field.name == SOURCE.name:

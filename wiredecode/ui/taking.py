@@ -137,19 +137,21 @@ def _packets(reading: Reading, target: NewFile, wanted: set[int] | None, job: Jo
 def _table(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
+    from wiredecode.export.writers import ParquetWriter, Settings
+    from wiredecode.tables.portable import converted, portable_schema
     from wiredecode.tables.reader import TableReader
 
     packets = reading.source.again(lambda: job.stopped, job.progress)
     table = TableReader(packets, "frames", decode_as=reading.decode_as, limits=reading.limits, bulk=False)
     numbers = None if wanted is None else pa.array(sorted(wanted), table.schema.field("frame").type)
-    count = 0
-    with pq.ParquetWriter(target.stream, table.schema, compression="zstd") as writer:
-        for batch in table:
-            chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
-            writer.write_batch(chosen)
-            count += chosen.num_rows
+    count, schema = 0, portable_schema(table.schema)
+    writer = ParquetWriter(target.stream, schema, Settings())
+    for batch in table:
+        chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
+        writer.write(converted(chosen, "", schema))
+        count += chosen.num_rows
+    writer.close()
     if job.stopped:
         raise Stopped
     return f"{count:,} rows"

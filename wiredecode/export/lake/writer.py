@@ -15,7 +15,6 @@ from wiredecode.export.lake.run import LakeError, Run
 from wiredecode.export.lake.table import Lake, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
-from wiredecode.tables.meanings import in_file
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.reader import FRAMES
 
@@ -104,7 +103,7 @@ class LakeWriter:
         return self._files[table]
 
     def _parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-        return ParquetWriter(stream, in_file(schema), self._settings)
+        return ParquetWriter(stream, schema, self._settings)
 
     def close(self) -> None:
         """Complete all files."""

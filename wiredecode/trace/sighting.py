@@ -24,8 +24,8 @@ Place = tuple[str | None, int | None, int]
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
-    """A frame that answers a passage: a confirm, an ack, a reply."""
+class Reply:
+    """A frame that answers a sighting: a confirm, an ack, a reply."""
 
     frame: int
     packets: list[int]
@@ -41,7 +41,7 @@ class Answer:
 
 
 @dataclass(slots=True, eq=False)
-class Passage:
+class Sighting:
     """One message in one frame. ``digest``: of its body; None where that is empty or was not captured."""
 
     frame: int
@@ -68,11 +68,11 @@ class Passage:
     """Which it is of what confirms of its frame name."""
     subscription: str | None = None
     copy_of: int | None = None
-    """Frame of the first passage, where the protocol tells."""
+    """Frame of the first sighting, where the protocol tells."""
     outcome: str | None = None
     rests_on: str = ""
-    """What tells that it is the same message as in the passages before."""
-    answers: list[Answer] = field(default_factory=list)
+    """What tells that it is the same message as in the sightings before."""
+    answers: list[Reply] = field(default_factory=list)
 
     @property
     def place(self) -> Place | None:
@@ -83,12 +83,12 @@ def digest_of(body: bytes | None) -> bytes | None:
     return hashlib.blake2b(body, digest_size=16).digest() if body else None
 
 
-def passage(part: FrameMessages, index: int, before: int) -> Passage:
+def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
     """Message ``index`` of a part of a frame that has ``before`` others in front of it."""
     frame, body = part.frame, part.bodies[index]
     publisher = frame.values.get("publisher_id")
     subscription = frame.generated.get("subscription")
-    return Passage(
+    return Sighting(
         frame.number,
         before + index,
         frame.packets[:1],
