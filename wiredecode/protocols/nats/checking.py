@@ -283,7 +283,7 @@ class Redeliveries(Rule):
 
     def frame(self, frame: Frame) -> None:
         reply = frame.values.get("reply")
-        told = acknowledged(reply) if reply is not None and "copy_of" not in frame.generated else None
+        told = acknowledged(reply) if reply is not None else None
         if told is None or told.delivered < 2 or frame.sender != "server":
             return
         known = self._known.get(told.consumer)

@@ -50,11 +50,11 @@ class Consumers(Gauge):
     def read(self, frame: Frame) -> Iterator[Reading]:
         values, delivered = frame.values, frame.sender == "server"
         told = acknowledged(values.get("reply" if delivered else "subject", ""))
-        if told is None or "copy_of" in frame.generated:
+        if told is None:
             return
         if delivered:
             yield Reading(LAG, told.consumer, told.pending)
-        elif not bytes(values.get("data", b"")).startswith(NOT_DONE):
+        elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
             yield Reading(POSITION, told.consumer, told.sequence)
 
 
