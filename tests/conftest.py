@@ -63,7 +63,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests that were collected are not looked at by the garbage collector again and again."""
-    gc.collect()
     gc.freeze()
 
 
