@@ -92,16 +92,19 @@ def load() -> Settings:
 
 def values() -> dict[str, Any]:
     """What the file says, by name, as ``filters.slow``. Raises SettingsError."""
-    try:
-        text = path().read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: there is no home
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path()}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    found = flat(_parsed(text))
+    found = flat(_parsed(_text()))
     for name, value in found.items():
         check(name, value)
     return found
+
+
+def _text() -> str:
+    try:
+        return path().read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: there is no home
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path()}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path()}: {error}") from None
 
 
@@ -148,10 +151,8 @@ def write(name: str, value: str | bool | list[str] | None) -> None:
     """Change one setting, or with None take it away; all else in the file stays as it is. Raises SettingsError."""
     if value is not None:
         check(name, value)
-    file = path()
+    text, file = changed(_text(), name, value), path().resolve()  # a link stays one
     try:
-        before = file.read_text(encoding="utf-8") if file.exists() else ""
-        text = changed(before, name, value)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = file.with_name(f".{file.name}.{os.getpid()}")
         new.write_text(text, encoding="utf-8")

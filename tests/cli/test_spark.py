@@ -43,6 +43,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("--settle 7 --stream checkpoint", {"settle": 7}),
     ("--expire 11 --stream checkpoint", {"expire": 11}),
     ("--finish --stream checkpoint", {"finish": True}),
+    ("--increment states", {"increment": "states"}),
     ("--overwrite", {"overwrite": True}),
     ("--fail-fast", {"fail_fast": True}),
     ("-Y finding", {"display_filter": "finding"}),

@@ -1,4 +1,4 @@
-"""Runs targets: guided by coverage with atheris where it is installed, blindly elsewhere.
+"""Runs targets: guided by what an input reaches that none reached before, or blindly.
 
 What breaks a property is written down once for each place in the code, and the run goes on.
 """
@@ -9,25 +9,25 @@ import hashlib
 import json
 import random
 import resource
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
+
+from tests.fuzz.coverage import Coverage
+from tests.fuzz.mutate import mutate_bytes
 
 if TYPE_CHECKING:
     from tests.fuzz.targets import Target
 
-ROOMS = ("capture", "net", "tls", "fields", "frames", "protocols", "dissect", "filter", "tables", "view")
-"""What is instrumented."""
 ALL = "all"
 """All targets in one run: the first byte of an input names one."""
 INPUT_BYTES = 8192
-MEMORY_MB = 1024
-"""Of the process with atheris's own tables; libFuzzer ends it above."""
+LATEST = 32
+"""Of the inputs that reached something new, so many are the latest."""
 TELL_SECONDS = 2.0
 """So often figures are written down."""
 SLOW_SECONDS = 10
@@ -54,15 +54,13 @@ class Watch:
     def run(self, data: bytes) -> None:
         """One input."""
         self.executions += 1
-        before = time.process_time()
         try:
             self.target.run(data)
-            if time.process_time() - before > SLOW_SECONDS:
-                raise AssertionError(f"slow: {time.process_time() - before:.0f} s")
         except Exception as error:
-            self._keep(data, error)
+            self.keep(data, error)
 
-    def _keep(self, data: bytes, error: Exception) -> None:
+    def keep(self, data: bytes, error: Exception) -> None:
+        """Write down an input that broke something, unless it did so at a place that is known."""
         told = signature(error)
         if told in self.found:
             return
@@ -86,64 +84,81 @@ def blind(watch: Watch, seeds: Iterable[bytes], chance: random.Random, execution
         pool[chance.randrange(len(pool))] = data if chance.random() < 0.1 else chance.choice(pool)
 
 
-def instrumented(atheris: Any) -> None:
-    """Import everything that runs, with coverage."""
-    with atheris.instrument_imports(include=["wiredecode"], enable_loader_override=False):
-        for room in ROOMS:
-            package = import_module(f"wiredecode.{room}")
-            for each in walk_packages(package.__path__, f"wiredecode.{room}."):
-                import_module(each.name)
+class Pool:
+    """Inputs that reached something new, the later ones preferred; each is a file in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.inputs = folder, list[bytes]()
+
+    def start(self, seeds: Iterable[bytes]) -> list[bytes]:
+        """What was learnt before, and seeds: the short ones first, since they make long ones needless."""
+        found = {path.read_bytes(): path for path in self.folder.iterdir()}
+        for path in found.values():
+            path.unlink()
+        return sorted({*found, *seeds}, key=len)
+
+    def add(self, data: bytes) -> None:
+        self.inputs.append(data)
+        (self.folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+
+    def choose(self, chance: random.Random) -> bytes:
+        """One of them."""
+        if chance.random() < 0.5:
+            return chance.choice(self.inputs[-LATEST:])
+        return chance.choice(self.inputs)
 
 
-def guided(name: str, seconds: int, work: Path, merged: Path | None = None) -> None:
-    """Fuzz a target with atheris, in this process, which ends with it; figures go to a file below ``work``.
+def mutated(target: Target, pool: Pool, chance: random.Random) -> bytes:
+    """One or two changes of an input, rarely with the end of another one."""
+    data = pool.choose(chance)
+    if chance.random() < 0.05:
+        other = pool.choose(chance)
+        data = data[: chance.randrange(len(data) + 1)] + other[chance.randrange(len(other) + 1) :]
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        data = (target.mutate if chance.random() < 0.8 else mutate_bytes)(data, chance)
+    return data[:INPUT_BYTES]
 
-    ``merged``: instead put into that folder a few inputs that reach what all of the corpus reach.
-    """
-    import atheris
 
-    instrumented(atheris)
+def too_slow(*_: object) -> None:
+    """What a signal calls when an input takes too long."""
+    raise AssertionError(f"slow: more than {SLOW_SECONDS} s")
+
+
+def guided(name: str, seconds: float, work: Path) -> None:
+    """Fuzz a target for so many seconds of CPU time, from what reached new places; figures go to a file in ``work``."""
     from tests.fuzz.targets import TARGETS, all_together
 
-    target, started = all_together() if name == ALL else TARGETS[name], time.monotonic()
-    watch = Watch(target, work / "found")
-    corpus = work / "corpus" / name
-    corpus.mkdir(parents=True, exist_ok=True)
-    for data in target.seeds():
-        (corpus / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
-
-    def mutate(data: bytes, most: int, seed: int) -> bytes:
-        chance = random.Random(seed)
-        try:
-            made = target.mutate(data, chance) if chance.random() < 0.7 else atheris.Mutate(data, most)
-        except Exception as error:  # it decodes, to know what it changes
-            watch._keep(data, error)
-            made = atheris.Mutate(data, most)
-        return bytes(made[:most])
-
+    target, chance = all_together() if name == ALL else TARGETS[name], random.Random(time.time_ns())
+    watch, coverage, pool = Watch(target, work / "found"), Coverage(), Pool(work / "corpus" / name)
+    signal.signal(signal.SIGPROF, too_slow)
     figures = work / "figures" / f"{name}-{time.time_ns()}.json"
     figures.parent.mkdir(exist_ok=True)
-    told = started
+    started = told = time.process_time()
 
     def run(data: bytes) -> None:
         nonlocal told
-        watch.run(data)
-        now = time.monotonic()
-        if now - told > TELL_SECONDS:  # libFuzzer ends the process without another word
+        signal.setitimer(signal.ITIMER_PROF, SLOW_SECONDS)
+        if coverage.of(watch.run, data):
+            pool.add(data)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if (now := time.process_time()) - told > TELL_SECONDS:
             told = now
-            figures.write_text(json.dumps(_figures(watch, now - started)))
+            figures.write_text(json.dumps(_figures(watch, coverage, now - started)))
 
-    limits = [f"-max_len={INPUT_BYTES}", f"-rss_limit_mb={MEMORY_MB}", "-timeout=60"]
-    (work / "found").mkdir(exist_ok=True)
-    if merged is None:
-        limits += [f"-max_total_time={seconds}", f"-artifact_prefix={work}/found/{name}-"]
-    else:
-        limits += ["-merge=1", str(merged)]
-    atheris.Setup([sys.argv[0], *limits, str(corpus)], run, custom_mutator=mutate)
-    atheris.Fuzz()
+    for data in pool.start(target.seeds()):
+        run(data)
+    while time.process_time() - started < seconds:
+        data = b""
+        try:
+            data = mutated(target, pool, chance)
+        except Exception as error:  # it decodes, to know what it changes
+            watch.keep(data, error)
+        run(data)
+    figures.write_text(json.dumps(_figures(watch, coverage, time.process_time() - started)))
 
 
-def _figures(watch: Watch, seconds: float) -> dict[str, Any]:
+def _figures(watch: Watch, coverage: Coverage, seconds: float) -> dict[str, Any]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     row = {"target": watch.target.name, "executions": watch.executions, "seconds": round(seconds), "peak_mb": peak}
-    return {**row, "found": sorted(watch.found)}
+    return {**row, "places": len(coverage.seen), "found": sorted(watch.found)}

@@ -82,7 +82,12 @@ def test_a_step_that_is_done_again_adds_nothing_and_leaves_no_files(spark: Spark
     plan = Plan("messages")
     for number in (0, 1, 1, 0):
         lake.step(
-            out, "messages", plan.schema.names, "stream-1", number, pipeline.rows(spark, [str(A)], plan, partitions=1)
+            out,
+            "messages",
+            plan.schema.names,
+            "stream-1",
+            number,
+            lambda sink: pipeline.rows(spark, [str(A)], plan, partitions=1, sink=sink),
         )
     assert len(table(out, "messages")) == 2 * len(expected(A))
     assert len(parquet(out)) == 2

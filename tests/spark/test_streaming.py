@@ -76,6 +76,7 @@ class Replay:
         self.put_so_far += count
 
     def start(self, spark: SparkSession, plan: Plan, every: str | None = None, **options: Any) -> StreamingQuery:
+        pytest.importorskip("wiredecode.spark.streaming", exc_type=ImportError)  # pyspark 4.2
         from wiredecode.spark.streaming import stream, write
 
         rows = stream(spark, str(self.inside), plan, **{"idle": 3600.0, **options})

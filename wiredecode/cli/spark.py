@@ -23,6 +23,7 @@ Examples:
   wiredecode spark client/ broker/ -o lake --source folder  two capture points
   wiredecode spark captures/ -o lake --plan                 who would decode what, and the largest connection
   wiredecode spark ring/ -o lake --stream lake.checkpoint   a ring of files that grows
+  wiredecode spark ring/ -o lake --increment lake.states    every night: what is new
   wiredecode spark s3://bucket/ring -o s3://bucket/lake --master spark://host:7077
   wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
 """
@@ -164,8 +165,20 @@ class SparkOptions:
     ] = None
     finish: Annotated[
         bool,
-        typer.Option("--finish", help="With --stream: the capture is over. Take all files, end all connections, stop."),
+        typer.Option(
+            "--finish",
+            help="With --stream or --increment: the capture is over. Take all files, end all connections, stop.",
+        ),
     ] = False
+    increment: Annotated[
+        str | None,
+        typer.Option(
+            "--increment",
+            metavar="STATES",
+            help="Add the files that are new to what earlier runs wrote; connections go on. STATES is a folder that "
+            "knows what was read, and how far connections are.",
+        ),
+    ] = None
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Into tables: write captures again that are there already.")
     ] = False

@@ -67,7 +67,7 @@ def run(options: SparkOptions) -> int:
                     return run.follow(spark, options.stream)
                 if options.plan_only:
                     return run.show_plan(spark)
-                accounts = run.work(spark)
+                accounts = run.work(spark) if options.increment is None else run.add(spark, options.increment)
             finally:
                 interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
     except AlreadyThere as there:
@@ -102,8 +102,12 @@ def reason(error: BaseException, options: SparkOptions) -> str:
 def check_combined(options: SparkOptions) -> None:
     """Refuse options that would do nothing."""
     steps = {name: getattr(options, name) for name in ("every", "settle", "expire")}
+    if options.increment is not None:
+        given = {"--stream": options.stream, "--shuffle": options.shuffle, "--plan": options.plan_only}
+        for name in (name for name, value in given.items() if value):
+            raise UsageError(f"{name} does not go with --increment")
     if options.stream is None:
-        steps["finish"] = options.finish or None
+        steps["finish"] = (options.finish and options.increment is None) or None
         alone = [f"--{name}" for name, value in steps.items() if value is not None]
         if alone:
             raise UsageError(f"{alone[0]} goes with --stream")
@@ -111,7 +115,8 @@ def check_combined(options: SparkOptions) -> None:
         raise UsageError("--finish takes what there is and ends; --every is for streams that go on")
     if options.plan_only and kind_of(options.out):
         raise UsageError("--plan goes with a folder of tables, where its index is kept")
-    if options.overwrite and (options.stream is not None or not kind_of(options.out)):
+    going_on = options.stream is not None or options.increment is not None
+    if options.overwrite and (going_on or not kind_of(options.out)):
         raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
 
 
@@ -142,27 +147,55 @@ class Run:
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables and give them their names."""
-        from wiredecode.spark import output, pipeline
-        from wiredecode.spark.folder import Folder
+        from wiredecode.spark.folder import Folder, alone
 
         options = self.options
         if kind_of(options.out):
             return self.into_tables(spark)
-        self.folder = Folder(options.out)
-        self.folder.begin()
-        level = options.level.value
-        with self.progress(spark):
-            planned = self.planned(spark, self.folder)
-            sink = output.task_writer(self.folder, level, self.plan.schema.names)
-            rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, planned=planned)
-            accounts = output.publish(rows, self.folder, level)
+        with alone(options.out), self.progress(spark):
+            return self.into_folder(spark, Folder(options.out))
+
+    def into_folder(self, spark: SparkSession, folder: Folder) -> Accounts:
+        """Write the tables of a folder anew."""
+        from wiredecode.spark import output, pipeline
+
+        options, level = self.options, self.options.level.value
+        self.folder = folder
+        folder.begin()
+        planned = self.planned(spark, folder)
+        sink = output.task_writer(folder, level, self.plan.schema.names)
+        rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, planned=planned)
+        accounts = output.publish(rows, folder, level)
         if accounts.totals.packets or not accounts.problems:
-            self.folder.commit(self.summary(accounts))
-            self.folder.keep_index(planned.index)
+            folder.commit(self.summary(accounts))
+            folder.keep_index(planned.index)
             self.written = True
         else:
-            self.folder.discard()
+            folder.discard()
         self.folder = None
+        return accounts
+
+    def add(self, spark: SparkSession, states: str) -> Accounts:
+        """Add what is new to what earlier runs wrote."""
+        from wiredecode.export.lake.run import selection
+        from wiredecode.spark.files import find
+        from wiredecode.spark.increments import Book, Increment
+        from wiredecode.spark.prepare import Stopped
+
+        options, source = self.options, self.options.source
+        plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
+        given = None if source == "none" else source
+        selected = selection(options.level.value, options.display_filter, source=given)
+        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
+        found = find(options.inputs, source)
+        if plan.fail_fast and found.problems:
+            raise Stopped(found.problems[0].text)
+        with self.progress(spark):
+            increment = Increment(options.out, Book(states), plan, selected, how)
+            accounts = increment.run(spark, found, finish=options.finish)
+        if accounts is None:
+            raise AlreadyThere("has all of these files")
+        self.written = bool(accounts.totals.packets) or not accounts.problems
         return accounts
 
     def progress(self, spark: SparkSession) -> AbstractContextManager[None]:
@@ -262,9 +295,9 @@ class Run:
 
     def undone(self, why: str) -> str:
         why, out = escape(why), escape(self.options.out)
-        if kind_of(self.options.out) and self.options.stream is None:
+        if kind_of(self.options.out) and self.options.stream is None and self.options.increment is None:
             return f"{why}; the same command adds to {out} what is not there yet"
-        if self.options.stream is not None:
+        if self.options.stream is not None or self.options.increment is not None:
             return f"{why}; {out} holds what was taken, and the same command goes on from there"
         return f"{why}; {out} was not written, what was there before is untouched"
 

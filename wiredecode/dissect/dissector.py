@@ -108,9 +108,9 @@ class Dissector:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"}
 
-    def resume(self, demand: Demand) -> None:
-        """Go on after pickling; ``demand`` is as it was."""
-        self.demand = demand
+    def resume(self, demand: Demand, on_over: Callable[[Connection, str | None], None] | None = None) -> None:
+        """Go on after pickling; ``demand`` is as it was, ``on_over`` where it is another."""
+        self.demand, self._on_over = demand, on_over or self._on_over
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
@@ -275,6 +275,7 @@ class Dissector:
                 order.insert()
                 yield each
         self._number = order.last
+        self.accounts.released(watermark)
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:

@@ -72,3 +72,16 @@ class Totals:
                     have[key] = have.get(key, 0) + count
             else:
                 setattr(self, each.name, have + more)
+
+    def since(self, before: Totals) -> Totals:
+        """What was decoded after ``before``, an earlier copy of it."""
+        made = Totals()
+        for each in fields(Totals):
+            if each.name in PACKETS:
+                continue
+            now, then = getattr(self, each.name), getattr(before, each.name)
+            if isinstance(now, dict):
+                getattr(made, each.name).update({key: count - then.get(key, 0) for key, count in now.items()})
+            else:
+                setattr(made, each.name, now - then)
+        return made

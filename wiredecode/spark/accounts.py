@@ -36,12 +36,17 @@ class Accounts:
     """Source, file, and what could not be read of it, where."""
     apart: list[tuple[str, int]] = field(default_factory=list)
     """Protocols and ports of connections that know of each other, and were decoded apart."""
+    states: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Where the state of a bucket of a source is that the next run goes on from."""
+    reports: list[str] = field(default_factory=list)
+    """What all of it was made of."""
 
     @classmethod
     def of(cls, reports: Iterable[str]) -> Accounts:
         """Put reports together; each counts once, however often it came."""
-        found = [json.loads(text) for text in dict.fromkeys(reports)]
-        made = cls()
+        made = cls(reports=list(dict.fromkeys(reports)))
+        found = [json.loads(text) for text in made.reports]
+        made.states = {(each["source"], each["bucket"]): each["state"] for each in found if "state" in each}
         made.problems = sorted((each["source"], each["file"], each["problem"]) for each in found if "problem" in each)
         made.apart = sorted({(name, port) for each in found for name, port in each.get("apart", ())})
         counted: dict[str, list[dict[str, Any]]] = {}

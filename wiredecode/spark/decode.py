@@ -18,6 +18,7 @@ from wiredecode.api import decoding, reassembly
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.filter import Filter, compile_filter
+from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
@@ -138,14 +139,19 @@ def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatc
 
     One bucket of one source after the other, each as long as it is, in bounded memory.
     """
-    schema = plan.row_schema()
     for (source, bucket), parts in parted(rows):
         if bucket is None:
-            yield from (report_row(text.decode(), schema) for part in parts for text in part.column("data").to_pylist())
+            yield from reports_of(parts, plan)
             continue
         reader = plan.reader(packet_batches(parts), bucket)
         yield from (row_batch(batch, source, plan) for batch in reader)
         yield ended(reader, source, bucket, plan)
+
+
+def reports_of(parts: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    """Reports among rows of packets, as rows of the result."""
+    texts = (text for part in parts for text in part.column("data").to_pylist())
+    return (report_row(text.decode(), plan.row_schema()) for text in texts)
 
 
 def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
@@ -154,10 +160,13 @@ def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
     return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=plan.row_schema())
 
 
-def ended(reader: TableReader, source: str, bucket: int | str, plan: Plan) -> pa.RecordBatch:
-    """The report on a bucket that has been read to its end."""
+def ended(
+    reader: TableReader, source: str, bucket: int | str, plan: Plan, since: Totals | None = None, **told: str
+) -> pa.RecordBatch:
+    """The report on a bucket that has been read to its end; ``since``: what earlier reports counted of it."""
     apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in plan.sessions)
-    text = report_text(source, totals=packed(reader.totals), apart=apart, bucket=bucket)
+    totals = reader.totals if since is None else reader.totals.since(since)
+    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **told)
     return report_row(text, plan.row_schema())
 
 

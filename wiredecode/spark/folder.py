@@ -18,8 +18,8 @@ each of which a file system with directories (local, HDFS) does at once:
 So a table is the old one, or absent, or the new one, and never has rows of both; which ones are there together is told
 by ``_SUCCESS`` alone. Object stores copy where others rename, file by file: there a table can be seen growing between
 steps 2 and 4. A run that ends before step 1 leaves the result of the run before as it was; one that is killed between
-1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. Two runs must not write into one
-folder at the same time.
+1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. A second run into a local folder is
+refused while one writes (:func:`alone`).
 
 A step of a stream adds files. ``OUT/_step.json`` says which files get which names, and which are dropped, because their
 rows stand in new ones: from the moment it is there, the step is done, and whoever comes next completes it.
@@ -28,10 +28,12 @@ rows stand in new ones: from the moment it is there, the step is done, and whoev
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +57,30 @@ Move = tuple[str, str]
 
 class Occupied(Exception):
     """The folder holds something that no run of this program has written; ``str()`` is one line."""
+
+
+@contextmanager
+def alone(out: str) -> Iterator[None]:
+    """Nobody else writes there meanwhile, or :class:`Occupied`; it ends with the process, too.
+
+    Only local folders can be held: elsewhere two writers need tables of Iceberg or Delta.
+    """
+    place = place_of(out)
+    if os.name == "nt" or not isinstance(place.system, pafs.LocalFileSystem) or Path(place.path).is_file():
+        yield
+        return
+    import fcntl
+
+    Path(place.path).mkdir(parents=True, exist_ok=True)
+    held = os.open(place.path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Occupied(f"another run writes to {out}; wait for its end, or name another folder") from None
+        yield
+    finally:
+        os.close(held)
 
 
 class Folder:
@@ -124,14 +150,14 @@ class Folder:
 
         self.make(name.rpartition("/")[0])
         with store_errors(), self._system.open_output_stream(self._at(name)) as file:
-            pq.write_table(table, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
     def read(self, name: str) -> pa.Table:
         """The table of one file."""
         import pyarrow.parquet as pq
 
         with store_errors(), self._system.open_input_file(self._at(name)) as file:
-            return pq.read_table(file)
+            return pq.read_table(file, page_checksum_verification=True)
 
     def index(self) -> pa.Table | None:
         """What is known of the files that were read before; None: nothing that can be used."""
@@ -218,8 +244,13 @@ class Folder:
         if self._kind(STEP) is pafs.FileType.NotFound:
             return None
         with store_errors(), self._system.open_input_stream(self._at(STEP)) as file:
-            found: dict[str, Any] = json.loads(file.read())
-        return found
+            text = file.read()
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            found: dict[str, Any] = json.loads(text)
+            names = [found["run"], *found["drops"], *(name for move in found["moves"] for name in move)]
+            if isinstance(found["number"], int) and not any(".." in name or name.startswith("/") for name in names):
+                return found
+        raise Occupied(f"{self.place(STEP)} is damaged, or of another program; begin a new folder and checkpoint")
 
     def add(self, stream: str, number: int, moves: Iterable[Move], drops: Iterable[str] = ()) -> None:
         """A step is complete: its files get their names, and others are dropped, of which they have the rows."""

@@ -25,6 +25,7 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.spark.decode import Plan
 from wiredecode.spark.packets import File, tcp_fragments
+from wiredecode.spark.state import running
 
 INDEX = pa.schema(
     [
@@ -56,7 +57,7 @@ def settings_of(plan: Plan, step: int) -> str:
     """What the index of a part depends on beside the file; ``step``: size of parts."""
     from dataclasses import asdict
 
-    return json.dumps([sorted(plan.sessions.items()), sorted(asdict(plan.reassembly).items()), step])
+    return json.dumps([running(), sorted(plan.sessions.items()), sorted(asdict(plan.reassembly).items()), step])
 
 
 class Indexer:

@@ -6,7 +6,7 @@ Neither needs a package of Java. The same code as that of ``wiredecode export`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -138,9 +138,9 @@ def captures(paths: Sequence[str], selected: str) -> Run:
     return run_of(sorted(dict.fromkeys(names)), selected)
 
 
-def step(out: str, level: str, columns: Sequence[str], stream: str, number: int, batch: DataFrame) -> None:
-    """A micro-batch of a stream, once, however often it is done."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
+def step(
+    out: str, level: str, columns: Sequence[str], stream: str, number: int, told: Callable[[LakeSink], DataFrame]
+) -> None:
+    """A micro-batch of a stream, once, however often it is done; ``told``: the rows of a sink."""
     run = LakeRun(out, level, columns, Run((), (stream, number)), "", overwrite=False)
-    run.commit(batch.mapInArrow(run.sink, from_arrow_schema(TOLD)))
+    run.commit(told(run.sink))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, summed, tables
-from wiredecode.spark.folder import Folder, Move
+from wiredecode.spark.folder import Folder, Move, alone
 from wiredecode.spark.merging import SMALL_BYTES, Merger, Written, groups
 from wiredecode.spark.writing import FILES, FINDINGS, FOUND, TaskWriter, findings
 from wiredecode.tables.portable import portable_schema
@@ -69,20 +69,43 @@ def joined(spark: SparkSession, folder: Folder, files: Sequence[Written]) -> lis
     return [(name, f"{to}/{name.rpartition('/')[2]}") for name, to in found]
 
 
-def step(out: str, level: str, columns: Sequence[str], stream: str, number: int, batch: DataFrame) -> None:
-    """A micro-batch of a stream, once, however often it is done."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+def step(
+    out: str,
+    level: str,
+    columns: Sequence[str],
+    stream: str,
+    number: int,
+    told: Callable[[TaskWriter], DataFrame],
+    replaced: Sequence[str] | None = None,
+) -> tuple[Accounts, list[str]]:
+    """A step of a stream, once, however often it is done; what was reported, and the files that it brought.
 
-    folder = Folder(out)
-    if folder.has_step(stream, number):  # Spark does not know, and wants its states to be brought to that step
-        batch.write.format("noop").mode("overwrite").save()
-        return
+    ``told``: the rows of a task writer. ``replaced``: files whose rows it brings anew; None: it only adds, and joins
+    small files of earlier steps with its own.
+    """
+    with alone(out):
+        return _step(Folder(out), level, columns, stream, number, told, replaced)
+
+
+def _step(
+    folder: Folder,
+    level: str,
+    columns: Sequence[str],
+    stream: str,
+    number: int,
+    told: Callable[[TaskWriter], DataFrame],
+    replaced: Sequence[str] | None,
+) -> tuple[Accounts, list[str]]:
+    there = folder.has_step(stream, number)
     folder.begin()
     try:
-        sink = task_writer(folder, level, columns)
-        files, accounts = collected(batch.mapInArrow(sink, from_arrow_schema(FILES)), folder)
-        before = small_files(folder, {each.folder for each in files})
-        moves = joined(batch.sparkSession, folder, [*before, *files])
+        rows = told(task_writer(folder, level, columns))
+        files, accounts = collected(rows, folder)
+        if there:  # who calls does not know, and wants the states to be brought to that step
+            folder.discard()
+            return accounts, [to for _, to in (folder.last_step() or {})["moves"]]
+        before = small_files(folder, {each.folder for each in files}) if replaced is None else []
+        moves = joined(rows.sparkSession, folder, [*before, *files])
         for name, table in tables(accounts).items():
             if len(table):
                 moves.append((f"{folder.run}/{name}.parquet", f"{name}/part-{folder.id}.parquet"))
@@ -92,7 +115,9 @@ def step(out: str, level: str, columns: Sequence[str], stream: str, number: int,
         raise
     kept = {name for name, to in moves if name == to}
     moves = [(name, to) for name, to in moves if name != to]
-    folder.add(stream, number, moves, [each.file for each in before if each.file not in kept])
+    gone = [*(replaced or ()), *(each.file for each in before if each.file not in kept)]
+    folder.add(stream, number, moves, gone)
+    return accounts, [to for _, to in moves]
 
 
 def small_files(folder: Folder, names: Iterable[str]) -> list[Written]:

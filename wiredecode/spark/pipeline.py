@@ -8,7 +8,7 @@ what the engine remembers of its connections.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,6 +40,10 @@ from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+Decoder = Callable[[Iterable[pa.RecordBatch], Plan], Iterator[pa.RecordBatch]]
+"""As :func:`decode`; it can be pickled."""
 
 
 class Sink(Protocol):
@@ -106,6 +110,7 @@ def rows(
     sink: Sink | None = None,
     divide: planner.Divide = "shuffle",
     planned: Planned | None = None,
+    decoder: Decoder = decode,
 ) -> DataFrame:
     """The rows of ``plan``, and reports: rows that are null but for the last column ``report``, which holds JSON.
 
@@ -116,8 +121,8 @@ def rows(
     ``sink``: what the tasks do with these rows; its rows come in their place.
     ``divide``: ``shuffle`` sends all packets by connection; ``auto`` looks into the files first, and has connections
     decoded without a shuffle where that is cheaper; ``direct`` wherever it is possible. ``planned``: what
-    :func:`planned` found of the same. Raises ``ValueError`` for what is wrong, :class:`Stopped` where a file cannot be
-    read and ``plan.fail_fast`` is set.
+    :func:`planned` found of the same. ``decoder``: what decodes behind the shuffle. Raises ``ValueError`` for what is
+    wrong, :class:`Stopped` where a file cannot be read and ``plan.fail_fast`` is set.
     """
     session.tune(spark)
     bring_keys(spark, plan)
@@ -128,10 +133,10 @@ def rows(
     only = None if division.shuffled is None else tuple(division.shuffled.items())
     ways = []
     if division.tasks:
-        ways.append(_mapped(each_part(spark, division.tasks), Direct(plan), plan, sink))
+        ways.append(mapped(each_part(spark, division.tasks), Direct(plan), plan, sink))
     if division.shuffles or not ways:
         tasks = each_part(spark, dealt(parts, cores(spark)))
-        ways.append(_decoded(tasks, Reading(plan, only), plan, planned.partitions, sink))
+        ways.append(_decoded(tasks, Reading(plan, only), plan, planned.partitions, sink, decoder))
     return ways[0] if len(ways) == 1 else ways[0].union(ways[1])
 
 
@@ -169,13 +174,13 @@ class Reading:
         return Chosen(dict(self.only).get(source, np.empty(0, np.uint64)), self.plan.sessions, 0)
 
 
-def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink | None) -> DataFrame:
+def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink | None, decoder: Decoder) -> DataFrame:
     """From what tells which files to read, through the shuffle, to rows, or to what ``sink`` makes of them."""
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
     if plan.level == PACKET_LEVEL:
-        return _mapped(ids, read, plan, sink)
+        return mapped(ids, read, plan, sink)
     target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
     shuffled = ids.mapInArrow(read, from_arrow_schema(PARCELS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
@@ -186,13 +191,13 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_memory()
-        found = decode(opened(batches), plan)
+        found = decoder(opened(batches), plan)
         return found if sink is None else sink(found)
 
     return shuffled.sortWithinPartitions(*ORDER).mapInArrow(decoded, target)
 
 
-def _mapped(ids: DataFrame, read: Rows, plan: Plan, sink: Sink | None) -> DataFrame:
+def mapped(ids: DataFrame, read: Rows, plan: Plan, sink: Sink | None) -> DataFrame:
     """Rows that need no shuffle, or what ``sink`` makes of them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
 
+from wiredecode.frames.totals import Totals
 from wiredecode.spark.decode import Plan, ended, row_batch
 from wiredecode.spark.packets import ORDER, packet_batches
 
@@ -47,24 +48,28 @@ class BucketState:
             for made in self.reader.push(self.reader.dissector.feed(packets)):
                 yield row_batch(made, self.source, self.plan)
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows of all that waits, and the report."""
+    def finish(self, since: Totals | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of all that waits, and the report; ``since``: what earlier reports counted."""
         for made in self.reader.push(self.reader.dissector.finish()):
             yield row_batch(made, self.source, self.plan)
-        yield ended(self.reader, self.source, self.bucket, self.plan)
+        yield ended(self.reader, self.source, self.bucket, self.plan, since)
 
     def dumps(self) -> bytes:
         """The state as bytes, compressed; of what the plan tells there is only a digest."""
         reader = self.reader
-        kept = self.packets, reader.dissector, reader.held, reader.messages
+        kept = self.packets, reader.dissector, reader.held, reader.messages, reader.matched
         data = pickle.dumps(kept, pickle.HIGHEST_PROTOCOL)
         packed: bytes = pa.compress(data, CODEC, asbytes=True)
-        return b"%s\n%d\n%s" % (mark(self.plan), len(data), packed)
+        return b"%s\n%d %s\n%s" % (mark(self.plan), len(data), _digest(packed), packed)
 
     @classmethod
     def loads(cls, plan: Plan, source: str, bucket: int, data: bytes) -> BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
-        written, size, packed = data.split(b"\n", 2)
+        written, _, rest = data.partition(b"\n")
+        told, _, packed = rest.partition(b"\n")
+        size, _, digest = told.partition(b" ")
+        if digest != _digest(packed):
+            raise OtherState("the checkpoint is damaged, or of another wiredecode: begin a new checkpoint")
         if written != mark(plan):
             found, now = (each.decode().partition(" ")[0] for each in (written, mark(plan)))
             other = "other options" if found == now else f"wiredecode {found}, this is {now}"
@@ -81,11 +86,19 @@ class BucketState:
 def mark(plan: Plan) -> bytes:
     """What a state depends on: the version, and a digest of the plan."""
     text = repr(sorted(plan.__getstate__().items())).encode()
+    return b"%s %s" % (running().encode(), _digest(text))
+
+
+def running() -> str:
+    """The version of this program."""
     try:
-        running = version("wiredecode")
+        return version("wiredecode")
     except PackageNotFoundError:  # out of a checkout, or an archive
-        running = "unknown"
-    return f"{running} {blake2b(text, digest_size=8).hexdigest()}".encode()
+        return "unknown"
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=8).hexdigest().encode()
 
 
 def in_order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

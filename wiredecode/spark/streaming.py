@@ -322,14 +322,23 @@ def write(
     ``out`` may be a place of tables, ``delta:PATH`` or ``iceberg:CATALOG``: there each micro-batch is a commit, which
     remembers its number. Raises ``ValueError`` where columns that the tables need are not there.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     columns = [name for name in rows.columns if name != REPORTED.name]
     if missing := [name for name in KEPT[level] if name not in columns]:
         raise ValueError(f"tables of {level} need the column {missing[0]}")
     started: Future[str] = Future()
 
     def save(batch: DataFrame, number: int) -> None:
-        step = output.step if kind_of(out) is None else lake.step
-        step(out, level, columns, started.result(), number, batch)
+        step: Any = output.step if kind_of(out) is None else lake.step
+        step(
+            out,
+            level,
+            columns,
+            started.result(),
+            number,
+            lambda sink: batch.mapInArrow(sink, from_arrow_schema(sink.schema)),
+        )
 
     writer = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)

@@ -21,7 +21,7 @@ from wiredecode.net.health import (
     DirectionHealth,
 )
 from wiredecode.net.types import Connection, Direction
-from wiredecode.tables.schema import connections_schema
+from wiredecode.tables.schema import STABLE_IDS, connections_schema
 
 COUNTED = {
     "retransmissions": RETRANSMISSION,
@@ -106,6 +106,7 @@ class ConnectionTable:
 
     def __init__(self, schema: pa.Schema | None = None, *, most: int | None = None) -> None:
         self.schema = connections_schema() if schema is None else schema
+        self._stable = (self.schema.metadata or {}).items() >= STABLE_IDS.items()
         self._most = most
         self.untold = 0
         """Connections beyond ``most``."""
@@ -117,6 +118,8 @@ class ConnectionTable:
             self.untold += 1
             return
         self.rows.append(row(connection, other))
+        if self._stable:  # packets are called by their times
+            self.rows[-1]["end_packet"] = self.rows[-1]["end_time"]
 
     def records(self) -> list[dict[str, Any]]:
         """What was collected, as JSON objects in order of number, without what is not known."""

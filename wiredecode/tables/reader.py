@@ -143,7 +143,7 @@ class TableReader:
             decode_as=decode_as or {},
         )
         self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else None
-        self._matched: set[Connection] = set()
+        self.matched: set[Connection] = set()
         """Connections of which a frame matches, where that is asked for."""
         self.dissector = Dissector(
             demand,
@@ -163,16 +163,30 @@ class TableReader:
 
     def push(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """The rows of the next frames of ``dissector``, where somebody else drives it. Needs ``bulk`` to be false."""
+        if self._ended is not None:
+            yield from self._connection_batches(self._ended, frames)
+            return
         collect = self._collect()
         for frame in frames if self._select is None else self._selected(self._select, frames):
             if collect.add(frame):
                 yield from collect.drain()
         yield from collect.drain()
 
-    def resume(self, dissector: Dissector, held: dict[Frame, list[Any]], messages: Messages | None) -> None:
+    def resume(
+        self,
+        dissector: Dissector,
+        held: dict[Frame, list[Any]],
+        messages: Messages | None,
+        matched: set[Connection],
+    ) -> None:
         """Go on where another reader of the same table stopped to :meth:`push`."""
-        dissector.resume(replace(self.dissector.demand, messages=messages))
-        self.dissector, self.messages, self.held = dissector, messages, held
+        over = None if self._ended is None else self._over
+        dissector.resume(replace(self.dissector.demand, messages=messages), over)
+        self.dissector, self.messages, self.held, self.matched = dissector, messages, held, matched
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A dissector leads here; who goes on with it has a reader of its own."""
+        return {}
 
     def _collect(self) -> FrameBatches | MessageBatches:
         if self.messages is None:
@@ -197,7 +211,7 @@ class TableReader:
             yield from self._packet_batches(self._packets)
             return
         if self._ended is not None:
-            yield from self._connection_batches(self._ended)
+            yield from self._connection_batches(self._ended, self.dissector.frames(self.capture))
             return
         collect = self._collect()
         if self.dissector.demand.runs is not None:
@@ -258,16 +272,16 @@ class TableReader:
 
     def _over(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
-        if self._select is None or connection in self._matched:
+        if self._select is None or connection in self.matched:
             self._ended.end(connection, other)
-        self._matched.discard(connection)
+        self.matched.discard(connection)
 
-    def _connection_batches(self, table: ConnectionTable) -> Iterator[pa.RecordBatch]:
+    def _connection_batches(self, table: ConnectionTable, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """Connections as they end: those that are open at the end of the capture come last."""
         error: CaptureError | None = None
-        select, matched = self._select, self._matched
+        select, matched = self._select, self.matched
         try:
-            for frame in self.dissector.frames(self.capture):
+            for frame in frames:
                 if select is not None and frame.connection not in matched and select.matches(frame):
                     matched.add(frame.connection)
                 if len(table.rows) >= BATCH_ROWS:

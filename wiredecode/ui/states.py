@@ -102,7 +102,7 @@ class States:
         while at >= 0:
             try:
                 return self._seal.unpack(states[at].path.read_bytes()), states[at].place
-            except OSError:  # dropped meanwhile
+            except Exception:  # dropped meanwhile, or damaged: an earlier one does, or the beginning
                 at -= 1
         return None
 

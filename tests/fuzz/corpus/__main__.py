@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from tests.fuzz.corpus import keep
+from tests.fuzz.coverage import Coverage
+from tests.fuzz.engine import Watch
+from tests.fuzz.targets import TARGETS
 
 MOST_BYTES = 24_000
 """Of a target."""
 
 
 def main() -> None:
-    """Let libFuzzer merge, and keep the shortest up to a size."""
+    """Keep the shortest that reach something new, up to a size."""
     work, *names = sys.argv[1:]
+    coverage = Coverage()
     for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            words = ["--one", name, "--work", work, "--merge", folder]
-            subprocess.run([sys.executable, "-m", "tests.fuzz", *words], check=True, stderr=subprocess.DEVNULL)
-            found = sorted((path.read_bytes() for path in Path(folder).iterdir()), key=len)
-        chosen, size = [], 0
+        watch, chosen, size = Watch(TARGETS[name]), list[bytes](), 0
+        coverage.seen.clear()
+        found = sorted((path.read_bytes() for path in Path(work, "corpus", name).iterdir()), key=len)
         for data in found:
-            size += len(data)
-            if size > MOST_BYTES:
-                break
-            chosen.append(data)
+            coverage.restart()
+            if coverage.of(watch.run, data) and size + len(data) <= MOST_BYTES:
+                chosen.append(data)
+                size += len(data)
         keep(name, chosen)
         print(f"{name}: {len(chosen)} of {len(found)} inputs")
 

@@ -38,7 +38,7 @@ class AlreadyThere(Exception):
     """A table holds these captures."""
 
     def __str__(self) -> str:
-        return "has these captures already; --overwrite writes them again"
+        return str(self.args[0]) if self.args else "has these captures already; --overwrite writes them again"
 
 
 class Capture(NamedTuple):
@@ -123,6 +123,11 @@ def _capture(name: str, selection: str) -> Capture | None:
         digest, size = content(name)
     except (CaptureError, OSError):
         return None
+    return capture_of(name, size, digest, selection)
+
+
+def capture_of(name: str, size: int, digest: str, selection: str) -> Capture:
+    """A capture whose content is known."""
     token = blake2b(f"{digest}\n{selection}".encode(), digest_size=DIGEST_BYTES).hexdigest()
     return Capture(name, size, digest, token)
 

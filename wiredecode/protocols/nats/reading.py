@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,8 +20,8 @@ class OperationDecoder(FrameDecoder):
 
     __slots__ = ("_lines", "_remembers", "_same", "hidden", "secret", "simple")
 
-    def __init__(self, layer: type[Layer], name: str | None, handler: Callable[[Any, Frame], Any] | None) -> None:
-        super().__init__(layer, name, handler)
+    def __init__(self, layer: type[Layer], name: str | None) -> None:
+        super().__init__(layer, name)
         kinds = [plain(kind) for kind in layer.fields_desc]
         self.simple = all(is_simple(kind) for kind in kinds)
         """Whether the record shows the values as they are, but for the payload and what is hidden or secret."""
@@ -36,8 +35,6 @@ class OperationDecoder(FrameDecoder):
         """How many lines were the same as one that is remembered."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from wiredecode.protocols.nats.conversation import decoder_for
-
         return decoder_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
@@ -83,6 +80,11 @@ class OperationDecoder(FrameDecoder):
         frame.layers = {self.layer.filter_name: record}
 
 
+@cache
+def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
+    return OperationDecoder(layer, name)
+
+
 def is_simple(kind: Kind) -> bool:
     return kind.secret or kind.name == "data" or isinstance(kind, Piece | Headers)
 
@@ -120,7 +122,7 @@ def secret_layer(layer: type[Layer]) -> type[Layer]:
 
 @cache
 def secret_decoder(decoder: FrameDecoder) -> FrameDecoder:
-    return OperationDecoder(secret_layer(decoder.layer), decoder.type, decoder.handler)
+    return OperationDecoder(secret_layer(decoder.layer), decoder.type)
 
 
 def delivered_from(frame: Frame) -> int | None:

@@ -1,0 +1,143 @@
+"""Files that wiredecode keeps for itself, damaged: they are as if absent, or one line is told; never another answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from wiredecode import settings
+from wiredecode.capture import open_capture
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.settings import SettingsError
+from wiredecode.spark.decode import Plan
+from wiredecode.spark.folder import INDEX_FILE, STEP, Folder, Occupied
+from wiredecode.spark.index import INDEX
+from wiredecode.spark.state import BucketState, OtherState
+from wiredecode.ui.packets import Place
+from wiredecode.ui.states import States
+
+BASIC = Path(__file__).parents[2] / "captures/rabbitmq-stream/c43_basic.pcap"
+Kept = tuple[Path, Callable[[], Any]]
+"""A file, and what is read of it."""
+
+
+def config(folder: Path) -> Kept:
+    settings.write("filters.slow", "latency > 5ms")
+    return settings.path(), settings.load
+
+
+def index(folder: Path) -> Kept:
+    row = {field.name: [] if pa.types.is_list(field.type) else None for field in INDEX} | {"size": 0x0102030405}
+    Folder(str(folder)).write(INDEX_FILE, pa.Table.from_pylist([row], INDEX))
+    return folder / INDEX_FILE, lambda: (found := Folder(str(folder)).index()) and found.to_pylist()
+
+
+def step(folder: Path) -> Kept:
+    Folder(str(folder)).add("a stream", 0x0102, [])
+    return folder / STEP, Folder(str(folder)).last_step
+
+
+def state(folder: Path) -> Kept:
+    path, plan = folder / "state", Plan("frames")
+    path.write_bytes(BucketState(plan, "s", 1).dumps())
+    return path, lambda: BucketState.loads(plan, "s", 1, path.read_bytes()).packets
+
+
+def full_screen(folder: Path) -> Kept:
+    states, dissector = States(folder), Dissector(Demand())
+    states._every = 0.0
+    states.offer(dissector, 0, Place(0, 0))
+
+    def frames() -> list[str]:
+        back = states.before(1)
+        again = back[0] if back else Dissector(Demand())
+        again.resume(Demand())
+        return [frame.type for frame in again.frames(open_capture([BASIC]))]
+
+    return folder / "state-0", frames
+
+
+KEPT: dict[str, tuple[Callable[[Path], Kept], tuple[type[Exception], ...]]] = {
+    "config": (config, (SettingsError,)),
+    "index": (index, ()),
+    "step": (step, (Occupied, OSError)),
+    "state": (state, (OtherState, OSError)),
+    "full screen": (full_screen, ()),
+}
+"""How each is made, and the errors whose text is the one line; none: it is made anew."""
+
+
+def noise(data: bytes) -> bytes:
+    return random.Random(len(data)).randbytes(len(data))
+
+
+def flipped(data: bytes) -> bytes:
+    """Another bit in the middle."""
+    at = len(data) // 2
+    return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
+
+
+BYTES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "one byte short": lambda data: data[:-1],
+    "zeroed": lambda data: bytes(len(data)),
+    "half zeroed": lambda data: data[: len(data) // 2] + bytes(len(data) - len(data) // 2),
+    "random": noise,
+    "a bit": flipped,
+    "nested": lambda data: b"a = " + b"[" * 100_000,
+    "of a newer version": lambda data: b'{"version": 99, "format": "later"}\n' + data,
+    "of another program": lambda data: b'{"run": "../..", "number": 1, "moves": [], "drops": ["/etc"], "stream": "x"}',
+}
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def link(path: Path) -> None:
+    """It is in another place."""
+    moved = path.with_name("elsewhere")
+    path.rename(moved)
+    path.symlink_to(moved)
+
+
+def dangling(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+PLACES = {each.__name__: each for each in (directory, link, dangling, loop)}
+
+
+@pytest.mark.parametrize("how", [*BYTES, *PLACES])
+@pytest.mark.parametrize("name", KEPT)
+def test_a_kept_file_that_is_damaged(name: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    make, errors = KEPT[name]
+    if name == "config" and how == "a bit":
+        pytest.skip("people may write whatever they like")
+    path, read = make(tmp_path)
+    whole = read()
+    if how in PLACES:
+        PLACES[how](path)
+    else:
+        path.write_bytes(BYTES[how](path.read_bytes()))
+    try:
+        found = read()
+    except errors as raised:
+        assert "\n" not in str(raised)
+    else:
+        assert found in (whole, None, settings.Settings())

@@ -1,0 +1,330 @@
+"""Runs that add to those before: nothing is read again, and connections go on (docs/spark.md, "Increments").
+
+Each run is a *step*. ``log.json`` in the folder of states says of every step which files it was of, what it wrote, and
+where the states of its buckets are, which are those that streams keep (``spark/state.py``). The next step begins there.
+A file that is late begins before a step ends: that step and those behind it are done again from the state before it, as
+one step, whose rows take the place of theirs.
+
+What a step is to do stands in ``next.json`` until it is in the log: if it is killed, it is done again as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from wiredecode.capture import CaptureError
+from wiredecode.capture.remote import open_file, place_of, store_errors
+from wiredecode.export.lake import kind_of
+from wiredecode.export.lake.run import Run, capture_of, content
+from wiredecode.export.lake.table import create_file
+from wiredecode.spark import output, pipeline
+from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.decode import Plan, ended, parted, reports_of
+from wiredecode.spark.files import Found
+from wiredecode.spark.folder import Folder, alone
+from wiredecode.spark.lake import LakeRun
+from wiredecode.spark.packets import report_text
+from wiredecode.spark.prepare import each_part, parts_in, prepared
+from wiredecode.spark.state import BEGIN_ANEW, BucketState, OtherState, mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOG, NEXT, STATE = "log.json", "next.json", "state-"
+KEPT = 35
+"""So many steps keep the states behind them: a file that is later than that cannot take its place any more."""
+State = tuple[str, int, str]
+"""Source, bucket, and the file that holds the state."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A file of a step. ``digest``: of its content."""
+
+    source: str
+    first_ns: int
+    size: int
+    digest: str
+
+
+@dataclass
+class Step:
+    """What is done once. Without files it brings all connections to their end."""
+
+    number: int
+    files: dict[str, Taken] = field(default_factory=dict)
+    before: int = 0
+    """So many steps of the log stay; this one takes the place of the others."""
+    last: dict[str, int] = field(default_factory=dict)
+    """Time of the last packet of each source, in ns."""
+    states: list[State] | None = None
+    """Of all buckets behind it; None: no longer kept."""
+    outputs: list[str] = field(default_factory=list)
+    """What it wrote to a folder."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Step:
+        files = {name: Taken(**file) for name, file in told["files"].items()}
+        states = None if told["states"] is None else [(source, bucket, name) for source, bucket, name in told["states"]]
+        return cls(**{**told, "files": files, "states": states})
+
+
+@dataclass
+class Log:
+    """All steps so far. ``mark``, ``out``: what it is of; ``buckets``: of each source."""
+
+    out: str
+    mark: str
+    buckets: int
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    number: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Log:
+        return cls(**{**told, "steps": [Step.of(step) for step in told["steps"]]})
+
+    def check(self, out: str, plan: Plan) -> None:
+        """Raise ``ValueError`` where it is of something else."""
+        if self.out != out:
+            raise ValueError(f"these are the states of {self.out}; name another folder for {out}")
+        if self.mark != mark(plan).decode():
+            raise OtherState(BEGIN_ANEW.format("another wiredecode, or other options").replace("checkpoint", "states"))
+
+    def states(self, steps: int) -> list[State] | None:
+        """Those behind so many steps."""
+        return self.steps[steps - 1].states if steps else []
+
+
+class Book:
+    """The folder of states, wherever fsspec reaches."""
+
+    def __init__(self, place: str) -> None:
+        found = place_of(place)
+        self.place, self._system, self._path = found.name(found.path).rstrip("/"), found.system, found.path
+        self._local = isinstance(self._system, pafs.LocalFileSystem)
+
+    def read(self, name: str) -> Any:
+        """What a file of JSON says; None: there is none."""
+        with store_errors():
+            if self._system.get_file_info(f"{self._path}/{name}").type is pafs.FileType.NotFound:
+                return None
+            with self._system.open_input_stream(f"{self._path}/{name}") as file:
+                return json.loads(file.read())
+
+    def write(self, name: str, told: Any) -> None:
+        """It is there whole or not at all."""
+        part = f"{name}.part" if self._local else name
+        with create_file(f"{self.place}/{part}") as file:
+            file.write(json.dumps(told, indent=1).encode())
+        if self._local:
+            self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
+
+    def keep(self, log: Log) -> None:
+        """A step is done: forget states that no step needs any more, and those of attempts that do not count."""
+        for step in log.steps[:-KEPT]:
+            step.states = None
+        self.write(LOG, asdict(log))
+        needed = {name for step in log.steps for _, _, name in step.states or ()}
+        with store_errors():
+            for each in self._system.get_file_info(pafs.FileSelector(self._path)):
+                if each.base_name == NEXT or (each.base_name.startswith(STATE) and each.base_name not in needed):
+                    self._system.delete_file(each.path)
+
+
+# What is to be done.
+
+
+def following(log: Log, found: Found, *, finish: bool, removable: bool) -> tuple[Step | None, list[str]]:
+    """The next step, and reports on files that come too late. ``removable``: what brought connections to their end
+    can be taken back."""
+    fresh = new_files(log, found)
+    reports = []
+    stays = {name: _before(log, file.source, file.first_ns, name) for name, file in fresh.items()}
+    there = {file.name for file in found.files}
+    for name in sorted(stays, key=stays.__getitem__):
+        if why := _refused(log, stays[name], there, removable=removable):
+            text = f"{name}: begins before what was read already, {why}; it is left out"
+            reports.append(report_text(fresh.pop(name).source, problem=text, file=name))
+            del stays[name]
+    if fresh:
+        before = min(stays.values())
+        again = {name: file for step in log.steps[before:] for name, file in step.files.items()}
+        return Step(log.number + 1, {**again, **fresh}, before), reports
+    if finish and log.steps and log.steps[-1].states:
+        return Step(log.number + 1, before=len(log.steps)), reports
+    return None, reports
+
+
+def new_files(log: Log, found: Found) -> dict[str, Taken]:
+    """The files whose content no step has. Those of a known name, size and first packet are not looked into."""
+    known = {name: file for step in log.steps for name, file in step.files.items()}
+    digests = {file.digest for file in known.values()}
+    fresh: dict[str, Taken] = {}
+    for file in found.files:
+        size = found.sizes[file.name]
+        have = known.get(file.name)
+        if have is not None and (have.first_ns, have.size) == (file.first_ns, size):
+            continue
+        with suppress(CaptureError, OSError):  # it is gone already
+            digest, _ = content(file.name)
+            if digest not in digests:
+                digests.add(digest)
+                fresh[file.name] = Taken(file.source, file.first_ns, size, digest)
+    return fresh
+
+
+def _before(log: Log, source: str, first_ns: int, name: str) -> int:
+    """How many steps end before a file begins, and do not have a file of its name."""
+    for number, step in enumerate(log.steps):
+        if name in step.files or first_ns <= step.last.get(source, -1):
+            return number
+    return len(log.steps)
+
+
+def _refused(log: Log, before: int, there: set[str], *, removable: bool) -> str | None:
+    """Why steps cannot be done again."""
+    again = log.steps[before:]
+    if log.states(before) is None:
+        return f"{len(again)} runs ago, of which no state is kept"
+    if gone := {name for step in again for name in step.files} - there:
+        return f"together with {len(gone)} files that are gone"
+    if again and not removable and any(not step.files for step in again):
+        return "and all connections were brought to their end"
+    return None
+
+
+# What tasks do.
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Decodes from the states of an earlier step to those of the next, which are files below ``place``."""
+
+    place: str
+    number: int
+    known: Mapping[tuple[str, int], str]
+
+    def __call__(self, rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+        """As :func:`wiredecode.spark.decode.decode`; reports tell the new states."""
+        for (source, bucket), parts in parted(rows):
+            if bucket is None:
+                yield from reports_of(parts, plan)
+                continue
+            state = self.load(source, bucket, plan)
+            counted = deepcopy(state.reader.totals)
+            for part in parts:
+                yield from state.feed(part)
+            name = f"{STATE}{self.number:06}-{secrets.token_hex(6)}"
+            with create_file(f"{self.place}/{name}") as file:
+                file.write(state.dumps())
+            yield ended(state.reader, source, bucket, plan, since=counted, state=name)
+
+    def load(self, source: str, bucket: int, plan: Plan) -> BucketState:
+        name = self.known.get((source, bucket))
+        if name is None:
+            return BucketState(plan, source, bucket)
+        with open_file(f"{self.place}/{name}") as file:
+            return BucketState.loads(plan, source, bucket, file.read())
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Brings the connections of states to their end."""
+
+    carried: Carried
+    plan: Plan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for source, bucket in parts_in(batches):
+            state = self.carried.load(source, bucket, self.plan)
+            yield from state.finish(since=deepcopy(state.reader.totals))
+
+
+# What the driver does.
+
+
+@dataclass
+class Increment:
+    """Runs that write ``plan`` to ``out``, with their states in ``book``.
+
+    ``selected`` says in tables what of the captures is written; ``how``: options of ``prepare.prepared``.
+    """
+
+    out: str
+    book: Book
+    plan: Plan
+    selected: str
+    how: Mapping[str, Any]
+
+    def run(self, spark: SparkSession, found: Found, *, finish: bool = False) -> Accounts | None:
+        """Do what is to be done; None: nothing. Raises ``ValueError`` where the states are of something else."""
+        reports = [report_text(each.source, problem=each.text, file=each.file) for each in found.problems]
+        done = False
+        with alone(self.book.place):
+            log = self._log()
+            if (pending := self.book.read(NEXT)) is not None:
+                reports += self._do(spark, log, Step.of(pending), again=True)
+                done = True
+            while True:
+                step, late = following(log, found, finish=finish, removable=kind_of(self.out) is None)
+                if step is None:
+                    break
+                self.book.write(NEXT, asdict(step))
+                reports += self._do(spark, log, step)
+                done = True
+        return Accounts.of([*reports, *late]) if done or reports or late else None
+
+    def _log(self) -> Log:
+        kept = self.book.read(LOG)
+        log = Log(self.out, mark(self.plan).decode(), self.plan.buckets) if kept is None else Log.of(kept)
+        self.plan = replace(self.plan, buckets=log.buckets)
+        log.check(self.out, self.plan)
+        if kept is None:
+            self.book.keep(log)
+        return log
+
+    def _do(self, spark: SparkSession, log: Log, step: Step, *, again: bool = False) -> list[str]:
+        """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
+        known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
+        carried = Carried(self.book.place, step.number, known)
+
+        def told(sink: pipeline.Sink) -> DataFrame:
+            if not step.files:
+                return pipeline.mapped(each_part(spark, list(known)), Ending(carried, self.plan), self.plan, sink)
+            names, how = list(step.files), {**self.how, "buckets": self.plan.buckets}
+            planned = prepared(spark, names, self.plan, **how, divide="shuffle")
+            return pipeline.rows(spark, names, self.plan, sink=sink, planned=planned, decoder=carried)
+
+        level, columns, replaced = self.plan.level, self.plan.schema.names, log.steps[step.before :]
+        if kind_of(self.out):
+            run = self._run(log, step)
+            tables = LakeRun(self.out, level, columns, run, self.selected, overwrite=again)
+            accounts = tables.commit(told(tables.sink))
+        else:
+            gone = [name for each in replaced for name in each.outputs]
+            accounts, step.outputs = output.step(self.out, level, columns, log.id, step.number, told, gone)
+            Folder(self.out).done({"level": level})
+        step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
+        behind = known | accounts.states if step.files else {}
+        step.states = [(source, bucket, name) for (source, bucket), name in behind.items()]
+        log.number, log.steps = step.number, [*log.steps[: step.before], step]
+        self.book.keep(log)
+        return accounts.reports
+
+    def _run(self, log: Log, step: Step) -> Run:
+        """What tables know the step as: by its captures, also by those that are no longer as they were."""
+        if not step.files:
+            return Run((), (log.id, step.number))
+        files = [item for each in (*log.steps[step.before :], step) for item in each.files.items()]
+        found = {file.digest: capture_of(name, file.size, file.digest, self.selected) for name, file in files}
+        return Run(tuple(found.values()))
