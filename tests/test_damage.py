@@ -97,12 +97,21 @@ def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
     [
         ("cursus/group.pcap", 3),
         ("cursus/stream.pcap", 2),
+        ("liftbridge/34-lb-replication.pcap", 0),
         ("pravega/append_basic.pcap", 1),
         ("pravega/errors.pcap", 2),
         ("pravega/errors.pcap", 4),
         ("pravega/read_cuts.pcap", 3),
     ],
-    ids=["replies in turn", "a reset behind lost bytes", "a hole to the end", "a refusal", "an id", "a read goes on"],
+    ids=[
+        "replies in turn",
+        "a reset behind lost bytes",
+        "notices of the same contents",
+        "a hole to the end",
+        "a refusal",
+        "an id",
+        "a read goes on",
+    ],
 )
 def test_where_these_packets_are_lost_an_answer_belongs_to_no_other_request(name: str, turn: int) -> None:
     assert losses(CAPTURES / name, [turn]).wrong == []
