@@ -33,7 +33,6 @@ LOSSY_BYTES = 60_000
 SAID_TWICE = {
     "c43_dedup.pcap": "publishes the same numbers again",
     "seed_dialect.pcap": "only some messages tell its dialect",
-    "22-port-reuse-abort.pcap": "another connection with the same ports",
 }
 """Captures in which a frame that was lost and one that was not look the same to what comes later."""
 UNDECIDED = "seed_dialect.pcap"
