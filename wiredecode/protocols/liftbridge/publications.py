@@ -39,14 +39,13 @@ class Publications:
 
     def get(self, key: Key) -> tuple[int, ...]:
         """The last frames of a key, the oldest first."""
-        self.merge_runs()
+        if self.runs:
+            self.merge_runs()
         return self.known.get(key, ())
 
     def add(self, key: Key, number: int) -> None:
-        self.merge_runs()
-        self._put(key, number)
-
-    def _put(self, key: Key, number: int) -> None:
+        if self.runs:
+            self.merge_runs()
         before = self.known.get(key)
         self.known.put(key, (number,) if before is None else (*before[1 - MOST_SAME :], number))
 
@@ -77,4 +76,4 @@ class Publications:
         self.runs, self.waiting = [], 0
         newest = list(fresh.items())[: self.most]
         for key, number in reversed(newest):
-            self._put(key, number)
+            self.add(key, number)
