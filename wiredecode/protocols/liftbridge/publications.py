@@ -36,11 +36,13 @@ class Publications:
         return len(self.known)
 
     def get(self, key: Key) -> int | None:
-        self.merge_runs()
+        if self.runs:
+            self.merge_runs()
         return self.known.get(key)
 
     def add(self, key: Key, number: int) -> None:
-        self.merge_runs()
+        if self.runs:
+            self.merge_runs()
         self.known.put(key, number)
 
     def add_run(self, subjects: list[str], codes: Int64s, sizes: Int64s, checksums: Int64s, numbers: Int64s) -> None:

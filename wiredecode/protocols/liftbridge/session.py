@@ -5,9 +5,9 @@ A request and its response usually travel on different NATS connections, and eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,10 +15,9 @@ import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
-from wiredecode.fields.numbers import write_varint
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.acks import Acks, Hop, own_hop
+from wiredecode.protocols.liftbridge import envelopes, names, rpcs
+from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS, NO_FACTS, Acks, Hop, make_hop, own_hop
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
@@ -34,8 +33,6 @@ MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
 MAX_HOPS = 16
 """Copies of one request that are remembered."""
-MAX_KEY_CHARACTERS = 1024
-"""Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
 MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
@@ -52,13 +49,6 @@ Key = tuple[str, ...] | bytes
 """Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
 
 
-make_hop = partial(tuple.__new__, Hop)
-"""Of a tuple: twice as fast as ``Hop._make``."""
-
-
-NO_FACTS: dict[str, Any] = {}
-
-
 class Meaning(NamedTuple):
     """What a subject says: the message type to expect, and the stream and partition it names."""
 
@@ -66,6 +56,8 @@ class Meaning(NamedTuple):
     facts: dict[str, Any] = {}
     tail: str = ""
     """The subject within the namespace."""
+    numbered: bool = True
+    """Whether messages on it may be of another partition than the first: only the stream's metadata tells."""
 
 
 @dataclass(eq=False)
@@ -81,7 +73,7 @@ class Session(CarriedSession):
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
-    meanings: dict[str, Meaning] = field(default_factory=dict)
+    meanings: dict[str | None, Meaning] = field(default_factory=dict)
 
     def learn_namespace(self, namespace: str) -> None:
         if namespace not in self.namespaces and len(self.namespaces) < MAX_NAMESPACES:
@@ -89,15 +81,15 @@ class Session(CarriedSession):
             self.meanings.clear()
 
     def meaning(self, subject: str | None) -> Meaning:
-        if subject is None or len(subject) > MAX_KEY_CHARACTERS:
-            return NO_MEANING
         known = self.meanings.get(subject)
         if known is None:
+            if subject is None or len(subject) > MAX_KEY_CHARACTERS:
+                return Meaning(numbered=numbered(subject))
             if len(self.meanings) >= MAX_SUBJECTS:
                 self.meanings.clear()
             if RAFT_MARK in subject:
                 self.learn_namespace(subject.partition(RAFT_MARK)[0])
-            known = self.meanings[subject] = self._meaning(subject)
+            known = self.meanings[subject] = self._meaning(subject)._replace(numbered=numbered(subject))
         return known
 
     def _meaning(self, subject: str) -> Meaning:
@@ -113,11 +105,11 @@ class Session(CarriedSession):
                     facts = {"stream": printable(stream), "partition": int(partition[:10])}
                     return Meaning(PARTITION_SUBJECTS[last], facts, tail)
                 return Meaning(OWN_SUBJECTS.get(tail.partition(".")[0]), {}, tail)
-        return NO_MEANING
+        return Meaning()
 
     def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
-        longest = len(key) if isinstance(key, bytes) else max(map(len, key))
-        if longest > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
+        longest = len(key) if isinstance(key, bytes) else max(map(len, (*key, facts.get("replica_id", ""))))
+        if longest > MAX_KEY_CHARACTERS:
             return
         hop = make_hop((frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts))
         if not self.forgets and key not in self.exchanges and key not in self.acks.fresh and not self.has_room(1):
@@ -185,8 +177,6 @@ class Session(CarriedSession):
         return self.raft.dials
 
     def decode(self, frame: Frame, subject: str | None, payload: bytes, start: int, style: Style | None) -> None:
-        from wiredecode.protocols.liftbridge import envelopes, rpcs
-
         if payload[:4] == names.MAGIC:
             envelopes.decode(frame, subject, payload, start, style, self)
         elif subject is not None:
@@ -210,15 +200,9 @@ class Session(CarriedSession):
         return bool(frame.inner) and add_messages(frame, operation, subject, out)
 
 
-NO_MEANING = Meaning()
-ONE_BYTE = [bytes([size]) for size in range(128)]
+NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")
 
 
-def ack_key(inbox: str, correlation_id: str) -> bytes:
-    """What a published message and its ack have in common, as protobuf writes the one after the other."""
-    raw = inbox.encode("utf-8", "surrogateescape")
-    if not correlation_id:
-        return raw
-    rest = correlation_id.encode("utf-8", "surrogateescape")
-    size = len(rest)
-    return b"%bZ%b%b" % (raw, ONE_BYTE[size] if size < 128 else write_varint(size), rest)  # Z: the tag
+def numbered(subject: str | None) -> bool:
+    """Whether a subject is that of a partition from 1 on, or of a stream that is called so, or not known."""
+    return not subject or NUMBERED.search(subject) is not None
