@@ -24,7 +24,7 @@ from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import OK, UNDECODED, Frame
+from wiredecode.frames.frame import OK, PARTIAL, UNDECODED, Frame
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.types import Chunk, Direction, Event
@@ -216,13 +216,13 @@ def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
             yield f"{frame.protocol} {frame.type} {place}: a copy of {original}, not {first[place]}"
 
 
-def losses(path: Path, count: int, seed: int = 1) -> Report:
-    """A capture of which packets are lost at random, ``count`` times in each way."""
+def losses(path: Path, turns: Iterable[int], seed: int = 1) -> Report:
+    """A capture of which packets are lost at random, in each of these turns in each way."""
     packets, report = read(path), Report()
     if len(packets) < 2:
         return report
     whole = dissect(packets)
-    for turn in range(count):
+    for turn in turns:
         for how, variant in lossy_variants(packets, f"{seed} {turn} {path.name}"):
             damaged = dissect(variant)
             found = compare(whole, damaged, learned=False)
@@ -241,11 +241,15 @@ def compare(whole: Dissected, damaged: Dissected, first: int = 1, *, learned: bo
     """
     report = Report()
     began: dict[tuple[str, str], int] = {}
+    unfinished = {place[:-1]: frame for place, frame in whole.frames.items() if frame.status == PARTIAL}
     for place, frame in damaged.frames.items():
         if frame.status != UNDECODED:
             began.setdefault((frame.source, frame.destination), frame.packets[0])
             if first == 1 or not frame.place:
-                said = differences(place, frame, whole.frames.get(place), values=first == 1)
+                other = whole.frames.get(place) or unfinished.get(
+                    place[:-1]
+                )  # its end may be lost, and with it its size
+                said = differences(place, frame, other, values=first == 1)
                 report.wrong += [line for line in said if learned or not LEARNED.intersection(WORD.findall(line))]
     for place, frame in whole.frames.items():
         if frame.status != OK or frame.place or frame.packets[0] < first:
@@ -347,7 +351,7 @@ def main(arguments: list[str]) -> int:
             if what == "snaplens":
                 report = snaplens(path, range(70, 131, count))
             else:
-                report = {"starts": starts, "losses": losses}[what](path, count)
+                report = starts(path, count) if what == "starts" else losses(path, range(count))
             print(f"{path.name}: {len(report.wrong)} wrong, {sum(report.missed.values())} missed", file=sys.stderr)
             total.add(report)
     print("\n".join(total.wrong))

@@ -104,3 +104,27 @@ def test_the_frame_has_its_number_where_the_sender_closed() -> None:
     run = closed_after(HEARTBEAT + PUBLISH[:24], FIN | ACK, 1)
     numbers = [frame.number for frame in run.frames if frame.connection.ports[0] == 40000]
     assert numbers == [1, 3], "one frame of the other connection came before the FIN, eleven after it"
+
+
+@SIZES
+@pytest.mark.parametrize("side", [0, 1], ids=["sender", "receiver"])
+def test_bytes_behind_a_reset_that_were_sent_are_not_told_as_never_sent(side: int, size: int | None) -> None:
+    """The reset of the sender is numbered behind them; the receiver acknowledged them."""
+    talk = Talk()
+    packets = [*talk.handshake(), *talk.send(0, HEARTBEAT + PUBLISH[:24])]
+    talk.seq[0] += len(PUBLISH) - 24
+    packets += [talk.packet(0, flags=RST)] if side == 0 else [talk.packet(1), talk.packet(1, flags=RST | ACK)]
+    (_, frame) = dissect(batches(packets, size)).frames
+    left, who = len(PUBLISH) - 24, "the sender" if side == 0 else "the receiver"
+    assert frame.missing == left
+    assert frame.findings[0].message == f"{left} of {len(PUBLISH)} bytes were not captured: {who} reset the connection"
+
+
+@SIZES
+def test_what_an_older_connection_of_the_ports_acknowledged_last_is_known_in_any_batch(size: int | None) -> None:
+    older, newer = Talk(), Talk(isn=(2_000_000, 3_000_000))
+    packets = [*older.handshake(), *older.send(0, HEARTBEAT + PUBLISH)]
+    older.seq[0] += len(PUBLISH)
+    packets += [older.packet(1), newer.handshake()[0], *newer.send(0, HEARTBEAT)]
+    first, second = dict.fromkeys(frame.connection for frame in dissect(batches(packets, size)).frames)
+    assert (first.directions[0].unseen, second.directions[0].unseen) == (len(PUBLISH), 0)

@@ -26,6 +26,13 @@ from wiredecode.tables.portable import converted, portable_schema
 
 COMMAND = [sys.executable, "-m", "wiredecode"]
 FRAMES = 142
+outputs = pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("x.parquet",), id="file", marks=pytest.mark.slow),
+        pytest.param(("lake", "--partition-by", "type"), id="partitions"),
+    ],
+)
 
 
 @pytest.fixture
@@ -190,7 +197,7 @@ def test_a_full_disk_is_one_line(run: Run, basic: Path, form: str) -> None:
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [("x.parquet",), ("lake", "--partition-by", "type")], ids=["file", "partitions"])
+@outputs
 def test_a_disk_that_gets_full_leaves_nothing(basic: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Files are written by a thread."""
     code = """
@@ -207,7 +214,7 @@ sys.exit(main())
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [("x.parquet",), ("lake", "--partition-by", "type")], ids=["file", "partitions"])
+@outputs
 def test_an_interrupt_while_the_thread_writes_leaves_nothing(
     basic: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -69,12 +69,10 @@ NEEDS = {
 USED_IF_THERE = [module for module in (*EXTRAS, "pandas", "polars") if module not in NEEDS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
-    [
-        "pyspark",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (*NEEDS, *USED_IF_THERE) if each != "pyspark"),
-    ],
+    [*NEEDS, *USED_IF_THERE],
 )
 def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_install(module: str, tmp_path: Path) -> None:
     check_without(module, tmp_path)

@@ -30,14 +30,19 @@ def wiredecode(*words: object, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     "words",
     [
         ("pcap", "FILE", "--json", "-q"),
-        ("check", "FILE"),
-        ("stats", "FILE", "-q"),
         ("sql", "FILE", "select count(*) from frames"),
-        ("export", "FILE", "-o", "out.parquet"),
         ("export", "FILE", "-o", "lake", "--format", "parquet", "--level", "messages", "--partition-by", "topic"),
-        ("report", "FILE", "-o", "out.html"),
-        ("anonymize", "FILE", "out.pcapng", "--key", "FILE"),
-        ("pcap", "FILE", "-w", "out.pcapng", "--summary-json", "totals.json"),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (
+                ("check", "FILE"),
+                ("stats", "FILE", "-q"),
+                ("export", "FILE", "-o", "out.parquet"),
+                ("report", "FILE", "-o", "out.html"),
+                ("anonymize", "FILE", "out.pcapng", "--key", "FILE"),
+                ("pcap", "FILE", "-w", "out.pcapng", "--summary-json", "totals.json"),
+            )
+        ),
     ],
     ids=" ".join,
 )

@@ -17,6 +17,7 @@ from wiredecode.capture import open_capture
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
+PCAPNG = CAPTURES / "rabbitmq-stream/d_basic.pcapng"
 PUBLISH = 'frame.type == "Publish"'
 
 WORKS = {
@@ -254,8 +255,15 @@ def test_of_a_damaged_capture_the_packets_before_the_damage_are_written(run: Run
     assert run("pcap", out, "--json", "-q").lines
 
 
-@pytest.mark.parametrize("empty", [True, False], ids=["an-empty-file", "half-a-packet"])
-@pytest.mark.parametrize("capture", [BASIC, CAPTURES / "rabbitmq-stream/d_basic.pcapng"], ids=["pcap", "pcapng"])
+@pytest.mark.parametrize(
+    ("capture", "empty"),
+    [
+        pytest.param(BASIC, True, id="pcap-an-empty-file"),
+        pytest.param(PCAPNG, False, id="pcapng-half-a-packet"),
+        pytest.param(BASIC, False, id="pcap-half-a-packet", marks=pytest.mark.slow),
+        pytest.param(PCAPNG, True, id="pcapng-an-empty-file", marks=pytest.mark.slow),
+    ],
+)
 def test_a_file_that_grows_is_followed_until_ctrl_c(capture: Path, empty: bool, tmp_path: Path) -> None:
     data, grown = capture.read_bytes(), tmp_path / "grown.pcap"
     at_once = [sys.executable, "-m", "wiredecode", str(capture), "-T", "text", "-q"]

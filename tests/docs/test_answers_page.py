@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, run
+from tests.conftest import LONG
 
 __all__ = ["run"]
 
@@ -25,6 +26,7 @@ WORDS = {
     "What is wrong at all?": "rabbitmq_stream.advertised-host",
 }
 """What the answer has to say, as the truth files beside the captures have it."""
+CASES = [pytest.param(*each, id=each[0], marks=[pytest.mark.slow] if LONG in each[1] else []) for each in QUESTIONS]
 
 
 def test_there_are_ten() -> None:
@@ -32,7 +34,7 @@ def test_there_are_ten() -> None:
     assert set(WORDS) <= {question for question, _, _ in QUESTIONS}
 
 
-@pytest.mark.parametrize(("question", "command", "shown"), QUESTIONS, ids=[each[0] for each in QUESTIONS])
+@pytest.mark.parametrize(("question", "command", "shown"), CASES)
 def test_the_command_answers(question: str, command: str, shown: str, run: Run) -> None:
     words = [str(DOCS.parent / word) if word.startswith("captures/") else word for word in shlex.split(command)]
     result = run(*words)

@@ -7,19 +7,21 @@ import re
 import pytest
 
 from tests.cli.conftest import Run, run
+from tests.conftest import LONG
 from tests.docs.test_reference import DOCS
 
 __all__ = ["run"]
 
 BLOCK = re.compile(r"```console\n\$ wiredecode check (\S+)\n(.*?)\n```", re.DOTALL)
 STORIES = BLOCK.findall((DOCS / "check.md").read_text())
+CASES = [pytest.param(*each, marks=[pytest.mark.slow] if LONG in each[0] else []) for each in STORIES]
 
 
 def test_there_are_three_stories() -> None:
     assert len(STORIES) == 3
 
 
-@pytest.mark.parametrize(("capture", "shown"), STORIES)
+@pytest.mark.parametrize(("capture", "shown"), CASES)
 def test_a_story_shows_what_the_command_says(capture: str, shown: str, run: Run) -> None:
     """Perhaps not to the end, but whole problems."""
     result = run("check", DOCS.parent / capture)

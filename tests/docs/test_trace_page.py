@@ -7,15 +7,17 @@ import re
 import pytest
 
 from tests.cli.conftest import Run, run
+from tests.conftest import LONG
 from tests.docs.test_reference import DOCS
 
 __all__ = ["run"]
 
 BLOCK = re.compile(r"```console\n\$ wiredecode trace (.*)\n((?:.*\n)*?)```")
 SHOWN = BLOCK.findall((DOCS / "trace.md").read_text())
+CASES = [pytest.param(*each, marks=[pytest.mark.slow] if LONG in each[0] else []) for each in SHOWN]
 
 
-@pytest.mark.parametrize(("words", "shown"), SHOWN)
+@pytest.mark.parametrize(("words", "shown"), CASES)
 def test_a_trace_is_what_the_command_says(words: str, shown: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(DOCS.parent)
     assert run("trace", *words.split()).out == shown

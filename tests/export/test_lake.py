@@ -288,6 +288,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield uri
 
 
+@pytest.mark.slow
 def test_tables_in_a_store_of_objects(
     s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -16,7 +16,7 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.trace import Collector, Criteria, Finder, Message, chosen, group
-from wiredecode.trace.passage import Passage
+from wiredecode.trace.sighting import Sighting
 
 __all__ = ["run"]
 
@@ -46,7 +46,7 @@ def messages_of(capture: Path, criteria: Criteria) -> list[Message]:
     for frame in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(capture)])):
         collector.collect()
         collector.frame(frame)
-    return chosen(group(collector.passages), finder.found)
+    return chosen(group(collector.sightings), finder.found)
 
 
 def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: Run) -> None:
@@ -69,7 +69,7 @@ def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_
     for row in wiredecode.read(MULTI, level="messages"):
         rows[row["body"][:200]].append((row["frame"], row["index"]))
     found = messages_of(MULTI, Criteria(contents=(b"c43_multi",)))
-    assert {each.first.body: [(one.frame, one.index) for one in each.passages] for each in found} == rows
+    assert {each.first.body: [(one.frame, one.index) for one in each.sightings] for each in found} == rows
     assert len(found) == 216
     assert all([one.word for one in each.first.answers] == ["confirmed"] for each in found)
 
@@ -154,10 +154,10 @@ def test_an_append_is_confirmed_by_data_appended(run: Run) -> None:
     assert steps(record) == [("published", "AppendBlockEnd", 8, 1), ("confirmed", "DataAppended", 9, 1)]
 
 
-def passed(frame: int, operation: str, *, offset: int | None = None, sequence: int | None = None) -> Passage:
+def passed(frame: int, operation: str, *, offset: int | None = None, sequence: int | None = None) -> Sighting:
     connection: Any = ("publisher", "consumer")[operation == "deliver"]
-    rest: tuple[Any, ...] = (frame * 1_000_000, connection, 0, "p", "T", operation, "topic", None, offset, sequence)
-    return Passage(frame, 0, [frame], *rest, None, 4, b"digest", b"same")
+    where: tuple[Any, ...] = (frame, [frame], frame * 1_000_000, connection, 0, "p", "T")
+    return Sighting(*where, 0, operation, "topic", None, offset, sequence, None, 4, b"digest", b"same")
 
 
 def test_messages_with_the_same_body_are_told_apart_by_their_order_and_say_so() -> None:
@@ -169,13 +169,13 @@ def test_messages_with_the_same_body_are_told_apart_by_their_order_and_say_so() 
             passed(0x14, "deliver", offset=0x0A0B0C0E),
         ]
     )
-    assert [[each.frame for each in one.passages] for one in messages] == [[0x11, 0x13], [0x12, 0x14]]
-    assert messages[0].passages[1].rests_on == "the same body, the next in order of 2 with it"
+    assert [[each.frame for each in one.sightings] for one in messages] == [[0x11, 0x13], [0x12, 0x14]]
+    assert messages[0].sightings[1].rests_on == "the same body, the next in order of 2 with it"
 
 
 def test_a_number_that_is_published_again_is_the_same_message() -> None:
     (message,) = group([passed(0x11, "publish", sequence=0x01020304), passed(0x12, "publish", sequence=0x01020304)])
-    assert message.passages[1].rests_on == "sequence 16909060, sent again"
+    assert message.sightings[1].rests_on == "sequence 16909060, sent again"
 
 
 def test_another_frame_of_the_list_is_chosen_by_its_number(run: Run) -> None:

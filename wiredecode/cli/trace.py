@@ -87,13 +87,13 @@ def trace(
     second = _session(files, clocks, collector.messages, decoding, span, verbosity, again=True)
     if second.work(lambda: _collect(second, collector)) == INTERRUPTED:
         return INTERRUPTED
-    messages = chosen(group(collector.passages), finder.found)
+    messages = chosen(group(collector.sightings), finder.found)
     if nth > len(messages):
         raise UsageError(f"--nth {nth}: messages that fit: {len(messages)}")
     _show(second, collector, messages, clocks, nth, json=json)
     for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
         if more and not verbosity.quiet:
-            say(f"{more:,} more passages {what}: ask for less, as with --topic, --from and --to")
+            say(f"{more:,} more sightings {what}: ask for less, as with --topic, --from and --to")
     return code
 
 

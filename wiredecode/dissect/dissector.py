@@ -275,6 +275,7 @@ class Dissector:
                 order.insert()
                 yield each
         self._number = order.last
+        self.accounts.released(watermark)
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -53,17 +54,22 @@ def sent_times(items: list[Frame | Run | Skipped], connections: dict[Connection,
     What waited for a hole that was given up is ready with one packet: both sides, in whatever order they were kept.
     """
     latest: dict[tuple[Connection, int], int] = {}
-    columns: list[Int64s] = []
+    found: list[int] = []
     for item in items:
-        if item.connection not in connections or isinstance(item, Skipped):
-            columns.append(np.zeros(1 if isinstance(item, Frame) else len(item), np.int64))
+        since = connections.get(item.connection)
+        if since is None or isinstance(item, Skipped):
+            found += [0] * (1 if isinstance(item, Frame) else len(item))
             continue
         key = item.connection, item.side
-        times = np.array([item.time_ns]) if isinstance(item, Frame) else item.time_ns
-        times = np.maximum.accumulate(np.maximum(times, latest.get(key, 0)))
+        last = latest.get(key, 0)
+        if isinstance(item, Frame):
+            latest[key] = last = max(item.time_ns, last)
+            found.append(0 if item.ready < since else last)
+            continue
+        times = np.maximum.accumulate(np.maximum(item.time_ns, last))
         latest[key] = int(times[-1])
-        columns.append(np.where(np.asarray(item.ready) < connections[item.connection], 0, times))
-    return np.concatenate(columns)
+        found += np.where(item.ready < since, 0, times).tolist()
+    return np.array(found, np.int64)
 
 
 def steps(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
@@ -150,8 +156,8 @@ class Order(FrameOrder):
         self._refused: list[Frame] = []
         self.frames: list[tuple[int, Frame]] = []
         """Frames that come one by one, in order, each with its rank among all that are ready."""
-        self._runs: dict[int, list[tuple[Run, Int64s]]] = {}
-        """Runs and the ranks of their frames, by connection."""
+        self._runs: dict[int, list[tuple[int, Run, Int64s]]] = {}
+        """By connection a heap of runs: the rank of its first frame, the run, and all ranks."""
         pending[:] = self._sort(pending, ranks)
         self.frames.sort(key=itemgetter(0))
 
@@ -177,7 +183,7 @@ class Order(FrameOrder):
             count = int(np.searchsorted(own, self.count))
             if count:
                 runs = self._runs.setdefault(item.connection.number, [])
-                runs.append((item.part(0, count), own[:count]))
+                heappush(runs, (int(own[0]), item.part(0, count), own[:count]))
             if count < len(item):
                 yield item.part(count, len(item))
 
@@ -214,14 +220,13 @@ class Order(FrameOrder):
 
     def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
         """The runs of a connection up to one of its frames: what is decoded before that."""
-        waiting = self._runs.pop(connection, ())
-        for run, ranks in waiting:
+        waiting = self._runs.get(connection, [])
+        while waiting and waiting[0][0] < rank:
+            _, run, ranks = heappop(waiting)
             count = int(np.searchsorted(ranks, rank))
-            if count:
-                yield self._numbered(run.part(0, count), ranks[:count])
             if count < len(run):
-                rest = run.part(count, len(run)), ranks[count:]
-                self._runs.setdefault(connection, []).append(rest)
+                heappush(waiting, (int(ranks[count]), run.part(count, len(run)), ranks[count:]))
+            yield self._numbered(run.part(0, count), ranks[:count])
 
     def _numbered(self, run: Run, ranks: Int64s) -> Run:
         run.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)

@@ -140,7 +140,7 @@ class Tracker:
 
     def _close(self, framer: Framer, reason: str, ready: int) -> None:
         if self.connection.closed == "RST":  # by the other side, or this one had ended
-            framer.closed("the receiver reset the connection", ready)
+            framer.closed("the receiver reset the connection", ready, unseen=framer.direction.unseen)
         framer.end(reason, ready)
 
     def can_decode(self, frame: Frame) -> bool:
@@ -227,4 +227,4 @@ class Tracker:
         elif isinstance(event, Gap):
             framer.gap(event)
         elif isinstance(event, End):
-            framer.closed(CLOSED[event.how], event.ready, event.ready_ns)
+            framer.closed(CLOSED[event.how], event.ready, event.ready_ns, event.unseen)

@@ -140,8 +140,8 @@ class Frame:
     """``ok``, ``partial`` (bytes of it are missing), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     findings: Sequence[Finding] = ()
     """What was noticed about it."""
-    pieces: Sequence[tuple[int, int]] = ()
-    """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
+    cuts: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Where in its stream what each packet but the first carries begins, and their numbers; see :attr:`pieces`."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
@@ -197,6 +197,13 @@ class Frame:
         return self.buffer[self.start : self.stop]
 
     @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
+        begins, packets = self.cuts
+        places = [0, *(begin - self.offset for begin in begins)]
+        return [piece for piece in zip(places, packets, strict=False) if piece[0] < self.stop - self.start]
+
+    @property
     def source(self) -> str:
         """Who sent it, as ``address:port``."""
         return self.connection.endpoints[self.side]
@@ -209,20 +216,17 @@ class Frame:
     @property
     def tunnel(self) -> str | None:
         """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
-        outer = self.connection.outer
-        return None if outer is None else outer.tunnel
+        return self.connection.around(self.side)[0]
 
     @property
     def outer_src(self) -> str | None:
         """Who sent the outermost packets."""
-        outer = self.connection.outer
-        return None if outer is None else outer.ends[self.side]
+        return self.connection.around(self.side)[1]
 
     @property
     def outer_dst(self) -> str | None:
         """Whom they were sent to."""
-        outer = self.connection.outer
-        return None if outer is None else outer.ends[1 - self.side]
+        return self.connection.around(self.side)[2]
 
     def find(
         self,

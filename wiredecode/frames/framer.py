@@ -111,22 +111,29 @@ class Framer:
         """Nothing more was captured, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
         self.now = ready
         self._interrupt()
-        span = self.span
-        if span is not None and span.left:
-            message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
-            span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
-            span.missing += span.left
-            span.left = 0
-            self._close_span(PARTIAL, ready)
+        if self.span is not None and self.span.left:
+            self._never_captured(self.span, reason, ready)
 
-    def closed(self, what: str, ready: int, time_ns: int = 0) -> None:
-        """Nothing more was sent, as packet ``ready`` tells: nothing of a frame that is not whole is missing.
+    def _never_captured(self, span: Span, reason: str, ready: int) -> None:
+        message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
+        span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
+        span.missing += span.left
+        span.left = 0
+        self._close_span(PARTIAL, ready)
+
+    def closed(self, what: str, ready: int, time_ns: int = 0, unseen: int = 0) -> None:
+        """Nothing more was sent but ``unseen`` bytes, as packet ``ready`` tells: the rest of a frame is not missing.
 
         ``what``: "the sender closed". ``time_ns``: when; 0: the frame keeps the time of its last byte.
         """
         self.now = ready
-        self._interrupt(what, time_ns)
-        if (span := self.span) is not None and span.left:
+        self._interrupt("" if unseen else what, time_ns)
+        span = self.span
+        if span is not None and 0 < span.left <= unseen:
+            self._never_captured(span, what, ready)
+        elif span is not None and span.left:
+            span.missing += unseen
+            span.left -= unseen
             sent = span.captured + span.missing
             lost = f", {span.missing} of which were not captured" if span.missing else ""
             message = f"{what} after {sent} of {sent + span.left} bytes{lost}"
@@ -145,19 +152,23 @@ class Framer:
         """Cut and search until more bytes are needed.
 
         Once step is lost the bytes are looked at packet by packet, so that what is found, and when, does not depend
-        on how many of them are at hand.
+        on how many of them are at hand. Once it is found, twice as many each time: it may be lost again.
         """
+        packets = 1
         while True:
             if self.in_step:
                 if self._cut():
                     self._queue_rest()
+                    packets = 1
                     continue
+                packets *= 2
             elif self._search(final=False):
                 continue
             if not self.later:
                 return
-            data, self.now = self.later.popleft()
-            self._append(data)
+            for _ in range(min(packets, len(self.later))):
+                data, self.now = self.later.popleft()
+                self._append(data)
 
     def _queue(self, data: bytes, offset: int) -> None:
         """Put bytes aside, packet by packet; their pieces are known."""
@@ -294,7 +305,7 @@ class Framer:
                 *(carriers, known, ready_ns[high], time_ns[low]),
             )
             if low < high:
-                frame.pieces = pieces.begins(low, high, offset, offset)
+                frame.cuts = piece_ends[low:high], packet[low : high + 1]
             out.append(frame)
             start = stop
         self.framed += ends[-1] - begin
@@ -408,7 +419,7 @@ class Framer:
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
             protocol=self.protocol.name,
-            pieces=[piece for piece in span.pieces if piece[0] < len(span.data)],
+            cuts=(span.begins[1:], span.packets),
         )
         self._attach(frame)
         frame.findings = [*frame.findings, *span.findings]

@@ -38,11 +38,6 @@ class Provenance:
         """Index of the piece that holds a stream offset."""
         return bisect_right(self.ends, offset, low)
 
-    def begins(self, low: int, high: int, first: int, offset: int) -> list[tuple[int, int]]:
-        """Where pieces ``low`` to ``high`` begin behind ``offset``, the first at ``first``; and their packets."""
-        begins = [first, *self.ends[low:high]]
-        return [(begin - offset, packet) for begin, packet in zip(begins, self.packet[low : high + 1], strict=True)]
-
     def drop(self, offset: int) -> None:
         """Forget the pieces that end at or before a stream offset."""
         ends = self.ends

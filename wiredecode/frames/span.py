@@ -36,8 +36,8 @@ class Span:
     left: int = 0
     """Of a frame: bytes still to come."""
     packets: list[int] = field(default_factory=list)
-    pieces: list[tuple[int, int]] = field(default_factory=list)
-    """As those of frames."""
+    begins: list[int] = field(default_factory=list)
+    """Where in the stream what each of them carries begins."""
     ready: int = 0
     time_ns: int = 0
     first_ns: int | None = None
@@ -48,10 +48,10 @@ class Span:
         low = pieces.holding(offset)
         high = pieces.holding(offset + size - 1, low)
         carriers = pieces.packet[low : high + 1]
-        begins = pieces.begins(low, high, offset, self.offset)
+        begins = [offset, *pieces.ends[low:high]]
         if self.packets and carriers[0] == self.packets[-1]:
             del carriers[0], begins[0]
-        self.pieces += begins
+        self.begins += begins
         self.packets.extend(carriers)
         if self.first_ns is None:
             self.first_ns = pieces.time_ns[low]

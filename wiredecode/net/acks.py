@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -99,3 +99,23 @@ class Acks:
         """The stream reached ``offset``: what lies before is of no interest any more."""
         if len(self._acked) > 64:
             del self._acked[1 : bisect_left(self._acked, (offset, 0), 1)]
+
+
+class Shown:
+    """Positions in a stream that the other side had received although they were not captured yet, and since when."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since: list[tuple[int, int]] = []
+
+    def add(self, position: int, time_ns: int, offset: int) -> None:
+        """All before ``position`` was received at ``time_ns``; what lies before ``offset`` is of no interest."""
+        del self._since[: bisect_right(self._since, (offset, END))]
+        if not self._since or position > self._since[-1][0]:
+            self._since.append((position, time_ns))
+
+    def since(self, offset: int, at_most: int) -> int:
+        """Since when anything from ``offset`` on is known to have been received, or ``at_most``."""
+        place = bisect_right(self._since, (offset, END))
+        return min(self._since[place][1], at_most) if place < len(self._since) else at_most

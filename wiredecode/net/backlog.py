@@ -131,3 +131,18 @@ class Backlog:
             del self._starts[: self._head]
             self._head = 0
         return first
+
+
+def tail(front: bytes, parts: list[bytes], size: int) -> bytes:
+    """The last ``size`` bytes of ``front`` and ``parts``, or as many as there are."""
+    found: list[bytes] = []
+    have = 0
+    for part in reversed(parts):
+        if have >= size:
+            break
+        found.append(part)
+        have += len(part)
+    if have < size:
+        found.append(front)
+    last = b"".join(reversed(found))
+    return last[max(len(last) - size, 0) :]

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from wiredecode.net.acks import Shared, moment
+from wiredecode.net.acks import Shared, Shown, moment
 from wiredecode.net.backlog import Arrival, Origin
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, FIN, RST
@@ -61,7 +61,7 @@ def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: 
         # RFC 9293 section 3.5.3: data in a reset explains its cause, it is not part of the stream.
         if data:
             stream.ignore(len(data), origin, "reset-cause", "data inside a reset", out)
-        stream.reset(origin, out)
+        stream.reset(seq, origin, out)
         return
     if length:
         stream.segment(seq, data, length, origin, out)
@@ -167,6 +167,9 @@ class Waiting:
         self._arrivals.append(delayed)
         heappush(self._heaps[side], delayed)
         stream.hold(len(segment.data))
+        other = self.streams[1 - side]
+        other.shown = other.shown or Shown()
+        other.shown.add(awaited, origin.ready_ns, other.offset)
         self.delayed += 1
         self._tracked.registry[self] = None
         while stream.held_segments and (name := stream.over_budget()) is not None:
@@ -240,7 +243,8 @@ class Waiting:
         """What ``delayed`` waited for is not in this capture."""
         other = 1 - delayed.side
         self.missed[other] = max(self.missed[other], delayed.awaited)
-        self.streams[other].direction.lose(delayed.origin.at)
+        stream = self.streams[other]
+        stream.direction.lose(delayed.origin.at, stream.offset, delayed.origin.ready_ns, cause.at)
         self._misses += 1
         self._deliver(delayed, cause, out)
         if self._misses >= self.streams[0].limits.missed_acks:
@@ -251,7 +255,7 @@ class Waiting:
             self.release(cause, out)
 
     def _deliver(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
-        """Put a segment into its stream: ready when ``cause`` and the other stream as far as it goes are."""
+        """Put a segment into its stream: ready when ``cause`` and what it acknowledges of the other stream are."""
         stream, other = self.streams[delayed.side], self.streams[1 - delayed.side]
         delayed.delivered = True
         self.delayed -= 1
@@ -259,4 +263,5 @@ class Waiting:
             self._tracked.registry.pop(self)
         stream.unhold(len(delayed.segment.data))
         other.flush(out)  # what is ready with the same packet comes after what it acknowledges
-        deliver(self._tracked, delayed.side, delayed.segment, other.follow(delayed.origin, cause), out)
+        origin = other.follow(delayed.origin, cause, delayed.awaited)
+        deliver(self._tracked, delayed.side, delayed.segment, origin, out)

@@ -266,8 +266,9 @@ class Connections:
             expected = stream.expected()
             if ack < 0 or expected < 0 or not stream.has_sent:
                 continue
-            if 1 < distance(expected, ack) <= stream.limits.window_bytes:
-                stream.direction.lose(at)
+            if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
+                stream.direction.unseen = ahead
+                stream.direction.lose(at, stream.offset, tracked.last)
 
 
 def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: int) -> bool:

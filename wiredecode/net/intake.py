@@ -110,6 +110,7 @@ class ColumnIntake:
         )
         self._odd: list[bool] = odd.tolist()
         self._origins: tuple[list[int], ...] | None = None
+        self._plain: Int64s | None = None  # of every place in ``flows.every`` the last one with an ACK up to it
         self._runs: list[int] = np.flatnonzero(fresh).tolist()
 
     def process(self) -> None:
@@ -191,17 +192,26 @@ class ColumnIntake:
 
     def _note_acks(self, owners: list[Owner]) -> None:
         """Remember what each side acknowledged last."""
-        s, flows = self._segments, self.flows
-        plain = s.flags & (ACK | RST | SYN) == ACK
-        last = np.array(flows.last)
-        acks, good = s.ack[last].tolist(), plain[last].tolist()
-        for flow, (tracked, side) in enumerate(owners):
-            if good[flow]:
-                tracked.acks[side] = acks[flow]
-                continue
-            rows = flows.every[flows.starts[flow] : flows.starts[flow + 1]]
-            if len(rows := rows[plain[rows]]):
-                tracked.acks[side] = int(s.ack[rows[-1]])
+        s, last = self._segments, np.array(self.flows.last)
+        columns = (s.flags[last] & (ACK | RST | SYN) == ACK), s.ack[last], s.ready[last]
+        for flow, (plain, ack, ready) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            tracked, side = owners[flow]
+            if plain and ready >= tracked.connection.first:
+                tracked.acks[side] = ack
+            else:
+                self._note_ack(flow, tracked, side)
+
+    def _note_ack(self, flow: int, tracked: Tracked, side: int, row: int | None = None) -> None:
+        """Remember what a side, which is ``flow``, acknowledged last before ``row``."""
+        s, every = self._segments, self.flows.every
+        low, high = self.flows.starts[flow : flow + 2].tolist()
+        place = high if row is None else low + int(np.searchsorted(every[low:high], row))
+        if self._plain is None:
+            plain = s.flags[every] & (ACK | RST | SYN) == ACK
+            self._plain = np.maximum.accumulate(np.where(plain, np.arange(len(every)), -1))
+        place = int(self._plain[place - 1]) if place > low else -1
+        if place >= low and int(s.ready[every[place]]) >= tracked.connection.first:
+            tracked.acks[side] = int(s.ack[every[place]])
 
     def _ordered(self, owners: list[Owner], opposite: list[int]) -> set[int]:
         """Flows that must be taken in packet order together with their opposite."""
@@ -316,6 +326,9 @@ class ColumnIntake:
         end, other_end = self._place_of(row, flow), self._place_of(row, other)
         if end > self._cursor[flow] or (other >= 0 and other_end > self._cursor[other]):
             self._feed_ordered(flow, other, end, other_end)
+        self._note_ack(flow, tracked, side, row)
+        if other >= 0:
+            self._note_ack(other, tracked, 1 - side, row)
         s = self._segments
         isn, flags, ack = int(s.seq[row]), int(s.flags[row]), int(s.ack[row])
         number, time_ns = int(s.ready[row]), int(s.ready_ns[row])

@@ -6,13 +6,14 @@ position once, where it enters.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.net.acks import Acks, Shared
-from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin
+from wiredecode.net.acks import Acks, Shared, Shown
+from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.flows import FlowKey
 from wiredecode.net.segments import RST
 from wiredecode.net.serial import MASK, advance, distance
@@ -31,9 +32,10 @@ class Reassembler:
     """
 
     __slots__ = (
-        *("_acks", "_backlog", "_ended", "_fin", "_fin_origin", "_held", "_history", "_holes", "_noted", "_opened"),
-        *("_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset", "_shared", "_acks_until", "acked_by"),
-        *("answered", "base", "direction", "held_segments", "hole_ns", "isn", "limits", "offset", "over"),
+        *("_acks", "_acks_until", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
+        *("_holes", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
+        *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "hole_ns", "isn"),
+        *("limits", "offset", "over", "shown"),
     )
 
     def __init__(self, direction: Direction, shared: Shared, acked_by: FlowKey) -> None:
@@ -48,6 +50,8 @@ class Reassembler:
         """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
         self.offset = 0
         """Stream offset of the next byte expected."""
+        self.shown: Shown | None = None
+        """What segments acknowledged that had to wait for it."""
         self.limits = limits = shared.limits
         self.hole_ns = int(limits.hole_seconds * 1e9)
         self.held_segments = 0
@@ -65,12 +69,14 @@ class Reassembler:
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and what was acknowledged since,
         self._acks_until = 0  # up to this packet
+        self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of what a hole held up last
         self._holes: deque[Hole] | None = None
         self._fin: int | None = None  # position behind the last byte
         self._fin_origin: Origin | None = None
         self._reset: Origin | None = None
+        self._reset_seq = 0
         self._ended = False
-        self._noted: set[str] | None = None
+        self._noted: frozenset[str] = frozenset()
 
     @property
     def connection(self) -> Connection:
@@ -150,7 +156,7 @@ class Reassembler:
         start = self.offset + ahead
         end = start + length
         if self._reset is not None and end > self.offset:
-            self._note_once("data-after-reset", "data after a reset by the same sender", origin, out)
+            self._note("data-after-reset", "data after a reset by the same sender", origin, out, once=True)
         if self._fin is not None and end > self._fin and self._is_behind_fin(start, length, data, origin, out):
             return
         if start < self.offset:
@@ -180,9 +186,9 @@ class Reassembler:
             self._behind_hole(origin).mark(self._fin, origin, self.offset)
         self._end(out)
 
-    def reset(self, origin: Origin, out: list[Event]) -> None:
-        """The sender reset the connection."""
-        self._reset = self._reset or origin
+    def reset(self, seq: int, origin: Origin, out: list[Event]) -> None:
+        """The sender reset the connection at ``seq``."""
+        self._reset, self._reset_seq = (self._reset, self._reset_seq) if self._reset else (origin, seq)
         if self._acks is not None:
             self._learn_acks()  # those before it count
             self._acks.end(origin.clock)
@@ -249,7 +255,9 @@ class Reassembler:
         assert target is not None and origin is not None
         self.over = max(self.over, cause.at)
         self._now_ready(origin)
-        self._gap(target, NOT_CAPTURED, out)
+        oldest = self._backlog.oldest(self.offset)
+        since = (oldest.origin if oldest else origin).ready_ns
+        self._gap(target, NOT_CAPTURED, out, since if self.shown is None else self.shown.since(self.offset, since))
         self._drain(out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "hole given up") -> None:
@@ -278,10 +286,12 @@ class Reassembler:
         if not self.held_segments and self._backlog is None:
             del self._shared.holed[self]
 
-    def follow(self, origin: Origin, cause: Origin) -> Origin:
-        """The origin of a segment of the other side that waited for this stream until ``cause``."""
-        moments = (origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), (self._ready, self._ready_ns)
-        ready, ready_ns = max(moments)
+    def follow(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
+        """The origin of a segment of the other side that waited until ``cause`` for position ``awaited``."""
+        behind, reached = self._behind, (self._ready, self._ready_ns)
+        if behind and awaited <= behind[-1][0]:  # what came at once, since a hole is given up, was sent bit by bit
+            reached = behind[bisect_left(behind, (awaited, 0, 0))][1:]
+        ready, ready_ns = max((origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), reached)
         ended = max(origin.ended, cause.ended, self.over)
         return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock), ended)
 
@@ -318,13 +328,13 @@ class Reassembler:
             self._ready, self._ready_ns = origin.ready, origin.ready_ns
         self.over = max(self.over, origin.ended)
 
-    def _gap(self, target: int, reason: str, out: list[Event]) -> None:
+    def _gap(self, target: int, reason: str, out: list[Event], shows_ns: int | None = None) -> None:
         self.flush(out)
         length, ready = target - self.offset, max(self._ready, self.over)
         out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
         self.direction.first_gap = self.direction.first_gap or ready
-        self.direction.lose(ready if self._opened is None else min(ready, self._opened.at), cut=reason == CUT)
+        self.direction.lose(min(ready, self._opened.at if self._opened else ready), self.offset, shows_ns, ready)
         if self._holes is None:
             self._holes = deque(maxlen=self.limits.remembered_gaps)
         self._holes.append(Hole(self.offset, target))
@@ -354,8 +364,10 @@ class Reassembler:
         backlog = self._backlog
         if backlog is None:
             return
+        self._behind = []
         while (piece := backlog.pop(self.offset)) is not None:
             self._deliver(piece.data, piece.end, piece.origin, out)
+            self._behind.append((self.offset, self._ready, self._ready_ns))
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
             self._backlog = self._opened = self._acks = None
             self.direction.close_hole(max(self._ready, self.over))
@@ -375,7 +387,10 @@ class Reassembler:
             self.flush(out)
             how = "FIN" if origin is self._fin_origin else "RST"
             ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
-            out.append(End(self.direction, self.offset, how, max(ready, self.over, origin.ended), ready_ns))
+            ready = max(ready, self.over, origin.ended)
+            ahead = distance(self.expected(), self._reset_seq)  # one byte may be a FIN
+            unseen = ahead if how == "RST" and 1 < ahead <= self.limits.window_bytes else 0
+            out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
         while self._backlog is not None and (name := self.over_budget()) is not None:
@@ -388,7 +403,7 @@ class Reassembler:
         late = 0
         if start < 0 < len(data):
             late = min(end, 0) - start
-            self._note_once("late-data", "bytes from before the start of the stream", origin, out, 0)
+            self._note("late-data", "bytes from before the start of the stream", origin, out, 0, once=True)
         for hole in self._holes or ():
             shared = min(end, hole.end) - max(start, hole.start)
             if shared > 0:
@@ -401,47 +416,28 @@ class Reassembler:
         self.direction.duplicate += len(data) - late
         # One byte is a keep-alive or window probe, whose content means nothing (RFC 9293 section 3.8.4).
         if len(data) > 1:
-            recent = self._recent(max(start, self.offset - self.limits.history_bytes))
+            begin = max(start, self.offset - self.limits.history_bytes)
+            recent = tail(self._history, self._parts, self.offset - begin)
             begin = self.offset - len(recent)
             if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
                 self._differs(max(start, begin), origin, out)
-
-    def _recent(self, begin: int) -> bytes:
-        """Delivered bytes from ``begin`` up to offset, or as many of them as are remembered."""
-        need = self.offset - begin
-        found: list[bytes] = []
-        have = 0
-        for part in reversed(self._parts):
-            if have >= need:
-                break
-            found.append(part)
-            have += len(part)
-        if have < need:
-            found.append(self._history)
-        recent = b"".join(reversed(found))
-        return recent[max(len(recent) - need, 0) :]
 
     def _is_behind_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
         """Data at or after the FIN; True for a keep-alive probe (at the FIN's number), which is dropped."""
         if length == 1 and start == self._fin:
             self.direction.duplicate += len(data)
             return True
-        self._note_once("data-after-fin", "data after the end of the stream", origin, out)
+        self._note("data-after-fin", "data after the end of the stream", origin, out, once=True)
         return False
 
     def _differs(self, position: int, origin: Origin, out: list[Event]) -> None:
         message = "retransmitted bytes differ from the first copy, which was kept"
         self._note("overlap-differs", message, origin, out, position)
 
-    def _note_once(
-        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None
+    def _note(
+        self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None, once: bool = False
     ) -> None:
-        if self._noted is None:
-            self._noted = set()
-        if code not in self._noted:
-            self._noted.add(code)
-            self._note(code, message, origin, out, position)
-
-    def _note(self, code: str, message: str, origin: Origin, out: list[Event], position: int | None = None) -> None:
-        offset = self.offset if position is None else position
-        out.append(Note(self.direction, max(offset, 0), origin.at, code, message))
+        if not once or code not in self._noted:
+            offset = self.offset if position is None else position
+            out.append(Note(self.direction, max(offset, 0), origin.at, code, message))
+            self._noted |= {code} if once else set()

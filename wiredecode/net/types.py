@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -74,6 +73,11 @@ class Connection:
         )
         return first, second
 
+    def around(self, side: int) -> tuple[str | None, str | None, str | None]:
+        """Of the packets of a side: the tunnels, from the outside in, who sent the outermost packets, and to whom."""
+        outer = self.outer
+        return (None, None, None) if outer is None else (outer.tunnel, outer.ends[side], outer.ends[1 - side])
+
     @property
     def id(self) -> int:
         """What it is called in records: its number, or its stable id."""
@@ -109,8 +113,11 @@ class Direction:
     """The packet at which a hole was given up first."""
     lost_from: int | None = None
     """The packet from which on bytes are known to lack here that never come."""
-    losses: list[int] = field(default_factory=list)
-    """The packets at which that became known of bytes that were not captured, in order; of very many the first."""
+    unseen: int = 0
+    """Bytes behind the last one captured that the other side acknowledged before the connection was over."""
+    losses: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of bytes that were not captured: the packet at which they were given up, rising, the time from which on it shows
+    that they were sent, and their stream offset. Of very many the first."""
     _open: list[tuple[int, int]] = field(default_factory=list)
     """Holes that were filled, or may still be: the packets behind which they were seen, and that filled them (0: none
     did). Of those that are filled, only the latest."""
@@ -129,10 +136,6 @@ class Direction:
             return True
         return self.has_hole(packet)
 
-    def lost_before(self, packet: int) -> int:
-        """How often bytes were lost, as far as is known at ``packet``; not those that were cut."""
-        return bisect_right(self.losses, packet) if self.losses else 0
-
     def has_hole(self, packet: int) -> bool:
         """Whether bytes that lack at ``packet`` hold up what was sent behind them."""
         return any(seen <= packet and not 0 < filled <= packet for seen, filled in self._open)
@@ -142,11 +145,12 @@ class Direction:
         if self.first_ns is None:
             self.first_ns = int(chunk.time_ns[0])
 
-    def lose(self, packet: int, *, cut: bool = False) -> None:
-        """Bytes are lost, as is known from ``packet`` on. ``cut``: of packets that are there."""
+    def lose(self, packet: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
+        """Bytes are lost, which were sent before ``packet`` and ``time_ns`` (None: they were cut)."""
         self.lost_from = packet if self.lost_from is None else min(self.lost_from, packet)
-        if not cut and len(self.losses) < MOST_LOSSES:
-            insort(self.losses, packet)
+        if time_ns is not None and len(self.losses) < MOST_LOSSES:
+            last = self.losses[-1][0] if self.losses else 0
+            self.losses.append((max(packet, given_up, last), time_ns, offset))
 
     def open_hole(self, packet: int, first: int) -> None:
         """A hole is seen at ``packet``; nobody asks any more about packets before ``first``."""
@@ -220,6 +224,8 @@ class End:
     """Number of the packet that told, or at which what was missing before was given up."""
     ready_ns: int
     """Time of that packet."""
+    unseen: int = 0
+    """Bytes from ``offset`` on that were sent all the same, as the number of the reset tells."""
 
 
 @dataclass(slots=True, eq=False)

@@ -28,15 +28,19 @@ def confirms_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[i
     ``counts``: messages of each part; ``firsts``: how many of its frame precede it.
     """
     answers: list[ConfirmRow] = []
-    which: list[Int64s] = []
-    for part, count, first in zip(parts, counts, firsts, strict=True):
+    starts: list[int] = []
+    different: list[tuple[int, Int64s]] = []
+    for place, (part, count, first) in enumerate(zip(parts, counts, firsts, strict=True)):
         found = _answers(part)
-        if len(found) == 1:
-            which.append(np.full(count, len(answers)))
-        else:
-            which.append(len(answers) + _which(part, count, first))
+        if len(found) > 1:
+            different.append((place, _which(part, count, first)))
+        starts.append(len(answers))
         answers += found
-    return answers, np.concatenate(which) if which else np.empty(0, np.int64)
+    which = np.repeat(np.array(starts, np.int64), counts)
+    ends = np.cumsum(counts)
+    for place, added in different:
+        which[ends[place] - counts[place] : ends[place]] += added
+    return answers, which
 
 
 def _answers(part: Part) -> list[ConfirmRow]:

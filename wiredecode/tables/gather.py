@@ -69,7 +69,8 @@ class Texts:
 
     def add_each(self, texts: Sequence[str | None], rows: Int64s) -> None:
         """``texts[rows[i]]`` for row i."""
-        self.codes.append(np.fromiter(map(self.code, texts), np.int32, len(texts))[rows])
+        known = {text: self.code(text) for text in dict.fromkeys(texts)}
+        self.codes.append(np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))[rows])
 
     def array(self, order: Order) -> pa.Array:
         codes = in_order(self.codes, order)

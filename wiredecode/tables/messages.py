@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -176,25 +177,19 @@ class MessageTable:
 
 
 FRAME_VALUES: dict[str, Callable[[Any], Any]] = {
-    "frame": lambda part: part.frame.id,
-    "time": lambda part: part.frame.time_ns,
-    "connection": lambda part: part.frame.connection.id,
-    "src": lambda part: part.frame.source,
-    "dst": lambda part: part.frame.destination,
-    "sender": lambda part: part.frame.sender,
-    "protocol": lambda part: part.frame.protocol,
-    "type": lambda part: part.frame.type,
-    "operation": lambda part: part.operation,
-    "topic": lambda part: part.topic,
-    "compression": lambda part: part.compression,
-    "partition": lambda part: part.partition,
-    "chunk": lambda part: part.chunk,
+    **{name: attrgetter(f"frame.{name}") for name in ("sender", "protocol", "type")},
+    **{name: attrgetter(name) for name in ("operation", "topic", "compression", "partition", "chunk")},
+    "frame": attrgetter("frame.id"),
+    "time": attrgetter("frame.time_ns"),
+    "connection": attrgetter("frame.connection.id"),
+    "src": attrgetter("frame.source"),
+    "dst": attrgetter("frame.destination"),
 }
 MESSAGE_VALUES: dict[str, Callable[[FrameMessages], Any]] = {
-    "offset": lambda part: part.offsets,
-    "sequence": lambda part: part.sequences,
-    "timestamp": lambda part: part.times_ns,
-    "key": lambda part: part.keys,
-    "headers": lambda part: part.headers,
-    "body": lambda part: part.bodies,
+    "offset": attrgetter("offsets"),
+    "sequence": attrgetter("sequences"),
+    "timestamp": attrgetter("times_ns"),
+    "key": attrgetter("keys"),
+    "headers": attrgetter("headers"),
+    "body": attrgetter("bodies"),
 }

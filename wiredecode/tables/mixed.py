@@ -89,7 +89,8 @@ def link(lookahead: Lookahead, frames: list[Frame], times: Int64s, lengths: Int6
     done = 0
     for frame in speaking:
         at = frame.number - first
-        lookahead.skip(times[done:at], lengths[done:at])
+        if at > done:
+            lookahead.skip(times[done:at], lengths[done:at])
         lookahead.add(frame)
         done = at + 1
     lookahead.skip(times[done:], lengths[done:])

@@ -23,7 +23,6 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
-from wiredecode.net.types import Connection
 from wiredecode.tables.schema import AROUND, packets_schema
 
 Mask = npt.NDArray[np.bool_]
@@ -223,17 +222,12 @@ class PacketTable:
         if not tunnelled:
             return found | dict.fromkeys(AROUND, [None] * len(packets))
         around = [
-            (None, None, None) if number not in tunnelled else _around(tunnelled[number], source)
+            (None, None, None)
+            if number not in tunnelled
+            else tunnelled[number].around(tunnelled[number].endpoints.index(source))
             for number, source in zip(of_packets, sources.to_pylist(), strict=True)
         ]
         return found | dict(zip(AROUND, map(list, zip(*around, strict=True)), strict=True))
-
-
-def _around(connection: Connection, source: str) -> tuple[str, str, str]:
-    """Of a packet that ``source`` sent."""
-    assert connection.outer is not None
-    tunnel, ends = connection.outer
-    return (tunnel, *(ends if source == connection.endpoints[0] else ends[::-1]))
 
 
 @cache

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from wiredecode.net.types import Chunk, Event
 from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
+from wiredecode.tls.handshake import (
+    EARLY_DATA,
+    ENCRYPT_THEN_MAC,
+    MOST_MESSAGE,
+    RETRY,
+    Cursor,
+    extensions,
+    next_message,
+    server_hello,
+)
 from wiredecode.tls.middle import MOST_GUESSES
 
 if TYPE_CHECKING:
@@ -15,12 +24,7 @@ if TYPE_CHECKING:
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24
-SUPPORTED_VERSIONS, ENCRYPT_THEN_MAC, EARLY_DATA = 43, 22, 42
-RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
-"""The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
 TLS_1_3 = 0x0304
-MOST_HANDSHAKE = 1 << 18
-"""So long may a handshake message be."""
 MOST_WAITING = 1 << 20
 """Bytes of one direction that wait for what the other one says."""
 
@@ -210,28 +214,28 @@ class TlsConnection:
         return early and opener is not None and opener.sequence == 0 and not half.handshake
 
     def _messages(self, side: int, data: bytes, ready: int) -> None:
-        """Handshake messages: type 1, length 3, body."""
         half = self.halves[side]
         half.handshake += data
-        while len(half.handshake) >= 4:
-            size = 4 + int.from_bytes(half.handshake[1:4])
-            if size > MOST_HANDSHAKE:
-                half.dead = True
-                return
-            if len(half.handshake) < size:
-                return
-            message, half.handshake = half.handshake[:size], half.handshake[size:]
-            self._message(side, message[0], message[4:], ready)
+        try:
+            while (found := next_message(half.handshake)) is not None:
+                kind, body, half.handshake = found
+                self._message(side, kind, body, ready)
+        except ValueError:  # the other side cannot have read it either
+            half.dead = True
+        half.dead |= len(half.handshake) > MOST_MESSAGE
 
     def _message(self, side: int, kind: int, body: bytes, ready: int) -> None:
         half = self.halves[side]
         if kind == CLIENT_HELLO and len(body) >= 34:
             self.random = body[2:34]
-        elif kind == SERVER_HELLO and len(body) >= 38 and body[2:34] != RETRY:
-            self._server_hello(body)
-            self.known = max(self.known, ready)
+        elif kind == SERVER_HELLO:
+            hello = server_hello(body)
+            if hello.random != RETRY:
+                self.version, self.server_random, self.suite = hello.version, hello.random, hello.cipher
+                self.mac_last = ENCRYPT_THEN_MAC in hello.extensions
+                self.known = max(self.known, ready)
         elif kind == ENCRYPTED_EXTENSIONS:
-            self.early = EARLY_DATA in dict(_extensions(body[2:]))
+            self.early = EARLY_DATA in extensions(Cursor(body))
         elif kind == END_OF_EARLY_DATA and side == self.client:
             self._use(half, self._secret("CLIENT_HANDSHAKE_TRAFFIC_SECRET"))
         elif kind == FINISHED and self.version == TLS_1_3:
@@ -241,14 +245,6 @@ class TlsConnection:
             from wiredecode.tls.ciphers import SUITES, next_secret
 
             self._use(half, next_secret(SUITES[self.suite], half.secret))
-
-    def _server_hello(self, body: bytes) -> None:
-        """Version, random, session id, cipher suite, compression, extensions."""
-        self.server_random, at = body[2:34], 35 + body[34]
-        self.suite, self.version = int.from_bytes(body[at : at + 2]), int.from_bytes(body[:2])
-        found = dict(_extensions(body[at + 5 :]))
-        self.mac_last = ENCRYPT_THEN_MAC in found
-        self.version = int.from_bytes(found.get(SUPPORTED_VERSIONS, self.version.to_bytes(2)))
 
     def _begin(self, side: int) -> bool:
         """TLS 1.3: the direction goes on with early data, or with its handshake secret."""
@@ -289,12 +285,3 @@ class TlsConnection:
             return
         pair = openers_1_2(suite, master, self.random, self.server_random, mac_last=self.mac_last)
         half.opener = pair[side != self.client]
-
-
-def _extensions(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each, as far as they are there."""
-    at = 0
-    while at + 4 <= len(data):
-        stop = at + 4 + int.from_bytes(data[at + 2 : at + 4])
-        yield int.from_bytes(data[at : at + 2]), data[at + 4 : stop]
-        at = stop

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from wiredecode.frames.message import PUBLISH
-from wiredecode.trace.passage import Passage
+from wiredecode.trace.sighting import Sighting
 
 SOON_NS = 1_000_000_000
 """Where nothing but the body tells, a broker hands a message on within so long."""
@@ -15,36 +15,36 @@ SOON_NS = 1_000_000_000
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """One message and its passages, in order of time."""
+    """One message and its sightings, in order of time."""
 
-    passages: list[Passage] = field(default_factory=list)
+    sightings: list[Sighting] = field(default_factory=list)
 
     @property
-    def first(self) -> Passage:
-        return self.passages[0]
+    def first(self) -> Sighting:
+        return self.sightings[0]
 
     @property
     def offset(self) -> int | None:
-        return next((each.offset for each in self.passages if each.offset is not None), None)
+        return next((each.offset for each in self.sightings if each.offset is not None), None)
 
-    def is_at(self, passage: Passage) -> bool:
-        """Whether it is known to lie where ``passage`` says."""
+    def is_at(self, sighting: Sighting) -> bool:
+        """Whether it is known to lie where ``sighting`` says."""
         return any(
-            each.offset == passage.offset and each.partition == passage.partition and same_topic(each, passage)
-            for each in self.passages
+            each.offset == sighting.offset and each.partition == sighting.partition and same_topic(each, sighting)
+            for each in self.sightings
             if each.offset is not None
         )
 
-    def add(self, passage: Passage, rests_on: str) -> None:
-        passage.rests_on = rests_on
-        self.passages.append(passage)
+    def add(self, sighting: Sighting, rests_on: str) -> None:
+        sighting.rests_on = rests_on
+        self.sightings.append(sighting)
 
 
-def group(passages: Iterable[Passage]) -> list[Message]:
-    """The messages that passages, in order, are of."""
+def group(sightings: Iterable[Sighting]) -> list[Message]:
+    """The messages that sightings, in order, are of."""
     messages: list[Message] = []
     bodies: dict[bytes | None, list[Message]] = {}
-    for each in passages:
+    for each in sightings:
         known = bodies.setdefault(each.digest, [])
         message, rests_on = _known(each, known)
         if message is None:
@@ -55,49 +55,50 @@ def group(passages: Iterable[Passage]) -> list[Message]:
     return messages
 
 
-def _known(passage: Passage, known: list[Message]) -> tuple[Message | None, str]:
-    """The message that ``passage`` is of, of those with its body, and what tells so."""
+def _known(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
+    """The message that ``sighting`` is of, of those with its body, and what tells so."""
     for message in known:
-        if passage.copy_of is not None and any(
-            each.frame == passage.copy_of and each.index == passage.index for each in message.passages
+        if sighting.copy_of is not None and any(
+            each.frame == sighting.copy_of and each.index == sighting.index for each in message.sightings
         ):
-            return message, f"a copy of frame {passage.copy_of}"
-        if passage.offset is not None and message.is_at(passage):
-            return message, f"offset {passage.offset}"
-        if _again(passage, message.first):
-            return message, f"sequence {passage.sequence}, sent again"
-    if passage.digest is None or (passage.operation == PUBLISH and passage.offset is None):
+            return message, f"a copy of frame {sighting.copy_of}"
+        if sighting.offset is not None and message.is_at(sighting):
+            return message, f"offset {sighting.offset}"
+        if _again(sighting, message.first):
+            return message, f"sequence {sighting.sequence}, sent again"
+    if sighting.digest is None or (sighting.operation == PUBLISH and sighting.offset is None):
         return None, ""
-    return _same_body(passage, known)
+    return _same_body(sighting, known)
 
 
-def _again(passage: Passage, first: Passage) -> bool:
+def _again(sighting: Sighting, first: Sighting) -> bool:
     """Whether a publisher sends the same number twice."""
     return (
-        passage.operation == first.operation == PUBLISH
-        and passage.sequence is not None
-        and passage.offset is None
-        and (passage.sequence, passage.publisher) == (first.sequence, first.publisher)
-        and passage.connection is first.connection
-        and passage.frame != first.frame
-        and same_topic(passage, first)
+        sighting.operation == first.operation == PUBLISH
+        and sighting.sequence is not None
+        and sighting.offset is None
+        and (sighting.sequence, sighting.publisher) == (first.sequence, first.publisher)
+        and sighting.connection is first.connection
+        and sighting.frame != first.frame
+        and same_topic(sighting, first)
     )
 
 
-def _same_body(passage: Passage, known: list[Message]) -> tuple[Message | None, str]:
+def _same_body(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
     """Of published messages of the topic with the same body the first that did not pass here yet."""
-    published = [each for each in known if each.first.operation == PUBLISH and same_topic(passage, each.first)]
-    if passage.offset is not None:
-        numbered = [each for each in published if each.offset is None and _same_number(each.first, passage)]
+    published = [each for each in known if each.first.operation == PUBLISH and same_topic(sighting, each.first)]
+    if sighting.offset is not None:
+        numbered = [each for each in published if each.offset is None and _same_number(each.first, sighting)]
         message = numbered[0] if numbered else None
     else:
         fresh = [
             each
             for each in published
-            if passage.time_ns - each.first.time_ns <= SOON_NS
+            if sighting.time_ns - each.first.time_ns <= SOON_NS
             and not any(
-                (one.connection, one.side, one.subscription) == (passage.connection, passage.side, passage.subscription)
-                for one in each.passages
+                (one.connection, one.side, one.subscription)
+                == (sighting.connection, sighting.side, sighting.subscription)
+                for one in each.sightings
             )
         ]
         message = fresh[0] if fresh else published[-1] if published else None
@@ -107,21 +108,21 @@ def _same_body(passage: Passage, known: list[Message]) -> tuple[Message | None, 
     return message, f"the same body{several}"
 
 
-def _same_number(first: Passage, passage: Passage) -> bool:
-    if first.partition is not None and passage.partition is not None and first.partition != passage.partition:
+def _same_number(first: Sighting, sighting: Sighting) -> bool:
+    if first.partition is not None and sighting.partition is not None and first.partition != sighting.partition:
         return False
-    return first.sequence is None or passage.sequence is None or first.sequence == passage.sequence
+    return first.sequence is None or sighting.sequence is None or first.sequence == sighting.sequence
 
 
-def same_topic(one: Passage, other: Passage) -> bool:
-    """Whether two passages may be of one topic; consumers may name it by a pattern."""
+def same_topic(one: Sighting, other: Sighting) -> bool:
+    """Whether two sightings may be of one topic; consumers may name it by a pattern."""
     a, b = one.topic, other.topic
     return a is None or b is None or a == b or fnmatchcase(a, b) or fnmatchcase(b, a)
 
 
-def chosen(messages: list[Message], found: Iterable[Passage]) -> list[Message]:
+def chosen(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
     """Those that were asked for: without answers to others of them, which are hops of these."""
     asked = {(each.frame, each.index) for each in found}
-    several = [message for message in messages if any((each.frame, each.index) in asked for each in message.passages)]
-    answers = {one.frame for message in several for each in message.passages for one in each.answers}
+    several = [message for message in messages if any((each.frame, each.index) in asked for each in message.sightings)]
+    answers = {one.frame for message in several for each in message.sightings for one in each.answers}
     return [message for message in several if message.first.frame not in answers]

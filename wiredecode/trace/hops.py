@@ -10,7 +10,7 @@ from wiredecode.frames.message import PUBLISH
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
 from wiredecode.trace.grouping import Message
-from wiredecode.trace.passage import STORED, Answer, Passage
+from wiredecode.trace.sighting import STORED, Reply, Sighting
 
 PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
 ANSWERS = ("confirmed", "refused", "answered")
@@ -22,7 +22,7 @@ class Hop:
 
     word: str
     """``published``, ``confirmed``, ``refused``, ``replicated``, ``delivered``, ``answered``, ``stored``."""
-    what: Passage | Answer
+    what: Sighting | Reply
     since_ns: int
     """Since the hop before."""
     since_first_ns: int
@@ -42,12 +42,12 @@ class Hop:
 
 def hops(message: Message) -> list[Hop]:
     """In order of time. What a publisher sends with its offset comes from a log: that is replication."""
-    logged = {each.type for each in message.passages if each.operation == PUBLISH and each.offset is not None}
-    steps: dict[int, tuple[str, Passage | Answer]] = {}
-    for each in message.passages:
+    logged = {each.type for each in message.sightings if each.operation == PUBLISH and each.offset is not None}
+    steps: dict[int, tuple[str, Sighting | Reply]] = {}
+    for each in message.sightings:
         word = PUBLISHED if each.operation == PUBLISH else DELIVERED
         steps[each.frame] = REPLICATED if each.type in logged else word, each
-    for each in message.passages:
+    for each in message.sightings:
         for answer in each.answers:
             steps.setdefault(answer.frame, (answer.word, answer))
     found: list[Hop] = []
@@ -68,7 +68,7 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
         first = next((hop for hop in way if hop.word == word), None)
         if first is not None and published:
             yield f"{word} {duration(first.since_first_ns)} after it was published"
-    asked = any(hop.what.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.what, Passage))
+    asked = any(hop.what.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.what, Sighting))
     if published and (asked or confirming) and not any(hop.word in ANSWERS for hop in way):
         yield "neither confirmed nor refused in this capture" if confirming else "no answer to it in this capture"
     for word in (REPLICATED, DELIVERED):

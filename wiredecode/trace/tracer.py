@@ -8,7 +8,7 @@ from wiredecode.check.gauges import Gauges
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.checking import Names
-from wiredecode.trace.passage import STORED, Answer, Criteria, Passage, Place, digest_of, passage
+from wiredecode.trace.sighting import STORED, Criteria, Place, Reply, Sighting, digest_of, facts, sighting
 
 MOST_FOUND = 1000
 """Passages that fit what was asked for; more are counted only."""
@@ -27,11 +27,11 @@ def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
 
 
 class Finder:
-    """First pass: the passages that are wanted."""
+    """First pass: the sightings that are wanted."""
 
     def __init__(self, criteria: Criteria) -> None:
         self.criteria, self.messages = criteria, Messages()
-        self.found: list[Passage] = []
+        self.found: list[Sighting] = []
         self.more = 0
 
     def search(self, start: int | None, end: int | None) -> None:
@@ -42,7 +42,7 @@ class Finder:
                 continue
             for index in self.criteria.fits(part, before):
                 if len(self.found) < MOST_FOUND:
-                    self.found.append(passage(part, index, before))
+                    self.found.append(sighting(part, index, before))
                 else:
                     self.more += 1
 
@@ -50,15 +50,15 @@ class Finder:
 class Collector:
     """Second pass: everywhere that what was found passes, told by its body, its place or its frame."""
 
-    def __init__(self, found: Iterable[Passage]) -> None:
+    def __init__(self, found: Iterable[Sighting]) -> None:
         self.messages, self.names = Messages(), Names()
-        self.passages: list[Passage] = []
+        self.sightings: list[Sighting] = []
         self.more = 0
         self._seeds = {(each.frame, each.index) for each in found}
         self._bodies = {each.digest for each in found if each.digest is not None}
         self._sizes = {each.size for each in found if each.digest is not None}
         self._places: set[Place] = {each.place for each in found if each.place is not None}
-        self._by_frame: dict[int, list[Passage]] = {}
+        self._by_frame: dict[int, list[Sighting]] = {}
         self._stored: set[tuple[str, Place]] = set()
         """Consumers, and what they are known to be done with."""
         self._gauges = Gauges()
@@ -70,11 +70,11 @@ class Collector:
         for part, before in parts_of(self.messages):
             self._with_messages.add(part.frame.number)
             for index in self._fitting(part, before):
-                if len(self.passages) >= MOST_PASSAGES:
+                if len(self.sightings) >= MOST_PASSAGES:
                     self.more += 1
                     continue
-                found = passage(part, index, before)
-                self.passages.append(found)
+                found = sighting(part, index, before)
+                self.sightings.append(found)
                 self._by_frame.setdefault(found.frame, []).append(found)
 
     def _fitting(self, part: FrameMessages, before: int) -> list[int]:
@@ -102,19 +102,19 @@ class Collector:
 
     def _store(self, frame: Frame, who: str, topic: str, partition: int | None, last: int) -> None:
         """A consumer says that it is done with all up to an offset."""
-        for each in self.passages:
+        for each in self.sightings:
             place = each.place
             if place is None or place[:2] != (topic, partition) or place[2] > last or (who, place) in self._stored:
                 continue
             self._stored.add((who, place))
-            each.answers.append(answer(frame, STORED, f"{who}: done up to offset {last}"))
+            each.answers.append(Reply(*facts(frame), STORED, f"{who}: done up to offset {last}"))
 
-    def _answer(self, frame: Frame, answered: list[Passage]) -> None:
+    def _answer(self, frame: Frame, answered: list[Sighting]) -> None:
         reply = frame.number in self._with_messages and not frame.inner
         for each in answered:
             word = each.outcome if each.outcome == "refused" else "confirmed"
             word = "answered" if reply or each.operation != PUBLISH or word is None else word
-            each.answers.append(answer(frame, word, "the request that it answers"))
+            each.answers.append(Reply(*facts(frame), word, "the request that it answers"))
 
     def _confirm(self, frame: Frame) -> None:
         """A confirm that names messages by their numbers."""
@@ -124,19 +124,4 @@ class Collector:
             for each in self._by_frame.get(confirmation.request, ()):
                 if each.share in meant:
                     each.outcome = outcome
-                    each.answers.append(answer(frame, word, f"number {each.sequence}"))
-
-
-def answer(frame: Frame, word: str, rests_on: str) -> Answer:
-    """A frame as the answer to a passage."""
-    return Answer(
-        frame.number,
-        frame.packets[:1],
-        frame.time_ns,
-        frame.connection,
-        frame.side,
-        frame.protocol,
-        frame.type,
-        word,
-        rests_on,
-    )
+                    each.answers.append(Reply(*facts(frame), word, f"number {each.sequence}"))

@@ -237,7 +237,7 @@ def trace(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     for frame in reading.frames(reading.dissector(demand), job):
         collector.collect()
         collector.frame(frame)
-    found = chosen(group(collector.passages), finder.found)
+    found = chosen(group(collector.sightings), finder.found)
     made = [Line(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
     for message in found[:MOST_TRACED]:
         made.append(Line(Text()))

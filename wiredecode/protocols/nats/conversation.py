@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from crc32c import crc32c
@@ -22,7 +21,7 @@ from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation, reread
-from wiredecode.protocols.nats.reading import OperationDecoder, delivered_from, hide_headers, hides_data, secret_decoder
+from wiredecode.protocols.nats.reading import decoder_for, delivered_from, hide_headers, hides_data, secret_decoder
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
@@ -93,8 +92,9 @@ class NatsConversation(Conversation):
             secret_decoder(decoder).read(frame, style)
             if "error" in frame.values:
                 frame.values = {**frame.values, "error": redacted(values["error"])}
-        if decoder.handler is not None:
-            decoder.handler(self, frame)
+        handler = self.HANDLERS.get(decoder.type)
+        if handler is not None:
+            handler(self, frame)
         if style is not None and frame.layers is not None:
             if frame.generated is not NOTHING:
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
@@ -398,6 +398,13 @@ class NatsConversation(Conversation):
             message = "the header block has another form than NATS/1.0 and lines of name: value"
             frame.find("warning", "malformed", "header-block", message, "header_block")
 
+    def _deliver_or_forward(self, frame: Frame) -> None:
+        """Between servers the name is the same."""
+        if "sid" in frame.values:
+            self._deliver(frame)
+        else:
+            self._forward(frame)
+
     def _route_sub(self, frame: Frame) -> None:
         if self.account and "account" not in frame.values:
             frame.generate("account", printable(self.account))
@@ -423,6 +430,7 @@ class NatsConversation(Conversation):
         "PUB": _publish,
         "HPUB": _publish,
         "MSG": _deliver,
+        "HMSG": _deliver_or_forward,
         "RMSG": _forward,
         "LMSG": _forward,
         "RS+": _route_sub,
@@ -438,12 +446,3 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
     transport.HttpHead: "HTTP",
     transport.WebSocketFrame: "WebSocket frame",
 }
-
-
-@cache
-def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
-    handler = NatsConversation.HANDLERS.get(name)
-    if name == "HMSG":
-        deliver = any(kind.name == "sid" for kind in layer.fields_desc)
-        handler = NatsConversation._deliver if deliver else NatsConversation._forward
-    return OperationDecoder(layer, name, handler)

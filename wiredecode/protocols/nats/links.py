@@ -9,6 +9,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS
 from wiredecode.protocols.nats.options import LEAF_MARKS
+from wiredecode.protocols.nats.reading import decoder_for
 
 if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation
@@ -46,8 +47,6 @@ def link_of_connect(options: dict[str, Any]) -> str:
 
 def reread(talk: NatsConversation, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
     """What does not fit the link may fit another, or a route of one account: the INFO that says so is not there."""
-    from wiredecode.protocols.nats.conversation import decoder_for
-
     name = decoder.type or ""
     for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
         if layer is not None and layer is not decoder.layer:

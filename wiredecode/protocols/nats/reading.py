@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,8 +20,8 @@ class OperationDecoder(FrameDecoder):
 
     __slots__ = ("hidden", "secret", "simple")
 
-    def __init__(self, layer: type[Layer], name: str | None, handler: Callable[[Any, Frame], Any] | None) -> None:
-        super().__init__(layer, name, handler)
+    def __init__(self, layer: type[Layer], name: str | None) -> None:
+        super().__init__(layer, name)
         kinds = [plain(kind) for kind in layer.fields_desc]
         self.simple = all(is_simple(kind) for kind in kinds)
         """Whether the record shows the values as they are, but for the payload and what is hidden or secret."""
@@ -30,8 +29,6 @@ class OperationDecoder(FrameDecoder):
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from wiredecode.protocols.nats.conversation import decoder_for
-
         return decoder_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
@@ -61,6 +58,11 @@ class OperationDecoder(FrameDecoder):
         if "headers" in record:
             record["headers"] = [dict(header) for header in record["headers"]]
         frame.layers = {self.layer.filter_name: record}
+
+
+@cache
+def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
+    return OperationDecoder(layer, name)
 
 
 def is_simple(kind: Kind) -> bool:
@@ -100,7 +102,7 @@ def secret_layer(layer: type[Layer]) -> type[Layer]:
 
 @cache
 def secret_decoder(decoder: FrameDecoder) -> FrameDecoder:
-    return OperationDecoder(secret_layer(decoder.layer), decoder.type, decoder.handler)
+    return OperationDecoder(secret_layer(decoder.layer), decoder.type)
 
 
 def delivered_from(frame: Frame) -> int | None:

@@ -63,9 +63,9 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
                 del self.groups[request.group]
         return request
 
-    def forget_reads(self) -> None:
-        """Bytes were lost: a reply about a place may belong to another read of it than the one that waits."""
-        for key in [key for key, _ in self.items() if key[0] == "read"]:
+    def forget_repeatable(self) -> None:
+        """Bytes were lost: a reply may belong to another read of its place, or setup of its writer, than waits."""
+        for key in [key for key, _ in self.items() if key[0] in ("read", "setup")]:
             while self.pop(key) is not None:
                 pass
         self.answered.clear()
@@ -77,9 +77,11 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
             for key in keys:
                 request = self.get(key)
                 assert request is not None
+                if key[0] == "setup" and offset is not None and offset >= 0:
+                    continue  # it refuses an append
                 if wanted[0] in (None, request.segment) and wanted[1] in (None, request.offset):
                     return self.pop(key)
-        return self.pop(keys[0]) if len(keys) == 1 and keys[0][0] != "read" else None
+        return self.pop(keys[0]) if len(keys) == 1 and keys[0][0] not in ("read", "setup") else None
 
     def read_at(self, offset: int | None, segment: str | None = None) -> SegmentRequest | None:
         """An outstanding read at an offset, for replies that do not carry its request id."""

@@ -102,7 +102,7 @@ class Proposed:
             if frame.sender != "server":
                 self.block, self.blind = None, True
         if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
-            self.outstanding.forget_reads()
+            self.outstanding.forget_repeatable()
         handler = self.HANDLERS.get(name)
         if handler is not None:
             handler(self, frame, frame.values)

@@ -63,7 +63,7 @@ class Shipped:
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
         if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
-            self.outstanding.forget_reads()
+            self.outstanding.forget_repeatable()
             self.keepalives.clear()
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
             self._inside_block(frame, name)
@@ -200,7 +200,10 @@ class Shipped:
         number = values.get("writer_id", values.get("connection_id"))
         if number is None:
             return
-        self._link(frame, self.outstanding.pop(("setup", number)))
+        request = self.outstanding.pop(("setup", number))
+        if request is not None and request.group != group(values, request.segment):
+            request = None  # of the same writer, but another one
+        self._link(frame, request)
         if number not in self.writers and "segment" in values:
             self.writers[number] = Writer(values["segment"])
 

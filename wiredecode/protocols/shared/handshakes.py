@@ -8,44 +8,14 @@ from typing import Any
 
 from wiredecode.fields import printable, text
 from wiredecode.protocols.shared.tls_names import CIPHERS, VERSIONS
-from wiredecode.tls.connection import EARLY_DATA, RETRY, SUPPORTED_VERSIONS
+from wiredecode.tls import handshake
+from wiredecode.tls.handshake import EARLY_DATA, GREASE, RETRY, SUPPORTED_VERSIONS, Cursor, extensions
 
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
-GREASE = frozenset(0x1010 * low + 0x0A0A for low in range(16))
-"""Values that mean nothing, sent so that nobody minds unknown ones (RFC 8701)."""
 MOST_NAMES = 64
 """Of one list that are told."""
 
 Facts = dict[str, Any]
-
-
-class Cursor:
-    """Reads numbers and vectors from the front of bytes; raises ValueError where there are too few."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def __bool__(self) -> bool:
-        return self.at < len(self.data)
-
-    def take(self, size: int) -> bytes:
-        found = self.data[self.at : self.at + size]
-        if len(found) < size:
-            raise ValueError(f"{size} bytes are told at {self.at}, {len(found)} are there")
-        self.at += size
-        return found
-
-    def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width))
-
-    def vector(self, width: int) -> bytes:
-        """Bytes after their length, which has ``width`` bytes."""
-        return self.take(self.number(width))
-
-    def numbers(self, width: int) -> list[int]:
-        """All that is left, without what means nothing."""
-        found = [self.number(width) for _ in range((len(self.data) - self.at) // width)]
-        return [number for number in found if number not in GREASE]
 
 
 def version_name(number: int) -> str:
@@ -54,16 +24,6 @@ def version_name(number: int) -> str:
 
 def cipher_name(number: int) -> str:
     return CIPHERS.get(number, f"0x{number:04x}")
-
-
-def _extensions(body: Cursor) -> dict[int, bytes]:
-    """By kind; the first of a kind counts."""
-    inside = Cursor(body.vector(2)) if body else Cursor(b"")
-    found: dict[int, bytes] = {}
-    while inside:
-        kind = inside.number(2)
-        found.setdefault(kind, inside.vector(2))
-    return found
 
 
 def _protocols(data: bytes) -> list[str]:
@@ -91,7 +51,7 @@ def client_hello(data: bytes) -> Facts:
     session = body.vector(1)
     ciphers = Cursor(body.vector(2)).numbers(2)
     body.vector(1)
-    found = _extensions(body)
+    found = extensions(body)
     versions = (
         Cursor(Cursor(found[SUPPORTED_VERSIONS]).vector(1)).numbers(2) if SUPPORTED_VERSIONS in found else [version]
     )
@@ -109,27 +69,20 @@ def client_hello(data: bytes) -> Facts:
 
 def server_hello(data: bytes) -> Facts:
     """What the server chose. ``psk`` and ``session`` tell, with the ClientHello, whether a session goes on."""
-    body = Cursor(data)
-    version = body.number(2)
-    random = body.take(32)
-    session = body.vector(1)
-    cipher = body.number(2)
-    body.number(1)
-    found = _extensions(body)
-    if SUPPORTED_VERSIONS in found:
-        version = Cursor(found[SUPPORTED_VERSIONS]).number(2)
+    hello = handshake.server_hello(data)
+    found = hello.extensions
     return {
-        "version_chosen": version_name(version),
-        "cipher": cipher_name(cipher),
+        "version_chosen": version_name(hello.version),
+        "cipher": cipher_name(hello.cipher),
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
-        "session": session,
+        "session": hello.session,
         "psk": PSK in found,
-        "retry": random == RETRY,
+        "retry": hello.random == RETRY,
     }
 
 
 def encrypted_extensions(data: bytes) -> Facts:
-    found = _extensions(Cursor(data))
+    found = extensions(Cursor(data))
     return {
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
         "early_data": "accepted" if EARLY_DATA in found else None,

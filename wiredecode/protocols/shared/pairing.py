@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
 from wiredecode.frames.frame import ANSWERED, PARTIAL, REFUSED, Frame
@@ -105,18 +106,30 @@ class Losses:
     """What the other side sent and nobody captured, as the frames of a connection come."""
 
     def __init__(self) -> None:
-        self._known = [0, 0]
+        self._seen = [0, 0]
+        self._later: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        """Of each side, those that no frame was late enough for: since when they show, and their offsets."""
 
     def news(self, frame: Frame) -> bool:
         """Whether something was lost since the last frame of its direction: perhaps what this one answers."""
-        count = frame.connection.directions[1 - frame.side].lost_before(frame.ready)
-        before, self._known[frame.side] = self._known[frame.side], count
-        return count > before
+        later, found = self._given_up(1 - frame.side, frame), False
+        while later and later[0][0] <= frame.time_ns:
+            heappop(later)
+            found = True
+        return found
 
     def inside(self, frame: Frame) -> None:
         """What was lost up to here in the direction of ``frame`` lies inside of it, and hides no other frame."""
-        side = frame.side
-        self._known[1 - side] = frame.connection.directions[side].lost_before(frame.ready)
+        later = self._given_up(frame.side, frame)
+        later[:] = sorted(each for each in later if each[1] >= frame.offset + frame.length)
+
+    def _given_up(self, side: int, frame: Frame) -> list[tuple[int, int]]:
+        """What a side lost that is known at ``frame``, a heap; what was given up later, batches may tell too early."""
+        losses, later = frame.connection.directions[side].losses, self._later[side]
+        while self._seen[side] < len(losses) and losses[self._seen[side]][0] <= frame.ready:
+            heappush(later, losses[self._seen[side]][1:])
+            self._seen[side] += 1
+        return later
 
 
 def outcome_of(response: Frame) -> str:

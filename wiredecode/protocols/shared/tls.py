@@ -13,8 +13,9 @@ from wiredecode.protocols.base import Conversation, Generated
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
 from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECORDS, RETRY
-from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE, MOST_HANDSHAKE
+from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE
 from wiredecode.tls.half import HEADER
+from wiredecode.tls.handshake import MOST_MESSAGE, next_message
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
@@ -115,19 +116,15 @@ class Handshakes:
             return {}  # the capture begins inside the handshake, or behind it
         told: Facts = {}
         names: list[str] = []
-        while len(data) >= 4:
-            stop = 4 + int.from_bytes(data[1:4])
-            if data[0] not in MESSAGES or stop > MOST_HANDSHAKE:
-                self.hidden[side], data = True, b""
-                break
-            if len(data) < stop:
-                break
-            names.append(MESSAGES[data[0]])
+        while data and data[0] in MESSAGES and (found := next_message(data)) is not None:
+            kind, message, data = found
+            names.append(MESSAGES[kind])
             try:
-                told |= self._message(frame, names, data[4:stop])
+                told |= self._message(frame, names, message)
             except ValueError as error:
                 frame.find("warning", "malformed", "handshake-unreadable", f"{names[-1]}: {error}")
-            data = data[stop:]
+        if (data and data[0] not in MESSAGES) or len(data) > MOST_MESSAGE:
+            self.hidden[side], data = True, b""
         self.rest[side] = data
         frame.type = names[0] if names else frame.type
         return told | {"messages": names if len(names) > 1 else None}

@@ -24,8 +24,8 @@ Place = tuple[str | None, int | None, int]
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
-    """A frame that answers a passage: a confirm, an ack, a reply."""
+class InFrame:
+    """Where and when something was seen."""
 
     frame: int
     packets: list[int]
@@ -34,6 +34,18 @@ class Answer:
     side: int
     protocol: str
     type: str | None
+
+
+def facts(frame: Frame) -> tuple[int, list[int], int, Connection, int, str, str | None]:
+    """What :class:`InFrame` is made of."""
+    where = frame.connection, frame.side, frame.protocol, frame.type
+    return frame.number, frame.packets[:1], frame.time_ns, *where
+
+
+@dataclass(slots=True, eq=False)
+class Reply(InFrame):
+    """A frame that answers a sighting: a confirm, an ack, a reply."""
+
     word: str
     """``confirmed``, ``refused``, ``answered``; ``stored``: a consumer is done with it."""
     rests_on: str
@@ -41,17 +53,10 @@ class Answer:
 
 
 @dataclass(slots=True, eq=False)
-class Passage:
+class Sighting(InFrame):
     """One message in one frame. ``digest``: of its body; None where that is empty or was not captured."""
 
-    frame: int
     index: int
-    packets: list[int]
-    time_ns: int
-    connection: Connection
-    side: int
-    protocol: str
-    type: str | None
     operation: str
     topic: str | None
     partition: int | None
@@ -68,11 +73,11 @@ class Passage:
     """Which it is of what confirms of its frame name."""
     subscription: str | None = None
     copy_of: int | None = None
-    """Frame of the first passage, where the protocol tells."""
+    """Frame of the first sighting, where the protocol tells."""
     outcome: str | None = None
     rests_on: str = ""
-    """What tells that it is the same message as in the passages before."""
-    answers: list[Answer] = field(default_factory=list)
+    """What tells that it is the same message as in the sightings before."""
+    answers: list[Reply] = field(default_factory=list)
 
     @property
     def place(self) -> Place | None:
@@ -83,20 +88,14 @@ def digest_of(body: bytes | None) -> bytes | None:
     return hashlib.blake2b(body, digest_size=16).digest() if body else None
 
 
-def passage(part: FrameMessages, index: int, before: int) -> Passage:
+def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
     """Message ``index`` of a part of a frame that has ``before`` others in front of it."""
     frame, body = part.frame, part.bodies[index]
     publisher = frame.values.get("publisher_id")
     subscription = frame.generated.get("subscription")
-    return Passage(
-        frame.number,
+    return Sighting(
+        *facts(frame),
         before + index,
-        frame.packets[:1],
-        frame.time_ns,
-        frame.connection,
-        frame.side,
-        frame.protocol,
-        frame.type,
         part.operation,
         part.topic,
         part.partition,

@@ -1,0 +1,79 @@
+"""Messages of a TLS handshake: what opening records needs, and their fields are read with (RFC 8446 section 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MOST_MESSAGE = 1 << 18
+"""What is longer and not whole is no handshake message."""
+ENCRYPT_THEN_MAC, EARLY_DATA, SUPPORTED_VERSIONS = 22, 42, 43
+"""Extensions."""
+RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
+GREASE = frozenset(0x1010 * low + 0x0A0A for low in range(16))
+"""Values that mean nothing, sent so that nobody minds unknown ones (RFC 8701)."""
+
+
+class Cursor:
+    """Reads numbers and vectors from the front of bytes; raises ValueError where there are too few."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def __bool__(self) -> bool:
+        return self.at < len(self.data)
+
+    def take(self, size: int) -> bytes:
+        found = self.data[self.at : self.at + size]
+        if len(found) < size:
+            raise ValueError(f"{size} bytes are told at {self.at}, {len(found)} are there")
+        self.at += size
+        return found
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(self.take(width))
+
+    def vector(self, width: int) -> bytes:
+        """Bytes after their length, which has ``width`` bytes."""
+        return self.take(self.number(width))
+
+    def numbers(self, width: int) -> list[int]:
+        """All that is left, without what means nothing."""
+        found = [self.number(width) for _ in range((len(self.data) - self.at) // width)]
+        return [number for number in found if number not in GREASE]
+
+
+class ServerHello(NamedTuple):
+    """What the server chose; ``version`` is the one that counts."""
+
+    version: int
+    random: bytes
+    session: bytes
+    cipher: int
+    extensions: dict[int, bytes]
+
+
+def next_message(data: bytes) -> tuple[int, bytes, bytes] | None:
+    """Type and body of the first message, and what follows it; None: it is not whole."""
+    stop = 4 + int.from_bytes(data[1:4])
+    return (data[0], data[4:stop], data[stop:]) if len(data) >= max(stop, 4) else None
+
+
+def extensions(body: Cursor) -> dict[int, bytes]:
+    """By kind; the first of a kind counts."""
+    inside = Cursor(body.vector(2)) if body else Cursor(b"")
+    found: dict[int, bytes] = {}
+    while inside:
+        kind = inside.number(2)
+        found.setdefault(kind, inside.vector(2))
+    return found
+
+
+def server_hello(data: bytes) -> ServerHello:
+    body = Cursor(data)
+    version, random, session, cipher = body.number(2), body.take(32), body.vector(1), body.number(2)
+    body.number(1)
+    found = extensions(body)
+    if SUPPORTED_VERSIONS in found:
+        version = Cursor(found[SUPPORTED_VERSIONS]).number(2)
+    return ServerHello(version, random, session, cipher, found)
