@@ -47,7 +47,8 @@ def capture(tmp_path: Path) -> Path:
 def start(capture: Path, out: Path, *words: str) -> subprocess.Popen[str]:
     """The command as somebody types it, in a process group of its own."""
     columns = ["--columns", COLUMNS, "--partitions", "6"]
-    command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *words]
+    python = ["--conf", f"spark.pyspark.python={sys.executable}"]
+    command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *python, *words]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
