@@ -14,7 +14,7 @@ from pathlib import Path
 from wiredecode.check.codes import codes
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
-from wiredecode.protocols.catalogue import catalogue, generated_entries
+from wiredecode.protocols.catalogue import FieldEntry, catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.checking import Code
 
@@ -31,16 +31,16 @@ def pages() -> Iterator[tuple[Path, str]]:
         carried = carried_by(protocol.name)
         inner = {layer for one in carried for layer in one.layers()}
         layers = [layer for layer in protocol.layers() if layer not in inner]
-        generated = [entry for entry in generated_entries([protocol]) if entry.name.startswith(f"{protocol.name}.")]
-        yield page(protocol.name, head(protocol), layers, [(entry.name, entry.meaning) for entry in generated])
+        generated = generated_entries([protocol])
+        own = [entry for entry in generated if entry.name.startswith(f"{protocol.name}.")]
+        yield page(protocol.name, head(protocol), layers, own)
         for one in carried:
-            own = [(name, field.meaning) for name, field in one.generated.items()]
-            told = [(name, meaning) for name, meaning in own if not name.startswith(f"{protocol.name}.")]
+            told = [entry for entry in generated if entry.name in one.generated and entry not in own]
             yield page(one.name, [], one.layers(), told)
 
 
 def page(
-    name: str, first: Iterable[str], layers: Iterable[type[Layer]], generated: Iterable[tuple[str, str]]
+    name: str, first: Iterable[str], layers: Iterable[type[Layer]], generated: Iterable[FieldEntry]
 ) -> tuple[Path, str]:
     path = PAGES / f"{name}.md"
     written = path.read_text().split(MARKER)[0].rstrip()
@@ -77,13 +77,13 @@ def messages(layers: Iterable[type[Layer]]) -> list[str]:
     return ["### Messages", "", *table(("layer", "prefix", "meaning"), rows)]
 
 
-def fields(layers: Iterable[type[Layer]], generated: Iterable[tuple[str, str]]) -> list[str]:
+def fields(layers: Iterable[type[Layer]], generated: Iterable[FieldEntry]) -> list[str]:
     rows = []
     for entry in catalogue(layers):
         unit = f" ({entry.unit})" if entry.unit else ""
         secret = "; secret" if entry.secret else ""
         rows.append((code(entry.name), entry.type, f"{entry.meaning}{unit}{secret}"))
-    rows += [(code(name), "generated", meaning) for name, meaning in generated]
+    rows += [(code(entry.name), f"{entry.type}, generated", entry.meaning) for entry in generated]
     return ["### Fields", "", "Filter name, type in records, meaning.", "", *table(("field", "type", "meaning"), rows)]
 
 

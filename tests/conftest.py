@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,15 @@ TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/ch
 """Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
 
 
+LONG = "leader-killed"
+"""The longest capture of the repository, in names of files and in commands: seconds of each test."""
+
+
+def long_are_slow(cases: Iterable[Any]) -> list[Any]:
+    """Parameters of tests, paths or words: those with the longest capture of the repository take seconds each."""
+    return [pytest.param(each, marks=[pytest.mark.slow] if LONG in str(each) else []) for each in cases]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: the process with the Spark session waits for Java most of the time."""
@@ -63,7 +72,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests that were collected are not looked at by the garbage collector again and again."""
-    gc.collect()
     gc.freeze()
 
 

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scapy.all import IP, TCP, Ether, Packet, Raw, conf, fuzz, rdpcap, sniff
+from scapy.config import conf
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, Raw, fuzz
+from scapy.sendrecv import sniff
+from scapy.utils import rdpcap
 
 import wiredecode
 from tests.net.craft import Talk

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import CAPTURES as ROOT
+from tests.conftest import long_are_slow
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
@@ -66,7 +67,7 @@ def by_runs(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered, i
     return table(messages), dissector.totals, sorted(numbered), in_runs
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", long_are_slow(CAPTURES), ids=lambda path: path.stem)
 def test_runs_and_elements_tell_what_rows_tell(path: Path, every_run: None) -> None:
     expected, totals, numbered = by_rows(path)
     assert by_rows(path, elements=True)[0].equals(expected)

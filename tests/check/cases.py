@@ -80,6 +80,7 @@ NEAR: Mapping[str, Case] = {
     "check.internal": "rabbitmq-stream/c43_puberr.pcap",
     "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed at once
     "tcp.no-answer": partial(syn, answered=True),
+    "tcp.no-ack": "stories/broker-paused.pcap",  # stopped: its kernel acknowledges
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
     "tcp.loss": "cursus/produce.drop1pct.pcap",  # not in the capture: nobody sent it again
     "tcp.zero-window": "stories/consumer-stopped.pcap",  # no credit, but the socket is read
@@ -110,6 +111,7 @@ NEAR: Mapping[str, Case] = {
     "liftbridge.leader-lost": "liftbridge/34-lb-replication.pcap",
     "nats.missed-ping": "nats/10-split-writes.pcap",
     "nats.no-responders": "nats/08-pipelined-small.pcap",
+    "nats.redelivered": "nats/08-pipelined-small.pcap",
     "nats.slow-consumer": "nats/08-pipelined-small.pcap",
     "nats.stale": "nats/04-request-reply.pcap",
     "rabbitmq_stream.advertised-host": "rabbitmq-stream/c310_basic.pcap",

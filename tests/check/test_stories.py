@@ -11,6 +11,7 @@ import pytest
 
 from tests.check.support import STORIES, check, seconds_in
 from tests.cli.conftest import Run, run
+from tests.conftest import long_are_slow
 from wiredecode import read
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
@@ -25,11 +26,13 @@ CAUSES = {
         "rabbit-1.internal:5552; no connection to it",
     ),
     "leader-killed.pcap.gz": ("liftbridge.leader-lost", "lb-c, leader of 3 partitions, went away"),
+    "mtu-black-hole.pcap": ("tcp.no-ack", "10.77.0.1:5552 acknowledged nothing for 13.287 s"),
+    "never-acknowledged.pcap": ("nats.redelivered", "forgetful-worker (#2) got messages of O4, consumer forget, again"),
     "slow-consumer.pcap": ("nats.slow-consumer", "report-export (#1) is a slow consumer on subscription 7 orders.eu"),
 }
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("name", long_are_slow(CAUSES))
 def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
     code, cause = CAUSES[name]
     result = run("check", STORIES / name, "--fail-on", "warning")
@@ -38,7 +41,7 @@ def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
     assert (result.code, result.err) == (1, "")
     assert first.startswith(f"{code}: ")
     assert cause in first
-    assert re.search(r"frames? \d+", first)
+    assert re.search(r"(frames?|packets?) \d+", first)
     assert max(map(len, result.lines)) <= 80
 
 
@@ -166,6 +169,52 @@ def test_who_is_silent_who_is_guest_and_who_speaks_another_protocol() -> None:
     assert set(told("guest-not-local.pcap")) == {"rabbitmq_stream.guest-not-local"}
     (other,) = told("amqp-at-stream-port.pcap")["protocol.mismatch"]
     assert "AMQP was spoken to 127.0.0.1:5572, where RabbitMQ Stream is spoken" in other.what
+
+
+def test_a_large_segment_that_never_arrives_makes_the_mtu_suspect() -> None:
+    (problem,) = told("mtu-black-hole.pcap")["tcp.no-ack"]
+    assert problem.details == [
+        "orders-publisher (#2) sent 1,448 bytes again 9 times, a segment of full size, while others came through: "
+        "suspect the MTU of the path"
+    ]
+    assert "tcp.loss" not in told("mtu-black-hole.pcap")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("network-cut.pcap", "nor did its host acknowledge what was sent to it: see tcp.no-ack"),
+        ("broker-stopped.pcap", "its host acknowledged meanwhile: the process was stopped or busy, not the network"),
+    ],
+)
+def test_a_broker_that_is_stopped_and_a_network_that_is_cut_are_told_apart(name: str, why: str) -> None:
+    found = told(name)
+    (problem,) = found["rabbitmq_stream.heartbeat"]
+    assert problem.details[1:] == [why]
+    assert ("tcp.no-ack" in found) == ("cut" in name)
+
+
+def test_a_credit_of_one_over_a_long_way() -> None:
+    (problem,) = told("credit-far-away.pcap")["rabbitmq_stream.credit-starvation"]
+    assert "most of it is the way: a round trip takes 8" in problem.details[2]
+
+
+def test_who_deleted_a_stream_under_whom() -> None:
+    (problem,) = told("stream-deleted-in-use.pcap.gz")["rabbitmq_stream.no-stream"]
+    assert "cleanup-job (#5) deleted stream a-del" in problem.what
+    assert problem.what.endswith("orders-publisher (#3), billing (#4)")
+    assert problem.details == ["orders-publisher (#6) asked for it at 2.737 s, in vain"]
+
+
+def test_deliveries_again_are_those_that_the_client_had() -> None:
+    (problem,) = told("never-acknowledged.pcap")["nats.redelivered"]
+    assert problem.count == truth("never-acknowledged")["client_says"]["deliveries"] - 10
+    assert "40 messages wait behind them" in problem.details
+
+
+def test_a_broker_that_went_down_and_was_asked_again() -> None:
+    (refused,) = told("broker-killed.pcap")["tcp.refused"]
+    assert any(detail.startswith("it went down, it seems: it ended") for detail in refused.details)
 
 
 def test_credit_that_is_given_before_chunks_are_read() -> None:

@@ -75,6 +75,18 @@ def test_a_client_that_reads_nothing_is_a_stall(run: Run) -> None:
     assert stall["until_ns"] - stall["time_ns"] > 3_000_000_000
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "what"),
+    [
+        ("broker-paused.pcap", "silence", "sends nothing for 2."),
+        ("mtu-black-hole.pcap", "stall", "10.77.0.1:5552 acknowledges nothing for 13.287 s (#2)"),
+    ],
+)
+def test_a_server_that_says_nothing_and_a_path_that_takes_nothing(run: Run, name: str, kind: str, what: str) -> None:
+    told = json.loads(run("stats", CAPTURES / "stories" / name, "--timeline", "--json", "-q").out)
+    assert any(what in each["what"] for each in told["events"] if each["kind"] == kind)
+
+
 def test_a_filter_and_times_choose(run: Run) -> None:
     story = ("stats", CAPTURES / "nats/02-auth.pcap", "--timeline", "--json", "-q")
     one = json.loads(run(*story, "-Y", "tcp.stream == 2").out)["events"]

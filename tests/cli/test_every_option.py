@@ -185,7 +185,6 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable"),
         "--two-passes": See(f"{TWO_PASSES}::test_the_command_reads_twice"),
         "--show-secrets": Case("{basic} -q -o a.ndjson", "--show-secrets"),
-        "--jobs": See("tests/cli/test_every_option.py::test_who_asks_for_jobs_is_told_of_spark"),
         "--summary-json": Case("{basic} -q -o a.csv", "--summary-json totals.json"),
         "-q": Case("{basic} -o a.csv", "-q"),
         "-v": Case("{basic} -o a.csv", "-v"),
@@ -444,13 +443,6 @@ def test_limits_reach_a_live_dissector(run: Run, folder: Path, monkeypatch: pyte
     assert run("sniff", *said).code == 2
     (found,) = limits
     assert (found.hole_seconds, found.buffered_bytes, found.closed_seconds) == (7, 9 << 20, 3)
-
-
-def test_who_asks_for_jobs_is_told_of_spark(run: Run, folder: Path) -> None:
-    result = run("export", BASIC, "-o", "a.parquet", "--jobs", 2)
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "use wiredecode spark" in result.err
-    assert not (folder / "a.parquet").exists()
 
 
 @pytest.mark.parametrize("command", ["sql", "sniff"])

@@ -53,7 +53,10 @@ def test_a_link_of_somebody_else_is_not_followed(tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGINT))],
+)
 def test_a_signal_leaves_no_part(number: signal.Signals, tmp_path: Path) -> None:
     """The export waits for a capture that never ends, with its output begun."""
     out = tmp_path / "out"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, run
-from tests.docs.test_reference import LONG
+from tests.conftest import LONG
 
 __all__ = ["run"]
 

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.cli.conftest import Run, run
-from tests.docs.test_reference import DOCS, LONG
+from tests.conftest import LONG
+from tests.docs.test_reference import DOCS
 
 __all__ = ["run"]
 

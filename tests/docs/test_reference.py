@@ -12,8 +12,6 @@ from wiredecode.protocols import registry
 from wiredecode.protocols.registry import BUILT_IN
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-LONG = "leader-killed"
-"""Commands of the pages on this capture take seconds each: slow tests."""
 
 
 def script(name: str) -> ModuleType:

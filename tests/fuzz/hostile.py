@@ -1,32 +1,42 @@
 """Mutated captures, whole commands: ``python -m tests.fuzz.hostile --minutes 10``, figures at its end.
 
-Every command is run in a child of this process, on a file, as a user does; its streams are files. No mistake of ours
-may show (exit code 70, finding ``internal``), nothing raw in what is shown, JSON can be read, memory is bounded.
+Every command is run in a child of this process, on a file, as a user does; its output is a file or a terminal. No
+mistake of ours may show (exit code 70, finding ``internal``), nothing raw in what is shown, JSON can be read, memory is
+bounded. All ways to read a capture (frames, runs of them, Scapy, columns, records, trees, batches) say the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import random
+import re
 import struct
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from tests.fuzz.mutate import mutate_talk
-from tests.fuzz.properties import harmless, holds
-from tests.fuzz.shapes import TalkInput
-from tests.fuzz.targets import CAPTURES, KITS, talks
+from tests.fuzz import properties
+from tests.fuzz.mutate import mutate_packets, mutate_talk
+from tests.fuzz.properties import harmless, holds, same_in_batches
+from tests.fuzz.shapes import PacketsInput, TalkInput
+from tests.fuzz.targets import CAPTURES, KITS, as_pcapng, mutate_tls, packet_seeds, talks, tls_seeds
+from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.write import write_pcap
 from wiredecode.cli import main as wiredecode
+from wiredecode.testing import dissect, tables
 from wiredecode.testing.mutations import MUTATIONS
 from wiredecode.testing.packets import START_NS
+from wiredecode.testing.segments import Part
 
 COMMANDS = {
     "summary": "pcap FILE --summary",
@@ -52,6 +62,11 @@ MOST_BYTES = 300_000
 """Of a capture that is mutated."""
 MEMORY_MB = 400
 LINES = ("json", "check json", "sql")
+PATHS = "all paths"
+PATHS_BYTES, SHOWN = 60_000, 60
+"""Bytes of captures that are read in all ways, and frames of each by every reader."""
+SMALL_BYTES = 20_000
+COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
@@ -73,49 +88,183 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(out)
 
 
+def file_of(packets: Iterable[tuple[int, bytes]], linktype: int = 1) -> bytes:
+    """A pcap file."""
+    out = io.BytesIO()
+    write_pcap(out, packets, linktype)
+    return out.getvalue()
+
+
+def every_ms(packets: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    return ((START_NS + at * 1_000_000, packet) for at, packet in enumerate(packets))
+
+
 def talked(chance: random.Random) -> bytes:
-    """A capture of a mutated talk, built from the declarations."""
+    """A capture of a mutated talk, built from the declarations; some are behind a proxy or on the web."""
     kit = chance.choice(list(KITS.values()))
     data = chance.choice(talks(kit))
     for _ in range(chance.choice((1, 3, 6))):
         data = mutate_talk(kit, data, chance)
-    with tempfile.TemporaryFile() as file:
-        packets = TalkInput.read(data).packets(kit.port())
-        write_pcap(file, ((START_NS + at * 1_000_000, packet) for at, packet in enumerate(packets)))
-        file.seek(0)
-        return file.read()
+    talk = TalkInput.read(data)
+    if chance.random() < 0.3:
+        wrap = chance.choice((proxied, webbed))
+        talk.parts = wrap(talk.parts, chance)
+    return file_of(every_ms(talk.packets(kit.port())))
+
+
+def proxied(parts: list[Part], chance: random.Random) -> list[Part]:
+    """Behind a PROXY preface, which is damaged half the time."""
+    second = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(range(1, 13))
+    preface = chance.choice((b"PROXY TCP4 10.1.2.3 10.4.5.6 40000 4222\r\n", second))
+    return [Part(1, 0, chance.choice(MUTATIONS)(preface, chance) if chance.random() < 0.5 else preface), *parts]
+
+
+def webbed(parts: list[Part], chance: random.Random) -> list[Part]:
+    """In frames of a WebSocket, one of which is damaged."""
+    asked = b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: eA==\r\n\r\n"
+    agreed = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    made = [Part(1, 0, asked), Part(1, 1, agreed)]
+    for part in parts:
+        mask, data = chance.randbytes(4), part.data[:60_000]
+        masked = bytes(byte ^ mask[at & 3] for at, byte in enumerate(data)) if not part.side else data
+        head = bytes([0x82, 126 | (0 if part.side else 0x80)]) + len(data).to_bytes(2, "big")
+        made.append(Part(1, part.side, head + (b"" if part.side else mask) + masked))
+    hit = chance.choice(made)
+    hit.data = chance.choice(MUTATIONS)(hit.data, chance)
+    return made
+
+
+def tunnelled(chance: random.Random) -> bytes:
+    """Packets of any link layer and in tunnels, with damaged headers."""
+    data = chance.choice(list(SEEDS["packets"]()))
+    for _ in range(chance.choice((1, 3, 10))):
+        data = mutate_packets(data, chance)
+    found = PacketsInput.read(data)
+    return file_of(((START_NS + at, packet) for at, (_, packet) in enumerate(found.packets)), found.linktype)
+
+
+def in_fragments(chance: random.Random) -> bytes:
+    """Packets of a capture as fragments of IP, some lost, repeated or damaged."""
+    from scapy.layers.inet import IP, fragment
+    from scapy.layers.l2 import Ether
+
+    size = chance.choice((24, 80, 400))
+    plain = PacketsInput.of(open_capture([chance.choice(small())]), 40)
+    made = [bytes(Ether() / each) for _, raw in plain.packets for each in fragment(Ether(raw)[IP], size)]
+    for _ in range(chance.choice((0, 2, 9))):
+        at = chance.randrange(len(made))
+        made[at : at + 1] = chance.choice(([], made[at : at + 1] * 2, [chance.choice(MUTATIONS)(made[at], chance)]))
+    return file_of(every_ms(made))
+
+
+def encrypted(chance: random.Random) -> bytes:
+    """Damaged records of TLS, with their secrets in the capture."""
+    data = mutate_tls(chance.choice(SEEDS["tls"]()), chance)
+    size = int.from_bytes(data[:2], "big")
+    capture = as_pcapng(file_of(every_ms(TalkInput.read(data[2 + size :]).packets(4222))))
+    keys = data[2 : 2 + size] + b"\n" * (-size % 4)
+    first = struct.unpack_from("<I", capture, 4)[0]
+    total = 20 + len(keys)
+    block = struct.pack("<IIII", 10, total, 0x544C534B, len(keys)) + keys + struct.pack("<I", total)
+    return capture[:first] + block + capture[first:]
+
+
+def blocks(chance: random.Random) -> bytes:
+    """A pcapng file with damaged blocks."""
+    data = as_pcapng(chance.choice(small()).read_bytes())
+    for _ in range(chance.choice((1, 3))):
+        data = chance.choice(MUTATIONS)(data, chance)
+    return data
+
+
+@cache
+def small() -> list[Path]:
+    return [path for path in sorted(CAPTURES.glob("*/*.pcap")) if path.stat().st_size < SMALL_BYTES]
+
+
+SEEDS: dict[str, Callable[[], Any]] = {"packets": cache(lambda: list(packet_seeds())), "tls": tls_seeds}
 
 
 def mutants(chance: random.Random) -> Iterator[bytes]:
     """Without end."""
     paths = sorted(path for path in CAPTURES.glob("*/*.pcap") if path.stat().st_size < MOST_BYTES)
+    made = (talked, talked, talked, tunnelled, in_fragments, encrypted, blocks)
     while True:
-        yield talked(chance) if chance.random() < 0.4 else damaged(chance.choice(paths).read_bytes(), chance)
+        if chance.random() < 0.4:
+            yield damaged(chance.choice(paths).read_bytes(), chance)
+        else:
+            with suppress(CaptureError, IndexError):  # of what is mutated
+                yield chance.choice(made)(chance)
 
 
-def run(words: list[str], folder: Path) -> tuple[int, bytes, bytes, int]:
-    """Exit code, streams and peak MB of a command in a child of this process."""
+def same_on_all_paths(path: Path) -> None:
+    """Every way to read a capture says the same, and ranges lie within their frames."""
+    result = same_in_batches(lambda size: dissect(open_capture([path], **({"batch_packets": size} if size else {}))), 3)
+    properties.failures(result)
+    for frame in result.frames[:SHOWN]:
+        kit = KITS.get(frame.protocol or "")
+        properties.decoded(kit, frame) if kit else properties.findings(frame)
+        properties.shown(frame)
+    for level in tables.LEVELS:
+        slow, _ = tables.table(open_capture([path]), level, runs=False)
+        with tables.shortest_runs():
+            fast, _ = tables.table(open_capture([path]), level, runs=True)
+        holds(fast.equals(slow), f"tables: {level}: {tables.difference(fast, slow) if len(fast) else 'no rows'}")
+        if level == "frames":
+            told = [[finding.record() for finding in frame.findings] for frame in result.frames]
+            holds(slow["findings"].to_pylist() == told, "tables: other findings than frames have")
+
+
+def child(work: Callable[[], int], folder: Path, terminal: bool) -> tuple[int, bytes, bytes, int]:
+    """Exit code, streams and peak MB of work in a child of this process; its output is a file, or a terminal."""
     names = folder / "stdout", folder / "stderr"
     sys.stdout.flush()
-    child = os.fork()
-    if not child:
+    ours, theirs = os.openpty() if terminal else (None, None)
+    pid = os.fork()
+    if not pid:
         code = 99
         try:
             for number, name in enumerate(names, 1):
                 os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-            code = wiredecode(words)
+            if theirs is not None:
+                os.dup2(theirs, 1)
+            code = work()
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
             os._exit(code)
-    _, status, used = os.wait4(child, 0)
-    return os.waitstatus_to_exitcode(status), names[0].read_bytes(), names[1].read_bytes(), used.ru_maxrss // 1024
+    said = b""
+    if ours is not None and theirs is not None:
+        os.close(theirs)
+        with suppress(OSError):  # EIO: the other side is closed
+            while piece := os.read(ours, 1 << 16):
+                said += piece
+        os.close(ours)
+    _, status, used = os.wait4(pid, 0)
+    out = COLOUR.sub(b"", said).replace(b"\r\n", b"\n") if terminal else names[0].read_bytes()
+    return os.waitstatus_to_exitcode(status), out, names[1].read_bytes(), used.ru_maxrss // 1024
+
+
+def compared(path: Path) -> int:
+    """0; else 3, and standard error says what does not hold."""
+    try:
+        same_on_all_paths(path)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+        return 3
+    return 0
+
+
+def command(name: str, file: Path) -> Callable[[], int]:
+    """A command on a capture, to be run in a child."""
+    words = [word.replace("FILE", str(file)).replace("OUT", f"{file}.out") for word in COMMANDS[name].split()]
+    return partial(wiredecode, ["select * from messages" if word == "FROM_MESSAGES" else word for word in words])
 
 
 def judge(name: str, code: int, out: bytes, err: bytes, peak: int) -> None:
     """What must hold of a command's end."""
     told = err.decode()
-    holds(code in (0, 1, 2), f"exit {code}: {told[-300:]}")
+    holds(code in (0, 1, 2), f"exit {code}: {told[-300:] if name != PATHS else told[:300]}")
     holds("please report" not in told and "Traceback" not in told, f"internal: {told[-300:]}")
     holds(peak < MEMORY_MB, f"memory: {peak} MB")
     text = out.decode()
@@ -129,6 +278,7 @@ def main() -> int:
     """Run, and tell."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.hostile", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--commands", type=int, default=2, help="so many on each capture")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, default=Path(".cache/fuzz"))
     given = parser.parse_args()
@@ -143,14 +293,10 @@ def main() -> int:
                 break
             file.write_bytes(data)
             files += 1
-            for name in chance.sample(sorted(COMMANDS), 4):
-                words = [
-                    word.replace("FILE", str(file)).replace("OUT", str(folder / "out"))
-                    for word in COMMANDS[name].split()
-                ]
-                words = ["select * from messages" if word == "FROM_MESSAGES" else word for word in words]
+            for name in (*[PATHS] * (len(data) < PATHS_BYTES), *chance.sample(sorted(COMMANDS), given.commands)):
                 runs[name] += 1
-                ended = run(words, folder)
+                terminal = name not in (PATHS, *LINES) and chance.random() < 0.5
+                ended = child(partial(compared, file) if name == PATHS else command(name, file), folder, terminal)
                 most = max(most, ended[3])
                 try:
                     judge(name, *ended)

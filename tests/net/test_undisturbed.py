@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import long_are_slow
 from tests.net.craft import Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net import Network, analysis, undisturbed
@@ -49,7 +50,7 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch, least: int = 1) -> tuple[l
     return slow, healths(path)
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", long_are_slow(ALL), ids=lambda path: path.name)
 def test_both_ways_give_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow, fast = both(path, monkeypatch)
     assert slow == fast

@@ -132,3 +132,18 @@ def test_lines_tell_copies_where_the_filter_asks(capsys: pytest.CaptureFixture[s
     assert [line for line in capsys.readouterr().out.splitlines() if line] == [
         line.rpartition("copy_of=")[2] for line in lines
     ]
+
+
+def test_a_delivery_of_jetstream_is_a_copy_of_what_was_published() -> None:
+    """By the number in the stream, which the answer to the publish tells; redelivered, too."""
+    from tests.support import dissect
+
+    frames = dissect(open_capture([CAPTURES / "nats" / "13-jetstream.pcap"])).frames
+    found = {frame.number: frame for frame in frames}
+    delivered = [frame for frame in frames if str(frame.values.get("reply", "")).startswith("$JS.ACK.ORD.")]
+    delivered = [frame for frame in delivered if frame.type in ("MSG", "HMSG")]
+    assert len(delivered) > 10
+    for frame in delivered:
+        original = found[frame.generated["copy_of"]]
+        assert original.type in ("PUB", "HPUB")
+        assert all(original.values[name] == frame.values[name] for name in ("subject", "data"))

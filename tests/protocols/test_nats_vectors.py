@@ -11,6 +11,7 @@ from tests.protocols.nats_vectors import BY_NAME, S2_STREAM, VECTORS, Vector
 from tests.support import STYLE, Part, Run, build, craft, dissect, every
 from wiredecode.fields import compiler
 from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.layers import Ping, Pub
 
 HIDDEN = ("line_end", "version_end", "headers_end", "end")
 each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector.name for vector in VECTORS])
@@ -41,6 +42,17 @@ def test_scapy_and_the_careful_decoder_read_the_values(vector: Vector) -> None:
 @each_sound_vector
 def test_what_was_dissected_is_built_again(vector: Vector) -> None:
     assert bytes(vector.layer(vector.raw)) == vector.raw
+
+
+def test_what_is_made_from_nothing_but_its_fields_begins_with_its_word() -> None:
+    assert bytes(Ping()) == b"PING\r\n"
+    assert bytes(Pub(subject="a.b", data=b"xyz")) == b"PUB a.b 3\r\nxyz\r\n"
+
+
+def test_a_line_without_its_end_needs_one_byte_more_than_there_are() -> None:
+    problem = Ping(b"PING \t").problem
+    assert problem is not None
+    assert (problem.field, problem.needed, problem.had, problem.start) == ("line_end", 3, 2, 4)
 
 
 @each_sound_vector

@@ -185,6 +185,7 @@ def test_only_what_a_filter_chooses_counts(tmp_path: Path) -> None:
     assert "too slowly" not in other.text["findings"] + other.text["timeline"]
 
 
+@pytest.mark.slow
 def test_the_timeline_is_that_of_stats_with_the_problems_in_between(tmp_path: Path, run: Run) -> None:
     path = beginning(CAPTURES / "stories/leader-killed.pcap.gz", 16_000, tmp_path)  # up to who leads then
     rows = report(tmp_path / "r.html", path).rows["timeline"][1:]

@@ -81,6 +81,7 @@ def test_columns_are_those_that_are_declared() -> None:
         assert set(statistic.narrow) <= set(columns)
 
 
+@pytest.mark.slow
 def test_a_cluster_is_counted_by_exchanges_and_not_by_hops() -> None:
     """255 of 261 publishes were acked, as clients say (the truth file); 28 AppendEntries met a server that was gone."""
     path = CAPTURES / "stories/leader-killed.pcap.gz"

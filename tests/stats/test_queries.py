@@ -31,7 +31,7 @@ DUCKDB = Dialect(
 SEVERAL = (
     *("rabbitmq-stream/c43_subentry.pcap", "rabbitmq-stream/c43_puberr.pcap", "nats/14-cluster-routes.pcap"),
     *("liftbridge/30-lb-publish-ack.pcap", "cursus/produce.pcap", "pravega/append_basic.pcap"),
-    *("tank/tank_07_produce_multi_errors.pcap", "tank/tank_09_consume_tail.pcap"),
+    *("tank/tank_07_produce_multi_errors.pcap", "tank/tank_09_consume_tail.pcap", "nats/13-jetstream.pcap"),
 )
 
 

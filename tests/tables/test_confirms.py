@@ -171,6 +171,7 @@ def test_as_many_messages_are_confirmed_as_the_client_says(name: str) -> None:
     assert asked(query, messages=messages) == [(says["published"], says["confirmed"])]
 
 
+@pytest.mark.slow
 def test_acks_come_within_the_times_that_the_client_measured() -> None:
     """Each message that the client says was stored: its ack on the wire is inside the time that the client waited."""
     truth = json.loads((CAPTURES / "stories" / "leader-killed.truth.json").read_text())["published"]

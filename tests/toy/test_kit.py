@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -33,11 +34,23 @@ class Broken(KV):
         return made
 
 
-def test_the_kit_names_the_line_of_a_mistake_in_a_protocol() -> None:
-    class TestBroken(ProtocolTests):
-        protocol = Broken
+class Silent(KV):
+    def recognise(self, data: bytes, **_: object) -> None:  # type: ignore[override]
+        pass
 
-    with pytest.raises(AssertionError, match=r"AttributeError \(dissect/dissector.py:\d+, toy/kv.py:\d+\)"):
+
+@pytest.mark.parametrize(
+    ("one", "told"),
+    [
+        (Broken, r"AttributeError \(dissect/dissector.py:\d+, toy/kv.py:\d+\)"),
+        (Silent, r"TypeError \(dissect/identify.py:\d+\)"),
+    ],
+)
+def test_the_kit_names_the_line_of_a_mistake_in_a_protocol(one: type[KV], told: str) -> None:
+    class TestBroken(ProtocolTests):
+        protocol = one
+
+    with pytest.raises(AssertionError, match=told):
         TestBroken.crafted([Part(1, 0, ASKED)], every(99))
 
 
@@ -45,5 +58,6 @@ class TestKV(ProtocolTests):
     protocol = KV
     vectors: ClassVar = [(Error, TOLD[:6]), (Value, TOLD[6:])]
     dialogues: ClassVar = {"asked and answered": [Part(1, 0, ASKED), Part(1, 1, TOLD)]}
+    captures: ClassVar = [Path(__file__).with_name("kv.pcap")]
     steady: ClassVar = frozenset({"size"})
     with_columns = (3, 3)

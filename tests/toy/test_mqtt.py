@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -66,3 +67,4 @@ class TestMQTT(ProtocolTests):
     dialogues: ClassVar = {
         "published": [Part(1, 0, b"".join(map(bytes, ASKED))), Part(1, 1, b"".join(map(bytes, TOLD)))]
     }
+    captures: ClassVar = [Path(__file__).with_name("mqtt.pcap")]

@@ -156,8 +156,8 @@ def test_an_append_is_confirmed_by_data_appended(run: Run) -> None:
 
 def passed(frame: int, operation: str, *, offset: int | None = None, sequence: int | None = None) -> Sighting:
     connection: Any = ("publisher", "consumer")[operation == "deliver"]
-    rest: tuple[Any, ...] = (frame * 1_000_000, connection, 0, "p", "T", operation, "topic", None, offset, sequence)
-    return Sighting(frame, 0, [frame], *rest, None, 4, b"digest", b"same")
+    where: tuple[Any, ...] = (frame, [frame], frame * 1_000_000, connection, 0, "p", "T")
+    return Sighting(*where, 0, operation, "topic", None, offset, sequence, None, 4, b"digest", b"same")
 
 
 def test_messages_with_the_same_body_are_told_apart_by_their_order_and_say_so() -> None:

@@ -22,11 +22,12 @@ REFUSED_CONNECTION = Code(
     "tcp.refused",
     "error",
     "a connection was refused",
-    "The answer to the SYN was a RST: nobody listens on that port, or a firewall refuses.",
+    "The answer to the SYN was a RST: nobody listens on that port, or a firewall refuses. Where the server had "
+    "connections before and ended them itself, it went down.",
     ("the server is down", "wrong host or port", "a firewall that rejects"),
     "Check that the server runs and listens on that address (ss -ltn), and what address the client was given.",
     "stories/advertised-refused.pcap",
-    DEED,
+    CAUSE,
 )
 NO_ANSWER_TO_SYN = Code(
     "tcp.no-answer",
@@ -36,7 +37,22 @@ NO_ANSWER_TO_SYN = Code(
     ("the host is down or unreachable", "a firewall that drops", "only one direction was captured"),
     "Check the route and the firewalls between both; capture at the other end, too.",
     "",
-    DEED,
+    CAUSE,
+)
+NO_ACK = Code(
+    "tcp.no-ack",
+    "error",
+    "nothing came back from the other host",
+    "One side sent the same payload again and again, and the kernel of the other one acknowledged nothing of it for "
+    "seconds. A process that is stopped or busy does not look so: its kernel goes on acknowledging.",
+    (
+        "the network between both was cut, or a firewall forgot the connection",
+        "the other host is down or frozen",
+        "only segments of full size are lost: a tunnel or VPN with a smaller MTU, and ICMP that is filtered",
+    ),
+    "Look at the path between both hosts at that time (links, firewalls, NAT, MTU); capture at the other end, too.",
+    "stories/mtu-black-hole.pcap",
+    CAUSE,
 )
 RESET = Code(
     "tcp.reset",
@@ -318,7 +334,18 @@ OTHER = Code(
     REMARK,
 )
 GENERIC = (
-    *(REFUSED_CONNECTION, NO_ANSWER_TO_SYN, RESET, LOSS, ZERO_WINDOW, SLOWED, UNANSWERED, CAPTURE_LOSS, LATE_START),
+    *(
+        REFUSED_CONNECTION,
+        NO_ANSWER_TO_SYN,
+        NO_ACK,
+        RESET,
+        LOSS,
+        ZERO_WINDOW,
+        SLOWED,
+        UNANSWERED,
+        CAPTURE_LOSS,
+        LATE_START,
+    ),
     *(CLOCK, MISMATCH, CLEAR_TEXT, UNCONFIRMED, PUBLISH_REFUSED, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
     *(*GROUPS.values(), OTHER),
 )

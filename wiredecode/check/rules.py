@@ -40,6 +40,8 @@ class Waiting(NamedTuple):
     type: str
     always: bool
     """Such a request always asks for an answer."""
+    polls: bool
+    """It waits for data."""
 
 
 class Requests(Rule):
@@ -51,7 +53,7 @@ class Requests(Rule):
         self._elsewhere = frozenset({"Close", *told})
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in requests().items()}
-        self._waits = {(name, kind) for name, types in waits.items() for kind in types}
+        self._offered = offered
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._slow: dict[int, list[tuple[Waiting, int, int]]] = {}
 
@@ -59,14 +61,14 @@ class Requests(Rule):
         if frame.request is not None:
             request = self._waiting.pop(frame.request, None)
             slow = (frame.latency_ns or 0) >= SLOW_NS
-            if slow and request is not None and (request.protocol, request.type) not in self._waits:
+            if slow and request is not None and not request.polls:
                 self._remember_slow(frame, request)
         if frame.expects_response and "copy_of" not in frame.generated:
-            always = frame.type in self._always.get(frame.protocol, ())
+            always, checks = frame.type in self._always.get(frame.protocol, ()), self._offered.get(frame.protocol)
             packet = frame.packets[0] if frame.packets else None
             self._waiting[frame.id] = Waiting(
                 *(frame.number, packet, frame.time_ns, frame.connection, frame.side, frame.protocol),
-                *(frame.type or "", always),
+                *(frame.type or "", always, checks is not None and checks.request(frame) in checks.waits),
             )
             if len(self._waiting) > MOST_REQUESTS:
                 self._waiting.popitem(last=False)

@@ -53,7 +53,7 @@ class Event:
     kind: str
     what: str
     """Not escaped."""
-    together: str = ""
+    common: str = ""
     """Events of one kind with the same text here may be told as one."""
     frame: int | None = None
     packet: int | None = None
@@ -74,9 +74,12 @@ class Timeline:
         """Connections that began before the capture."""
         self.first_ns = self.last_ns = 0
         self._change_readers: dict[tuple[str, str | None], ChangeReader] = {}
-        for name, checks in offers():
+        self._checks = dict(offers())
+        for name, checks in self._checks.items():
             self._change_readers |= {(name, kind): reader for kind, reader in checks.changes.items()}
         self._known: dict[tuple[str, str], str] = {}
+        self._waiting: dict[str, list[int]] = {}
+        """By server: since when requests wait while it says nothing, and how many."""
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
@@ -86,12 +89,37 @@ class Timeline:
             self._add(Event(self.last_ns, SILENCE, what, frame=frame.number, until_ns=time_ns))
         self.last_ns = max(self.last_ns, time_ns)
         self.bins.add(time_ns, frame.sender != "client", frame.length)
+        self._wait(frame)
         reader = self._change_readers.get((frame.protocol, frame.type))
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
                 self._change(frame, *change)
         if frame.findings:
             self._findings(frame)
+
+    def _wait(self, frame: Frame) -> None:
+        """Servers that say nothing while clients wait for them."""
+        if frame.sender == "server":
+            waiting = self._waiting.get(frame.source)
+            if waiting is None:
+                if len(self._waiting) < MOST_KEYS:
+                    self._waiting[frame.source] = [0, 0]
+                return
+            since, requests = waiting
+            if requests and frame.time_ns - since >= LEAST_SILENCE_NS:
+                length = f"{(frame.time_ns - since) / 1e9:.3f} s"
+                what = f"{frame.source} sends nothing for {length}: {requests:,} request{'s' * (requests != 1)} wait"
+                self._add(Event(since, SILENCE, what, frame.source, frame.number, until_ns=frame.time_ns))
+            waiting[1] = 0
+        elif frame.expects_response:
+            checks = self._checks.get(frame.protocol)
+            if checks is not None and checks.request(frame) in checks.waits:
+                return
+            waiting = self._waiting.get(frame.destination)
+            if waiting is not None:
+                if not waiting[1]:
+                    waiting[0] = frame.time_ns
+                waiting[1] += 1
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and everything is known of it."""
@@ -119,6 +147,11 @@ class Timeline:
                 if until - begin >= LEAST_STALL_NS:
                     what = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
                     self._add(Event(begin, STALL, what, f"{who} {number}", connection=number, until_ns=until))
+            for unheard in direction.silences():
+                other, length_ns = connection.endpoints[1 - side], unheard.until_ns - unheard.since_ns
+                what = f"{other} acknowledges nothing for {length_ns / 1e9:.3f} s (#{number})"
+                where = None, unheard.packet, number
+                self._add(Event(unheard.since_ns, STALL, what, other, *where, until_ns=unheard.until_ns))
 
     def finish(self, first_ns: int) -> list[Event]:
         """All events in order of time, short silences left out."""
@@ -171,7 +204,7 @@ def _merged(events: list[Event], gap: int) -> Iterator[Event]:
     groups: dict[tuple[str, str], tuple[Event, list[str], int]] = {}
     found: list[tuple[Event, list[str]]] = []
     for event in events:
-        key = event.kind, event.together
+        key = event.kind, event.common
         known = groups.get(key)
         if known is not None and event.time_ns - known[2] <= gap:
             first, names, _ = known
@@ -193,8 +226,8 @@ def _text(event: Event, names: list[str]) -> str:
     times = f" ({event.count:,} times)" if event.count > 1 and len(names) == 1 else ""
     if event.kind in (OPENED, CLOSED, RESET):
         if event.count == 1:
-            return f"{names[0]} {event.together}".rstrip()
-        return f"{event.count:,} connections {event.together}".rstrip() + f": {', '.join(names)}"
+            return f"{names[0]} {event.common}".rstrip()
+        return f"{event.count:,} connections {event.common}".rstrip() + f": {', '.join(names)}"
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     return f"{names[0]}{times}{more}"
 
@@ -202,7 +235,8 @@ def _text(event: Event, names: list[str]) -> str:
 def lines(timeline: Timeline, events: list[Event]) -> Iterator[str]:
     """One screen of 80 columns: throughput as spark lines, then what changed when."""
     first, span = timeline.first_ns, max(timeline.last_ns - timeline.first_ns, 1)
-    began = f", {timeline.before:,} connections began before" if timeline.before else ""
+    number = timeline.before
+    began = f", {number:,} connection{'s' * (number != 1)} began before" if number else ""
     yield f"{rfc3339(first)}, {span / 1e9:.3f} s{began}"
     yield from sparks(timeline)
     shown, left_out = condensed(events, span)
@@ -259,7 +293,7 @@ def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
 
 
 def _record(event: Event, first_ns: int) -> dict[str, Any]:
-    what = f"{event.what} closed {event.together}" if event.kind in (CLOSED, RESET) else event.what
+    what = f"{event.what} closed {event.common}" if event.kind in (CLOSED, RESET) else event.what
     found = {
         "time": rfc3339(event.time_ns),
         "time_ns": event.time_ns,

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from wiredecode.check import codes
 from wiredecode.frames.who import client_side
-from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth
+from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import Rule
+from wiredecode.protocols.shared.checking import MOST_PROBLEMS, Report, Rule
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """So many retransmissions, and so large a share of the packets, are worth a warning."""
 LEAST_CLOSED_NS = 200_000_000
 """So long a closed window is worth a warning."""
+TOGETHER_NS = 1_000_000_000
+"""A server that goes down ends its connections within such a time."""
+OPTIONS = 12
+"""Bytes that TCP timestamps take of a segment's largest payload."""
 
 
 class Health(Rule):
     """What TCP tells of a connection when it is over."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._packets: Counter[str] = Counter()
+        """By endpoint: packets of the connections that had losses."""
+        self._ended: dict[str, list[int]] = {}
+        """By endpoint of a server: when it ended connections."""
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -29,6 +42,8 @@ class Health(Rule):
             what = f"{to} {did} the connection"
             self.report.add(code, what, to, connection=connection, packet=connection.first, time_ns=connection.first_ns)
             return
+        if health.end is not None and health.end.side != client_side(connection) and len(self._ended) < MOST_PROBLEMS:
+            self._ended.setdefault(connection.endpoints[health.end.side], []).append(health.end.time_ns)
         if connection.initiator is None and any(side.captured for side in connection.directions):
             what = "connections began before the capture"
             self.report.add(
@@ -36,8 +51,22 @@ class Health(Rule):
             )
         self._reset(connection)
         for side, direction in enumerate(health.directions):
-            self._loss(connection, side, direction)
+            told = self._unheard(connection, side, direction)
+            self._loss(connection, side, direction, told)
             self._window(connection, side, direction)
+
+    def finish(self) -> None:
+        for (name, endpoint), problem in self.report.problems.items():
+            if name not in (codes.REFUSED_CONNECTION.code, codes.NO_ANSWER_TO_SYN.code) or problem.first_ns is None:
+                continue
+            ends = self._ended.get(endpoint, ())
+            last = max((time_ns for time_ns in ends if time_ns < problem.first_ns), default=None)
+            together = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
+            if together:
+                problem.weight = len(together)
+                connections = "the connection" if len(together) == 1 else f"{len(together):,} connections"
+                at = self.report.seconds(min(together))
+                problem.detail(f"it went down, it seems: it ended {connections} that it had at {at}")
 
     def _reset(self, connection: Connection) -> None:
         end = connection.health.end if connection.health is not None else None
@@ -56,25 +85,55 @@ class Health(Rule):
             severity="note" if by_client and not lost else None,
         )
 
-    def _loss(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
-        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless)
-        if not repeated:
+    def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
+        """Times in which nothing came back; returns how many retransmissions were told."""
+        told = 0
+        for unheard in direction.silences():
+            told += unheard.times
+            name, other = self.report.names.short(connection), connection.endpoints[1 - side]
+            where = f"the server of {name}" if side != client_side(connection) else name
+            length_ns = unheard.until_ns - unheard.since_ns
+            what = f"{other} acknowledged nothing for {length_ns / 1e9:.3f} s"
+            host = connection.endpoints[side].rpartition(":")[0]
+            problem = self.report.add(
+                *(codes.NO_ACK, what, (host, other.rpartition(":")[0])),
+                connection=connection,
+                packet=unheard.packet,
+                time_ns=unheard.since_ns,
+                count=unheard.times,
+            )
+            if problem is not None:
+                if length_ns > problem.weight:
+                    problem.weight, problem.what = length_ns, what
+                problem.last_ns = max(problem.last_ns or 0, unheard.until_ns)
+                problem.detail(
+                    f"{where} sent {unheard.length:,} bytes again {unheard.times} times{_size(connection, unheard)}"
+                )
+        return told
+
+    def _loss(self, connection: Connection, side: int, direction: DirectionHealth, told: int) -> None:
+        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - told
+        if repeated <= 0:
             return
         many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
         endpoint = connection.endpoints[side]
-        what = f"{endpoint} sent {repeated:,} of {direction.packets:,} packets again"
+        first_ns, last_ns = direction.repeated_ns
         problem = self.report.add(
-            *(codes.LOSS, what if many else "few segments were sent again", endpoint if many else None),
+            *(codes.LOSS, "few segments were sent again", endpoint if many else None),
             connection=connection,
-            time_ns=connection.first_ns,
+            time_ns=first_ns,
             count=repeated,
             severity=None if many else "note",
         )
         if problem is not None:
-            problem.weight = repeated
+            problem.last_ns = max(problem.last_ns or 0, last_ns)
+            problem.weight = problem.count
             for number, kinds in direction.kinds.items():
                 if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
                     problem.packets.append(number)
+            if many:
+                self._packets[endpoint] += direction.packets
+                problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
         if not direction.zero_windows:
@@ -94,3 +153,12 @@ class Health(Rule):
         if problem is not None:
             problem.weight = direction.zero_window_ns
             problem.detail(f"first at {self.report.seconds(begin)}")
+
+
+def _size(connection: Connection, unheard: Unheard) -> str:
+    """What the size of a segment tells that never arrives."""
+    health = connection.health
+    sizes = [each.mss for each in health.directions if each.mss] if health is not None else []
+    if not unheard.alive or not sizes or unheard.length < min(sizes) - OPTIONS:
+        return ""
+    return ", a segment of full size, while others came through: suspect the MTU of the path"

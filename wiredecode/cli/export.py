@@ -105,7 +105,6 @@ def export(
     ] = IdsChoice.capture,
     two_passes: options.TwoPasses = False,
     show_secrets: options.ShowSecrets = False,
-    jobs: options.NoJobs = None,
     summary_json: options.SummaryJson = None,
 ) -> int:
     """Write captures as ndjson, json, csv, parquet or arrow, by the ending of OUT or --format.

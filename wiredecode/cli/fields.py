@@ -88,6 +88,8 @@ def table(entries: list[FieldEntry], width: int) -> list[str]:
 
 def _messages(entry: FieldEntry) -> str:
     names = entry.messages
+    if entry.generated:
+        return "generated"
     if not names:
         return "any message"
     return ", ".join(names) if len(names) <= NAMED_MESSAGES else f"{len(names)} messages"

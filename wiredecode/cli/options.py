@@ -184,13 +184,6 @@ MaxBuffer = Annotated[
 ]
 
 
-def no_jobs(chosen: int | None) -> None:
-    """What was said to be divided is told where that can be done."""
-    if chosen is not None:
-        raise UsageError("--jobs is gone: leave it out, or use wiredecode spark to divide large captures")
-
-
-NoJobs = Annotated[int | None, typer.Option("--jobs", hidden=True, expose_value=False, callback=no_jobs)]
 LimitOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from heapq import heappop, heappush
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.batch import PacketBatch
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_NOTES = 64
-"""Notes of one direction that wait for its next frame; further ones are only counted in the totals."""
+"""Notes of one direction that its next frame gets; further ones are only counted in the totals."""
 
 
 def note_finding(note: Note) -> Finding:
@@ -36,7 +39,10 @@ class Accounts:
         self.totals = Totals()
         self.sessions: set[tuple[str, int]] = set()
         """Protocols whose connections know of each other, and the ports of their servers."""
-        self._notes: dict[Direction, list[Note]] = {}
+        self._notes: dict[Direction, list[tuple[int, int, Note]]] = {}
+        """Those that wait for a frame, a heap: by the packets that made them known, and numbered."""
+        self._many: dict[Direction, None] = {}
+        """Where more of them wait than one frame gets."""
 
     def packets(self, batch: PacketBatch) -> None:
         """These packets were read."""
@@ -50,8 +56,19 @@ class Accounts:
         """Keep a note until the frame comes that it is about."""
         self.totals.notes[note.code] += 1
         notes = self._notes.setdefault(note.direction, [])
-        if len(notes) < MOST_NOTES:
-            notes.append(note)
+        heappush(notes, (note.packet, self.totals.notes.total(), note))
+        if len(notes) == MOST_NOTES + 1:
+            self._many[note.direction] = None
+
+    def released(self, watermark: int | None) -> None:
+        """All frames up to a packet were decoded, or all: of the notes up to there the next frame gets the first."""
+        for direction in list(self._many):
+            notes = sorted(self._notes.get(direction, ()))
+            later = len(notes) if watermark is None else bisect_right(notes, watermark, key=itemgetter(0))
+            if len(notes) > MOST_NOTES < later:
+                notes = self._notes[direction] = notes[:MOST_NOTES] + notes[later:]
+            if len(notes) <= MOST_NOTES:
+                del self._many[direction]
 
     def has_notes(self, connection: Connection, side: int) -> bool:
         """Whether a frame of a direction has to bear a note."""
@@ -148,10 +165,9 @@ class Accounts:
         notes = self._notes.get(direction)
         if notes is None:
             return
-        due = [note for note in notes if note.packet <= frame.ready]
-        frame.findings = [*map(note_finding, due), *frame.findings]
-        later = [note for note in notes if note.packet > frame.ready]
-        if later:
-            self._notes[direction] = later
-        else:
+        due = []
+        while notes and notes[0][0] <= frame.ready:
+            due.append(heappop(notes)[2])
+        frame.findings = [*map(note_finding, due[:MOST_NOTES]), *frame.findings]
+        if not notes:
             del self._notes[direction]

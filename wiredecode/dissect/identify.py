@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from wiredecode.frames.failure import failure
 from wiredecode.net.reassembly import CUT
@@ -303,7 +304,9 @@ class Identifier:
             data = prefix.data[start - prefix.offset :]
             port = (one.has_port(self.connection) or self.said is not None) and not thin
             try:
-                verdict = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+                verdict: Any = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+                if not isinstance(verdict, Verdict | Undecided | Rejected):
+                    raise TypeError(f"neither Verdict nor Undecided nor Rejected, but {verdict!r}")
             except Exception as error:
                 self.failures.append(failure(error, "recognise").message)
                 verdict = Rejected()

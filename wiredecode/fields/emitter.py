@@ -220,7 +220,7 @@ class Emitter:
         self.flush()
         self.flush_dict(final=True)
         if len(kinds) < len(layer.fields_desc):
-            layer.emit_tail(self)
+            layer.emit_tagged(self)
         return self.scopes.pop().variables
 
     def _field(self, kind: Kind) -> None:

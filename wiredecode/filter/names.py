@@ -44,8 +44,8 @@ TYPES = {
     "uuid": Type.STRING,
 }
 """By the word of the catalogue; whatever holds ``int`` is a number, all else can be anything."""
-MAPS = ("map", "any", "generated", "struct")
-"""Types of the catalogue below which there may be names that no declaration knows."""
+MAPS = ("map", "any", "struct")
+"""Types of the catalogue below which, as below generated fields, there may be names that no declaration knows."""
 
 
 def is_copy(name: str) -> bool:
@@ -208,7 +208,7 @@ class Names:
             inner = self._amqp(f"amqp.{after}", after)
             return inner and self._record_field(name, inner.type)
         parent = name.rpartition(".")[0]
-        if any(entry.type in MAPS for entry in known.get(parent, ())):
+        if any(entry.generated or entry.type in MAPS for entry in known.get(parent, ())):
             return self._record_field(name, Type.ANY)
         return None
 
@@ -219,7 +219,9 @@ class Names:
             return found
         type_, names = merged(entries)
         secret = any(entry.secret for entry in entries)
-        single = name.count(".") == 1 and not any(entry.type[:5] in ("gener", "array", "struc") for entry in entries)
+        single = name.count(".") == 1 and not any(
+            entry.generated or entry.type[:5] in ("array", "struc") for entry in entries
+        )
         layer = layer_of(name)
         get, level = field_reader(name, type_, self.records, layer, single=single)
         codes = None
@@ -240,7 +242,10 @@ class Names:
         parts, word = rest.split("."), "any"
         if name in known:
             word = known[name][0].type
-        elif not any(entry.type in MAPS for entry in known.get(f"amqp.{parts[0]}", ())) or len(parts) < 2:
+        elif (
+            not any(entry.generated or entry.type in MAPS for entry in known.get(f"amqp.{parts[0]}", ()))
+            or len(parts) < 2
+        ):
             return None
         type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
         records = self.records
@@ -282,7 +287,7 @@ def _own(prefix: str, get: Callable[[Frame], Any]) -> Callable[[Frame], Any]:
 
 def merged(entries: list[FieldEntry]) -> tuple[Type, dict[str, int]]:
     """The type of a name that several message types have, and its names of numbers."""
-    declared = [entry for entry in entries if entry.type != "generated"]
+    declared = [entry for entry in entries if not entry.generated]
     types = {type_of(entry.type) for entry in declared}
     names = {name: number for entry in declared if entry.type[:4] == "enum" for number, name in entry.values.items()}
     return types.pop() if len(types) == 1 else Type.ANY, names

@@ -38,6 +38,8 @@ from wiredecode.net.types import Connection
 from wiredecode.net.undisturbed import COLUMNS_PAY_FROM, UNACKED_SEGMENTS, Undisturbed
 
 CONTROL = SYN | FIN | RST
+TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
+"""Of these only the first: the sender's timer ran out."""
 FAST_NS = 20_000_000
 """A retransmission so soon after the second duplicate ACK is a fast one (as Wireshark)."""
 REORDERED_NS = 3_000_000
@@ -177,6 +179,10 @@ class Conversation:
             backward.to_be_acked = backward.next
         if segment.length or segment.flags & (SYN | FIN):
             kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
+        if kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.ack_ns:
+            end = segment.seq + segment.length & MASK
+            first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), 0)
+            forward.health.again(backward.ack_ns, segment.time_ns, segment.packet, segment.length, first_ns)
         self._measure(segment, forward, backward, kinds)
         _remember(segment, forward, kinds)
         if kinds:
@@ -217,8 +223,6 @@ class Conversation:
             how = "RST" if flags & RST else "FIN"
             left = _unacknowledged(forward, backward), _unacknowledged(backward, forward)
             health.end = End(how, side, segment.packet, segment.time_ns, *left)
-        elif flags & RST and health.end is not None and health.end.how == "FIN":
-            health.reset_after = segment.packet
 
     def _measure(self, segment: Segment, forward: Side, backward: Side, kinds: int) -> None:
         """Round trips, idle times, and how long a window was closed."""
@@ -229,8 +233,10 @@ class Conversation:
         health.packets += 1
         if segment.length:
             health.payload += segment.length
-            self.health.active(now, segment.packet)
+            self.health.active(now)
             end = segment.seq + segment.length & MASK
+            if kinds & RETRANSMISSION:
+                health.repeated_ns = health.repeated_ns[0] or now, now
             if kinds & (RETRANSMISSION | OUT_OF_ORDER):
                 forward.unacked = deque(((at, 0) for at, _ in forward.unacked), maxlen=UNACKED_SEGMENTS)
             elif not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):

@@ -25,6 +25,10 @@ REMEMBERED = 65_536
 """Segments of a direction of which the kinds are remembered; the oldest are forgotten first, counts stay."""
 INTERVALS = 1024
 """Intervals with a closed window that are remembered per direction."""
+LEAST_UNHEARD = 3
+"""Retransmissions of a sender who hears nothing that are worth remembering, and ..."""
+LEAST_UNHEARD_NS = 2_000_000_000
+"""... how long they last when they are worth telling."""
 COLUMNS_PAY_FROM = 24
 """Times from which on adding them as a column is faster (measured)."""
 FINENESS = 32
@@ -95,6 +99,25 @@ class End(NamedTuple):
     """Bytes that the other had sent and ``side`` had not acknowledged."""
 
 
+@dataclass(slots=True)
+class Unheard:
+    """A time in which a side sent payload again and again, and nothing at all came back."""
+
+    heard_ns: int
+    """When the other side was heard last."""
+    since_ns: int
+    """Since then, or since it was sent first if that is later."""
+    until_ns: int
+    """When it sent again last."""
+    packet: int
+    """The first retransmission."""
+    length: int
+    """Payload of it."""
+    alive: bool
+    """The other side was heard after this segment was sent first: others arrived, this one did not."""
+    times: int = 1
+
+
 @dataclass(slots=True, eq=False)
 class DirectionHealth:
     """One direction; counts are of segments."""
@@ -113,6 +136,8 @@ class DirectionHealth:
     """Packets of retransmissions, not spurious by their ACKs, of which the receiver said that it had them before."""
     control: dict[int, int] = field(default_factory=dict)
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
+    repeated_ns: tuple[int, int] = (0, 0)
+    """Times of the first and the last retransmission."""
     rtt: Times = field(default_factory=Times)
     """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
     unacknowledged: int = 0
@@ -123,6 +148,30 @@ class DirectionHealth:
     """... and for how long in all."""
     zero_intervals: list[tuple[int, int]] = field(default_factory=list)
     """Its first :data:`INTERVALS` times: from, to."""
+
+    unheard: list[Unheard] = field(default_factory=list)
+    """The last may have fewer than :data:`LEAST_UNHEARD` retransmissions; at most :data:`INTERVALS`."""
+
+    def again(self, heard_ns: int, now: int, packet: int, length: int, first_ns: int) -> None:
+        """A timer ran out at ``now``: payload, sent first at ``first_ns`` (0: not known), is sent again; the other side
+        was heard last at ``heard_ns``."""
+        known = self.unheard
+        if known and known[-1].heard_ns == heard_ns:
+            known[-1].until_ns, known[-1].times = now, known[-1].times + 1
+            return
+        if known and known[-1].times < LEAST_UNHEARD:
+            known.pop()
+        if len(known) < INTERVALS:
+            since_ns = max(heard_ns, first_ns or now)
+            known.append(Unheard(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
+
+    def silences(self) -> list[Unheard]:
+        """Those times in which nothing came back that are long enough to say so."""
+        return [
+            each
+            for each in self.unheard
+            if each.times >= LEAST_UNHEARD and each.until_ns - each.since_ns >= LEAST_UNHEARD_NS
+        ]
 
     def count(self, kinds: int, packet: int) -> None:
         """Count a segment that is of some kinds."""
@@ -169,33 +218,27 @@ class ConnectionHealth:
     handshake_ns: int | None = None
     """From the SYN to the ACK that ends the handshake; None: it was not captured whole."""
     end: End | None = None
-    reset_after: int | None = None
-    """Packet of a RST that came after a FIN."""
     last_ns: int = 0
     """Time of the last packet."""
     payload_ns: int = 0
     """Time of the last payload."""
     longest_idle_ns: int = 0
-    """The longest time without payload of either side ..."""
-    idle_until: int = 0
-    """... and the packet that ended it."""
+    """The longest time without payload of either side."""
 
     @property
     def unanswered(self) -> bool:
         """SYNs were sent, and nothing came back."""
         return self.syns > 0 and not self.accepted and not self.refused
 
-    def active(self, time_ns: int, packet: int) -> None:
+    def active(self, time_ns: int) -> None:
         """Payload came."""
-        if self.payload_ns and time_ns - self.payload_ns > self.longest_idle_ns:
-            self.longest_idle_ns, self.idle_until = time_ns - self.payload_ns, packet
+        if self.payload_ns:
+            self.longest_idle_ns = max(self.longest_idle_ns, time_ns - self.payload_ns)
         self.payload_ns = max(self.payload_ns, time_ns)
 
-    def active_all(self, times: Int64s, packets: Int64s) -> None:
-        """Payload came in all of these packets, in their order."""
+    def active_all(self, times: Int64s) -> None:
+        """Payload came at all of these times, in the order of its packets."""
         before = np.maximum.accumulate(np.append(self.payload_ns, times))
         idle = np.where(before[:-1] > 0, times - before[:-1], 0)
-        longest = int(idle.argmax())
-        if int(idle[longest]) > self.longest_idle_ns:
-            self.longest_idle_ns, self.idle_until = int(idle[longest]), int(packets[longest])
+        self.longest_idle_ns = max(self.longest_idle_ns, int(idle.max()))
         self.payload_ns = int(before[-1])

@@ -185,7 +185,7 @@ class Undisturbed:
             health.last_ns = max(health.last_ns, int(self.time[first:stop].max()))
             data = first + np.flatnonzero(self.length[first:stop] > 0)
             if len(data):
-                health.active_all(self.time[data], number[data])
+                health.active_all(self.time[data])
 
     def _advance(self, flow: int, places: Int64s, across: Int64s, kinds: Int64s, trips: Any) -> None:
         """One direction: ``places`` are its segments, ``across`` those of the other one."""

@@ -55,6 +55,8 @@ class FieldEntry:
     """Message types, as their classes are called; a version that differs is a class of its own."""
     values: dict[int, str] = field(default_factory=dict)
     """Names of an enumeration's values or of flags."""
+    generated: bool = False
+    """No layer declares it: the protocol adds it to what is on the wire."""
 
     def record(self) -> dict[str, object]:
         """JSON-ready; keys of ``values`` become text."""
@@ -66,6 +68,7 @@ class FieldEntry:
             "secret": self.secret,
             "messages": self.messages,
             "values": {str(number): name for number, name in self.values.items()},
+            "generated": self.generated,
         }
 
 
@@ -173,10 +176,17 @@ def column_name(name: str, known: Container[str]) -> str:
     return told if told in known else f"layers.{name}" if f"layers.{name}" in known else name
 
 
+def column_word(column: str) -> str:
+    """The type of a generated field as types of declared ones are spelled."""
+    if column.startswith("list<"):
+        return f"array of {'structures' if column in ('list<struct>', 'list<json>') else f'{column[5:-1]}s'}"
+    return {"bool": "boolean", "binary": "bytes", "json": "any", "-": "any"}.get(column, column)
+
+
 def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
     """Fields that protocols add to what is on the wire."""
     return [
-        FieldEntry(name, "generated", field.meaning)
+        FieldEntry(name, column_word(field.column), field.meaning, generated=True)
         for protocol in protocols
         for name, field in protocol.generated_fields().items()
     ]

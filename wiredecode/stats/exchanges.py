@@ -51,7 +51,7 @@ class Latency:
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
-        self._called = {name: checks.called for name, checks in offers() if checks.called is not None}
+        self._called = {name: checks for name, checks in offers() if checks.called}
         self._asked: OrderedDict[int, Asked] = OrderedDict()
         self._answered: OrderedDict[int, tuple[Place, Connection] | None] = OrderedDict()
         """Requests that were answered, and copies (None): their answers do not count."""
@@ -71,7 +71,7 @@ class Latency:
             self._remember(frame.id, None)
             return
         called = self._called.get(frame.protocol)
-        place = frame.protocol, called(frame) if called is not None else frame.type, broker(frame)
+        place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
         self._asked[frame.id] = Asked(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
         if len(self._asked) > MOST_WAITING:
             self._give_up(self._asked.popitem(last=False)[1])

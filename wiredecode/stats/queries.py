@@ -17,12 +17,12 @@ from wiredecode.stats.tables import HOUR, PERCENTILES, SOURCE, Statistic
 
 BROKER = "case sender when 'client' then dst when 'server' then src end"
 
-COPY_OF = "copy_of"
+COPY_OF, CALLED = "copy_of", "called"
 
 
 def columns(names: Sequence[str]) -> list[str]:
     """The columns of a wide table that those of a flat one are made of, without ``source``."""
-    made = {"broker": ("sender", "src", "dst"), COPY_OF: _copies()}
+    made = {"broker": ("sender", "src", "dst"), COPY_OF: _copies(), CALLED: ("type", *_called())}
     return list(dict.fromkeys(each for name in names for each in made.get(name, (name,))))
 
 
@@ -32,9 +32,22 @@ def _copies() -> tuple[str, ...]:
     return tuple(f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields())
 
 
+@cache
+def _called() -> dict[str, str]:
+    """By column of a wide table: what a request is called by it, as a case of SQL."""
+    found: dict[str, str] = {}
+    for name, checks in offers():
+        for each in checks.called:
+            column = f"layers.{name}.{each.field}"
+            fits = f"{column} like '{each.begin}%' and {column} like '%{each.within}%'"
+            found[column] = f"{found.get(column, '')} when {fits} then '{each.name}'"
+    return found
+
+
 def flat(names: Sequence[str], table: str) -> str:
     """A query that makes a flat table of a wide one."""
     made = {"broker": BROKER, COPY_OF: f"coalesce({', '.join(_copies())}, cast(null as bigint))"}
+    made[CALLED] = f"case{''.join(_called().values())} else type end" if _called() else "type"
     return f"select {', '.join([SOURCE, *(f'{made.get(name, name)} as {name}' for name in names)])} from {table}"
 
 
@@ -63,7 +76,7 @@ def _latency(_: Dialect, __: int) -> Parts:
     """Exchanges, not hops: where servers pass requests and answers on, only what the one who asked saw counts."""
     same = "case when a.connection = q.connection then 1 else 0 end"
     linked = (
-        "select a.source, coalesce(q.protocol, a.protocol) as protocol, q.type as request, a.broker, a.copy_of, "
+        "select a.source, coalesce(q.protocol, a.protocol) as protocol, q.called as request, a.broker, a.copy_of, "
         f"a.latency_ns as ns, q.frame as asked, {same} as own, "
         f"max({same}) over (partition by a.source, a.request) as seen "
         "from frames a left join frames q on a.source = q.source and a.request = q.frame "
@@ -74,11 +87,11 @@ def _latency(_: Dialect, __: int) -> Parts:
         "where asked is null or own = 1 or (seen = 0 and copy_of is null)"
     )
     silent = (
-        "select q.source, q.protocol, q.type as request, q.broker, cast(null as bigint) as ns, 1 as unanswered "
+        "select q.source, q.protocol, q.called as request, q.broker, cast(null as bigint) as ns, 1 as unanswered "
         "from asked q left join answers a on q.source = a.source and q.frame = a.request where a.request is null"
     )
     return [
-        "asked as (select source, frame, protocol, type, broker from frames where copy_of is null and "
+        "asked as (select source, frame, protocol, called, broker from frames where copy_of is null and "
         f"(outcome in ('unanswered', 'late') or (outcome is null and ({_asks()}))))",
         "answers as (select distinct source, request from frames where request is not null)",
         f"linked as ({linked})",

@@ -44,7 +44,10 @@ STATISTICS = (
         "latency",
         "latency of requests, in microseconds",
         FRAMES,
-        ("frame", "connection", "protocol", "type", "sender", "broker", "request", "latency_ns", "outcome", "copy_of"),
+        (
+            *("frame", "connection", "protocol", "type", "called", "sender", "broker", "request", "latency_ns"),
+            *("outcome", "copy_of"),
+        ),
         ("protocol", "request", "broker", "long_poll", "count", *SPREAD, "unanswered"),
         ("request", "count", "p50_us", "p99_us", "unanswered"),
     ),

@@ -24,8 +24,8 @@ Place = tuple[str | None, int | None, int]
 
 
 @dataclass(slots=True, eq=False)
-class Reply:
-    """A frame that answers a sighting: a confirm, an ack, a reply."""
+class InFrame:
+    """Where and when something was seen."""
 
     frame: int
     packets: list[int]
@@ -34,6 +34,18 @@ class Reply:
     side: int
     protocol: str
     type: str | None
+
+
+def facts(frame: Frame) -> tuple[int, list[int], int, Connection, int, str, str | None]:
+    """What :class:`InFrame` is made of."""
+    where = frame.connection, frame.side, frame.protocol, frame.type
+    return frame.number, frame.packets[:1], frame.time_ns, *where
+
+
+@dataclass(slots=True, eq=False)
+class Reply(InFrame):
+    """A frame that answers a sighting: a confirm, an ack, a reply."""
+
     word: str
     """``confirmed``, ``refused``, ``answered``; ``stored``: a consumer is done with it."""
     rests_on: str
@@ -41,17 +53,10 @@ class Reply:
 
 
 @dataclass(slots=True, eq=False)
-class Sighting:
+class Sighting(InFrame):
     """One message in one frame. ``digest``: of its body; None where that is empty or was not captured."""
 
-    frame: int
     index: int
-    packets: list[int]
-    time_ns: int
-    connection: Connection
-    side: int
-    protocol: str
-    type: str | None
     operation: str
     topic: str | None
     partition: int | None
@@ -89,14 +94,8 @@ def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
     publisher = frame.values.get("publisher_id")
     subscription = frame.generated.get("subscription")
     return Sighting(
-        frame.number,
+        *facts(frame),
         before + index,
-        frame.packets[:1],
-        frame.time_ns,
-        frame.connection,
-        frame.side,
-        frame.protocol,
-        frame.type,
         part.operation,
         part.topic,
         part.partition,

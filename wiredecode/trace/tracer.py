@@ -8,7 +8,7 @@ from wiredecode.check.gauges import Gauges
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.checking import Names
-from wiredecode.trace.sighting import STORED, Criteria, Place, Reply, Sighting, digest_of, sighting
+from wiredecode.trace.sighting import STORED, Criteria, Place, Reply, Sighting, digest_of, facts, sighting
 
 MOST_FOUND = 1000
 """Passages that fit what was asked for; more are counted only."""
@@ -107,14 +107,14 @@ class Collector:
             if place is None or place[:2] != (topic, partition) or place[2] > last or (who, place) in self._stored:
                 continue
             self._stored.add((who, place))
-            each.answers.append(answer(frame, STORED, f"{who}: done up to offset {last}"))
+            each.answers.append(Reply(*facts(frame), STORED, f"{who}: done up to offset {last}"))
 
     def _answer(self, frame: Frame, answered: list[Sighting]) -> None:
         reply = frame.number in self._with_messages and not frame.inner
         for each in answered:
             word = each.outcome if each.outcome == "refused" else "confirmed"
             word = "answered" if reply or each.operation != PUBLISH or word is None else word
-            each.answers.append(answer(frame, word, "the request that it answers"))
+            each.answers.append(Reply(*facts(frame), word, "the request that it answers"))
 
     def _confirm(self, frame: Frame) -> None:
         """A confirm that names messages by their numbers."""
@@ -124,19 +124,4 @@ class Collector:
             for each in self._by_frame.get(confirmation.request, ()):
                 if each.share in meant:
                     each.outcome = outcome
-                    each.answers.append(answer(frame, word, f"number {each.sequence}"))
-
-
-def answer(frame: Frame, word: str, rests_on: str) -> Reply:
-    """A frame as the answer to a sighting."""
-    return Reply(
-        frame.number,
-        frame.packets[:1],
-        frame.time_ns,
-        frame.connection,
-        frame.side,
-        frame.protocol,
-        frame.type,
-        word,
-        rests_on,
-    )
+                    each.answers.append(Reply(*facts(frame), word, f"number {each.sequence}"))

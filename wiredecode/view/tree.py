@@ -228,11 +228,11 @@ class Fields:
             elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
                 self._carried(branch, key, value)
             else:
-                branch.add(Text(f"[{key}: {bare_text(value, self.options)}]", theme.GENERATED))
+                branch.add(Text(f"[{escape(key)}: {bare_text(value, self.options)}]", theme.GENERATED))
 
     def _carried(self, branch: Tree, name: str, values: list[Any]) -> None:
         """Messages that were inside a field, compressed: their ranges count from the start of each message."""
-        text = Text(f"{name}: ").append(f"{len(values)} elements", theme.VALUE)
+        text = Text(f"{escape(name)}: ").append(f"{len(values)} elements", theme.VALUE)
         node = branch.add(text.append("  put together; ranges count from the start of each", theme.RANGE))
         for index, entry in enumerate(values[: self.options.limit(theme.SHOWN_ELEMENTS)]):
             if not isinstance(entry, dict):
@@ -241,7 +241,7 @@ class Fields:
             raws = {key: value for key, value in entry.items() if isinstance(value, Raw)}
             element = node.add(Text(f"[{index}]"))
             for key, raw in raws.items():
-                element.add(Text(f"{key}: ").append(value_text(raw, self.options), theme.VALUE))
+                element.add(Text(f"{escape(key)}: ").append(value_text(raw, self.options), theme.VALUE))
             carried = next(((raw.raw, 0) for raw in raws.values()), None)
             self.extras(element, {key: value for key, value in entry.items() if key not in raws}, carried)
         add_more(node, len(values), self.options)

@@ -44,6 +44,7 @@ UNTOLD = frozenset({"Unknown", "Compressed"})
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
 ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
+FACT_NAME = re.compile(r"[\w.-]{1,64}")
 """Publishes of 2025-11, bare in an envelope, that were answered."""
 
 
@@ -104,7 +105,7 @@ class CursusConversation(Conversation):
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
         stated = ("topic", "partition") if frame.type == BATCH else ()  # in the batch itself
-        facts = {name: value for name, value in named.items() if _is_fact(value) and name not in stated}
+        facts = {name: value for name, value in named.items() if _is_fact(name, value) and name not in stated}
         if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
             facts["commits"] = naming.offsets_spelled(offsets)
         frame.generated = {**facts, **frame.generated}
@@ -253,9 +254,9 @@ class CursusConversation(Conversation):
             frame.find("warning", "protocol", "count", message, "messages")
 
 
-def _is_fact(value: Any) -> bool:
-    """Whether a value is fit for one line."""
-    return value is not None and value != "" and not isinstance(value, list | dict)
+def _is_fact(name: str, value: Any) -> bool:
+    """Whether a member, whose name may be any text, is fit for one line."""
+    return value is not None and value != "" and not isinstance(value, list | dict) and bool(FACT_NAME.fullmatch(name))
 
 
 def plausible(request: str, reply: str) -> bool:

@@ -167,7 +167,7 @@ def key_places(found: Members) -> Int64s:
 
 
 def ack_keys(payloads: Payloads, *, acks: bool) -> list[bytes]:
-    """As :func:`session.ack_key`: the inbox, and the correlation id, which follows."""
+    """As :func:`acks.ack_key`: the inbox, and the correlation id, which follows."""
     buffer, places = payloads.run.buffer, payloads.places.tolist()
     if not acks:
         return [buffer[start:end] for start, _, end in places]

@@ -10,8 +10,18 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import codes, names
 from wiredecode.protocols.nats.changes import CHANGES
-from wiredecode.protocols.nats.gauges import GAUGES
-from wiredecode.protocols.shared.checking import Checks, Code, Place, Report, Rule, place_of
+from wiredecode.protocols.nats.gauges import GAUGES, acknowledged
+from wiredecode.protocols.shared.checking import (
+    MOST_EVIDENCE,
+    Called,
+    Checks,
+    Code,
+    Place,
+    Report,
+    Rule,
+    place_of,
+    stopped_or_cut,
+)
 
 KINDS = (
     (("authorization violation", "authentication", "user authentication", "account authentication"), "AUTHENTICATION"),
@@ -32,7 +42,7 @@ MANY_REQUESTS = 3
 """So many requests to one subject without responder are worth a warning."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING at once; a client may be busy with a message."""
-MANY_PINGS = 2
+MANY_PINGS, MANY_DELIVERIES = 2, 3
 
 
 def kind_of(text: str) -> Code:
@@ -71,6 +81,7 @@ class Reader:
 
 
 PULL = "pull"
+"""A request for the next messages of a JetStream consumer: it waits until there are some."""
 
 
 class Clients(Rule):
@@ -228,6 +239,9 @@ class Clients(Rule):
         if problem is not None:
             for place in pings[1:]:
                 self.report.cite(problem, place)
+            if end_ns:
+                since_ns = pings[0].time_ns
+                problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
 
 
 def count_delivery(reader: Reader, frame: Frame) -> None:
@@ -244,22 +258,74 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
     reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
-def called(frame: Frame) -> str | None:
-    """Requests for the next messages of a JetStream consumer wait until there are some."""
-    subject = frame.values.get("subject", "")
-    return PULL if subject.startswith("$JS.") and ".API.CONSUMER.MSG.NEXT." in subject else frame.type
+@dataclass(slots=True)
+class Redelivered:
+    """Messages that a consumer of JetStream got more than once."""
+
+    first: Place
+    deliveries: int = 0
+    often: int = 0
+    """How often the worst was delivered, ..."""
+    sequence: int = 0
+    """... and which that is."""
+    pending: int = 0
+    frames: list[Place] = field(default_factory=list)
+
+
+class Redeliveries(Rule):
+    """Messages of JetStream that nobody acknowledges."""
+
+    types = frozenset({"MSG", "HMSG"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._known: dict[str, Redelivered] = {}
+
+    def frame(self, frame: Frame) -> None:
+        reply = frame.values.get("reply")
+        told = acknowledged(reply) if reply is not None else None
+        if told is None or told.delivered < 2 or frame.sender != "server":
+            return
+        known = self._known.get(told.consumer)
+        if known is None:
+            if len(self._known) >= MOST_SUBSCRIPTIONS:
+                return
+            known = self._known[told.consumer] = Redelivered(place_of(frame))
+        known.deliveries += 1
+        known.pending = told.pending
+        if told.delivered > known.often:
+            known.often, known.sequence = told.delivered, told.sequence
+        if len(known.frames) < MOST_EVIDENCE:
+            known.frames.append(place_of(frame))
+
+    def finish(self) -> None:
+        for consumer, known in self._known.items():
+            many = known.often >= MANY_DELIVERIES
+            who = self.report.names.short(known.first.connection)
+            what = f"{who} got messages of {consumer}, again: one was delivered {known.often:,} times"
+            problem = self.report.add(
+                *(codes.REDELIVERED, what, consumer),
+                frame=known.first,
+                count=known.deliveries,
+                severity=None if many else "note",
+            )
+            if problem is not None:
+                problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
+                problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
+                for place in known.frames:
+                    self.report.cite(problem, place)
 
 
 CHECKS = Checks(
     changes=CHANGES,
-    called=called,
+    called=(Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),),
     waits=frozenset({PULL}),
     gauges=GAUGES,
     codes=(
         *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
-        *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR),
+        *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR, codes.REDELIVERED),
     ),
-    rules=(Clients,),
+    rules=(Clients, Redeliveries),
     answered=frozenset({"PING"}),
     covered=frozenset({"server-error", "max-payload", "no-responders"}),
 )

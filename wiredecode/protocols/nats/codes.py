@@ -42,6 +42,23 @@ MISSED_PING = Code(
     "nats/50-server-links.pcap",
     CAUSE,
 )
+REDELIVERED = Code(
+    "nats.redelivered",
+    "warning",
+    "messages of JetStream are delivered again and again",
+    "The consumer did not acknowledge these messages within its ack wait, or refused them (-NAK), and the server sent "
+    "them again; it tells how often in the subject for the ack. Once is usual after a reconnection: it is a warning "
+    "from the third delivery of a message on. Messages behind them wait when max_ack_pending is reached.",
+    (
+        "the application does not acknowledge, or fails before it does",
+        "it takes longer for a message than the ack wait of the consumer",
+        "one message that cannot be processed, and no limit of deliveries (max_deliver)",
+    ),
+    "Acknowledge what was processed; raise ack_wait or say in progress (+WPI); limit max_deliver, and look at the "
+    "messages that are named.",
+    "stories/never-acknowledged.pcap",
+    CAUSE,
+)
 AUTHENTICATION = Code(
     "nats.authentication",
     "error",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
@@ -15,6 +16,32 @@ domain and the hash of the account before the stream, and may add a token."""
 NOT_DONE = (b"-NAK", b"+WPI")
 
 
+class Acknowledged(NamedTuple):
+    """What such a subject tells of a message that was delivered."""
+
+    consumer: str
+    """With its stream, printable."""
+    delivered: int
+    """How often, this time included."""
+    sequence: int
+    """In the stream."""
+    pending: int
+
+
+def acknowledged(subject: str) -> Acknowledged | None:
+    """None: it is no subject for acks."""
+    if not subject.startswith(ACK):
+        return None
+    tokens = subject.split(".")
+    if len(tokens) >= DOMAIN_TOKENS:
+        del tokens[2:4]
+    if len(tokens) < OLD_TOKENS or not all(map(str.isdecimal, tokens[4:OLD_TOKENS])):
+        return None
+    _, _, stream, consumer, delivered, sequence, _, _, pending = tokens[:OLD_TOKENS]
+    of = f"{printable(stream)}, consumer {printable(consumer)}"
+    return Acknowledged(of, int(delivered), int(sequence), int(pending))
+
+
 class Consumers(Gauge):
     """Messages that are left when one is delivered; the sequence in the stream that was acknowledged last."""
 
@@ -22,18 +49,13 @@ class Consumers(Gauge):
 
     def read(self, frame: Frame) -> Iterator[Reading]:
         values, delivered = frame.values, frame.sender == "server"
-        subject = values.get("reply" if delivered else "subject", "")
-        if not subject.startswith(ACK) or "copy_of" in frame.generated:
+        told = acknowledged(values.get("reply" if delivered else "subject", ""))
+        if told is None:
             return
-        tokens = subject.split(".")
-        if len(tokens) >= DOMAIN_TOKENS:
-            del tokens[2:4]
-        _, _, stream, consumer, _, sequence, _, _, pending = tokens[:OLD_TOKENS]
-        of = f"{printable(stream)}, consumer {printable(consumer)}"
         if delivered:
-            yield Reading(LAG, of, int(pending))
-        elif not bytes(values.get("data", b"")).startswith(NOT_DONE):
-            yield Reading(POSITION, of, int(sequence))
+            yield Reading(LAG, told.consumer, told.pending)
+        elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
+            yield Reading(POSITION, told.consumer, told.sequence)
 
 
 GAUGES = (Consumers,)

@@ -6,6 +6,7 @@ connections: from the requester to a server, perhaps between servers, and on to 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
 """So long after a request a message on its reply subject is an answer."""
+DELIVERED, STORED, MAX_STORED_BYTES = "$JS.ACK.", b'{"stream":', 512
+"""How the reply subject of a delivery of JetStream begins, and the answer to a publish, which is short."""
+PLACE = re.compile(r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.[^.]+\.\d+\.(\d{1,19})(?:\.\d+){3}(?:\.[^.]*)?\Z", re.ASCII)
+"""Stream and number in it: ADR-15, with and without domain and account."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """What gateways put before reply subjects, in the new and the old form."""
 
@@ -66,6 +71,8 @@ class Memory:
 
     requests: Newest[str, Request] = field(default_factory=lambda: Newest(MAX_REQUESTS))
     copies: Copies = field(default_factory=Copies)
+    stored: Newest[tuple[str, int], Request] = field(default_factory=lambda: Newest(MAX_REQUESTS))
+    """Publishes by the stream of JetStream that keeps them and their number there."""
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats")))
     """What the protocols inside payloads remember."""
 
@@ -74,14 +81,34 @@ class Memory:
         reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
+        if reply.startswith(DELIVERED):
+            self._delivered(frame, reply, values["subject"], digest)
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
         if known is not None and same and not first and recent(known.hops[-1], frame):
-            frame.generate("copy_of", known.hops[0].frame)
+            if "copy_of" not in frame.generated:
+                frame.generate("copy_of", known.hops[0].frame)
             if len(known.hops) < MAX_HOPS:
                 known.hops.append(hop)
             return
         self.requests.put(reply, Request(values["subject"], digest, [hop]))
+
+    def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> None:
+        """A consumer of JetStream gets what a publish stored: its reply subject tells where."""
+        place = PLACE.match(reply)
+        stored = self.stored.get((place[1], int(place[2]))) if place else None
+        if stored is not None and (stored.subject, stored.digest) == (subject, digest):
+            frame.generate("copy_of", stored.hops[0].frame)
+
+    def _store(self, known: Request, data: bytes) -> None:
+        """The answer to a publish says where JetStream stored it."""
+        try:
+            said = json.loads(data)
+        except ValueError:
+            return
+        stream, place = said.get("stream"), said.get("seq")
+        if isinstance(stream, str) and isinstance(place, int) and not said.get("duplicate"):
+            self.stored.put((stream, place), known)
 
     def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
         """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""
@@ -94,7 +121,10 @@ class Memory:
             return
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(known.subject))
-        digest = crc32c(values.get("data") or b"")
+        data = values.get("data") or b""
+        digest = crc32c(data)
+        if data.startswith(STORED) and len(data) < MAX_STORED_BYTES:
+            self._store(known, data)
         if first or known.answer is None or known.answer[1] != digest:
             known.answer = frame.id, digest
         else:

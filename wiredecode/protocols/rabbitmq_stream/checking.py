@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import ACK_LOST
@@ -31,6 +33,7 @@ from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
 from wiredecode.protocols.shared.checking import (
     CAUSE,
     DEED,
+    MOST_EVIDENCE,
     Checks,
     Code,
     Place,
@@ -38,6 +41,7 @@ from wiredecode.protocols.shared.checking import (
     Report,
     Rule,
     place_of,
+    stopped_or_cut,
     values_of,
 )
 
@@ -78,9 +82,10 @@ NOT_STARTED = Code(
 NO_STREAM = Code(
     "rabbitmq_stream.no-stream",
     "warning",
-    "a stream that does not exist",
+    "a stream that does not exist, or not any more",
     "Metadata told a client that the stream it asked for does not exist, and it did not appear afterwards: clients "
-    "look for the leader of a stream before they publish or consume, and fail here.",
+    "look for the leader of a stream before they publish or consume, and fail here. Or a stream was deleted that "
+    "others published to or consumed: a note, until somebody asks for it again.",
     (
         "the name is spelled wrong, or the virtual host is another one",
         "nobody created the stream, or it was deleted",
@@ -128,7 +133,7 @@ RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
 class Admission(Rule):
-    """Who was not let in, and connections that ended with or without a word."""
+    """Who was not let in, and connections that ended with or without a word; ``tcp.reset`` tells of a RST."""
 
     types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
 
@@ -167,50 +172,100 @@ class Admission(Rule):
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
         health = connection.health
-        if not said or said & {"close", "refused"} or health is None or health.end is None:
+        if not said or said & {"close", "refused"} or health is None or health.end is None or health.end.how == "RST":
             return
         by_client = connection.initiator is None or health.end.side == connection.initiator
         who = "client" if by_client else "broker"
         end = health.end
         answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
         severity = "note" if by_client or answers else "warning"
-        what = f"the {who} ended {self.report.names.short(connection)} by {end.how} without Close"
+        what = f"the {who} ended {self.report.names.short(connection)} without Close"
         self.report.add(
             NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
         )
 
 
 class MissingStreams(Rule):
-    """Streams that were asked for, did not exist, and did not appear later; those that somebody deleted apart."""
+    """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
+    were deleted."""
 
-    types = frozenset({"Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse"})
+    types = frozenset({"Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse", "MetadataUpdate"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self._missing: dict[tuple[str, str], Place] = {}
         """By name and virtual host."""
-        self._deleted: set[tuple[str, str]] = set()
+        self._deleted: dict[tuple[str, str], Place] = {}
+        self._used: dict[tuple[str, str], list[Place]] = {}
+        """Deleted ones: who used them."""
 
     def frame(self, frame: Frame) -> None:
         where = self.report.names.get(frame.connection).get("virtual_host", "")
-        if frame.type != "MetadataResponse":
-            key = frame.values.get("stream", ""), where
-            self._missing.pop(key, None)
-            if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
-                self._deleted.add(key)
+        if frame.type == "MetadataResponse":
+            self._described(frame, where)
             return
+        key = frame.values.get("stream", ""), where
+        if frame.type == "MetadataUpdate":
+            deleted = self._deleted.get(key)
+            if deleted is not None and deleted.connection is not frame.connection:
+                users = self._used.setdefault(key, [])
+                if len(users) < MOST_EVIDENCE:
+                    users.append(place_of(frame))
+            return
+        self._missing.pop(key, None)
+        if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
+            self._deleted[key] = place_of(frame)
+        elif frame.type == "Create":
+            self._used.pop(key, None)
+
+    def _described(self, frame: Frame, where: str) -> None:
+        """What Metadata tells of streams."""
         for each in values_of(frame).get("streams") or ():
             key = each.get("stream", ""), where
             if each.get("response_code") != names.UNKNOWN_STREAM:
                 self._missing.pop(key, None)
-            elif key not in self._deleted and len(self._missing) < MOST_MISSING:
+            elif self._in_vain(frame, key) and len(self._missing) < MOST_MISSING:
                 self._missing.setdefault(key, place_of(frame))
 
+    def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
+        """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""
+        deleted = self._deleted.get(key)
+        return deleted is None or (key in self._used and deleted.connection is not frame.connection)
+
     def finish(self) -> None:
-        for (stream, where), place in self._missing.items():
+        for key, place in self._missing.items():
+            stream, where = key
+            if key in self._used:
+                continue
             host = f" on virtual host {where}" if where else ""
             what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
-            self.report.add(NO_STREAM, what, (stream, where), frame=place)
+            self.report.add(NO_STREAM, what, key, frame=place)
+        for key, users in self._used.items():
+            deleted, short = self._deleted[key], self.report.names.short
+            told = ", ".join(dict.fromkeys(short(each.connection) for each in users))
+            what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {told}"
+            after = self._missing.get(key)
+            severity = "note" if after is None else None
+            problem = self.report.add(NO_STREAM, what, key, frame=deleted, severity=severity)
+            for place in (*users, *([after] if after is not None else ())):
+                if problem is not None:
+                    self.report.cite(problem, place)
+                    self.report.concerns(problem, place.connection)
+            if problem is not None and after is not None:
+                problem.detail(
+                    f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain"
+                )
+
+
+class Silence(NamedTuple):
+    """A side that said nothing for too long."""
+
+    length_ns: int
+    since_ns: int
+    number: int
+    """Its last frame before."""
+    asked: bool
+    """The other side sent something meanwhile."""
 
 
 class Heartbeats(Rule):
@@ -223,6 +278,7 @@ class Heartbeats(Rule):
         self._agreed: dict[int, int] = {}
         self._last: dict[int, list[tuple[int, int]]] = {}
         """By connection and side: time and number of the last frame."""
+        self._longest: dict[tuple[int, int], Silence] = {}
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
@@ -232,27 +288,41 @@ class Heartbeats(Rule):
             self._last[number] = [(frame.time_ns, frame.number)] * 2
         agreed = self._agreed.get(number, 0)
         if agreed:
-            self._silent(frame.connection, frame.side, frame.time_ns, agreed)
+            self._heard(frame.connection, frame.side, frame.time_ns, agreed)
             self._last[number][frame.side] = frame.time_ns, frame.number
 
-    def _silent(self, connection: Connection, side: int, until_ns: int, agreed: int) -> None:
-        since, number = self._last[connection.number][side]
-        if until_ns - since <= 2 * agreed or connection.directions[side].missing:
-            return
-        who = "client" if side == (connection.initiator or 0) else "broker"
-        name = self.report.names.short(connection)
-        silence = (until_ns - since) / 1e9
-        what = f"the {who} of {name} was silent for {silence:.1f} s, with a heartbeat of {agreed // 10**9} s"
-        problem = self.report.add(HEARTBEAT, what, (connection.number, side), connection=connection, time_ns=since)
-        if problem is not None:
-            self.report.cite_numbers(problem, number, None)
+    def _heard(self, connection: Connection, side: int, until_ns: int, agreed: int) -> None:
+        last = self._last[connection.number]
+        (since, number), key = last[side], (connection.number, side)
+        if until_ns - since > max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0):
+            self._longest[key] = Silence(until_ns - since, since, number, last[1 - side][0] > since)
 
     def ended(self, connection: Connection) -> None:
-        agreed = self._agreed.pop(connection.number, 0)
-        if agreed and connection.health is not None:
-            for side in (0, 1):
-                self._silent(connection, side, connection.health.last_ns, agreed)
+        agreed, health = self._agreed.pop(connection.number, 0), connection.health
+        for side in (0, 1):
+            if agreed and health is not None:
+                until_ns = health.last_ns if health.end is None else health.end.time_ns
+                self._heard(connection, side, until_ns, agreed)
+            silence = self._longest.pop((connection.number, side), None)
+            if silence is not None and not connection.directions[side].missing:
+                self._silent(connection, side, silence, agreed)
         self._last.pop(connection.number, None)
+
+    def _silent(self, connection: Connection, side: int, silence: Silence, agreed: int) -> None:
+        name, seconds = self.report.names.short(connection), f"{silence.length_ns / 1e9:.1f} s"
+        client = side == (connection.initiator or 0)
+        who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
+        what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
+        key = (connection.number, side) if client else connection.endpoints[side]
+        problem = self.report.add(HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
+        if problem is None:
+            return
+        self.report.cite_numbers(problem, silence.number, None)
+        if not client:
+            problem.detail(f"to {name}: {seconds}, from {self.report.seconds(silence.since_ns)} on")
+        if silence.asked:
+            until_ns = silence.since_ns + silence.length_ns
+            problem.detail(stopped_or_cut(connection, side, silence.since_ns, until_ns))
 
 
 CHECKS = Checks(

@@ -31,7 +31,7 @@ STOPPED = Code(
     "warning",
     "a consumer gave no credit any more",
     "All credit of the subscription was used, and none came afterwards, while the stream went on: the broker may not "
-    "send it anything. The connection stays open, so nothing else tells.",
+    "send it anything. As long as the connection stays open, nothing else tells.",
     (
         "the consumer's handler hangs, or waits for something else",
         "the handler failed, and the client gives credit only after it returned",
@@ -69,7 +69,7 @@ ONE = Code(
 )
 
 AT_ONCE_NS = 20_000_000
-"""A chunk that follows credit so soon had been waiting for it."""
+"""A chunk that follows credit so soon, the round trip left out, had been waiting for it."""
 LEAST_WAITS, LEAST_SHARE = 5, 0.2
 """Starved is who waited so often, and for so large a share of its time ..."""
 LONG_STARVED_NS = 1_000_000_000
@@ -84,6 +84,12 @@ LEAST_CHUNKS = 20
 """Chunks from which on one credit at a time is worth a note."""
 MOST_STREAMS = 10_000
 NEVER = 1 << 63
+
+
+def _round_trip(connection: Connection) -> int:
+    """That of the handshake, ns; 0: it was not captured."""
+    health = connection.health
+    return health.handshake_ns or 0 if health is not None else 0
 
 
 @dataclass(slots=True)
@@ -174,9 +180,10 @@ class Credits(Rule):
             self._went_on(frame, subscription.position)
         since, given = subscription.out_of_credit_ns, subscription.given_ns
         if since is not None and given is not None:
-            if frame.time_ns - given <= AT_ONCE_NS and subscription.chunks > 1:
+            way = frame.time_ns - given
+            if way <= AT_ONCE_NS + _round_trip(frame.connection) and subscription.chunks > 1:
                 subscription.waits += 1
-                subscription.starved_ns += given - since
+                subscription.starved_ns += given - since + (way if way > AT_ONCE_NS else 0)
                 if len(subscription.evidence) < 4:
                     subscription.evidence.append((frame.number, frame.packets[0] if frame.packets else None))
             subscription.out_of_credit_ns = subscription.given_ns = None
@@ -214,6 +221,9 @@ class Credits(Rule):
             self.report.cite_numbers(problem, number, packet)
         problem.detail(subscription.described())
         problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
+        round_trip = _round_trip(place.connection)
+        if subscription.starved_ns < 2 * subscription.waits * round_trip:
+            problem.detail(f"most of it is the way: a round trip takes {round_trip / 1e6:.3f} ms, for each credit")
 
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
         """Nothing more comes of a connection, whose end was at ``end_ns``; the subscription was still there."""

@@ -6,7 +6,7 @@ is told when a connection is over and when the capture is. What it keeps has to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -73,7 +73,7 @@ class Problem:
     """Of problems of one rank the heavier come first."""
 
     def detail(self, text: str) -> None:
-        if len(self.details) < MOST_EVIDENCE and text not in self.details:
+        if text and len(self.details) < MOST_EVIDENCE and text not in self.details:
             self.details.append(text)
 
 
@@ -210,6 +210,19 @@ class Publishing(NamedTuple):
     """Whether refusals are told with confirms; otherwise rules of the protocol tell them."""
 
 
+class Called(NamedTuple):
+    """Requests of a type that says too little: what statistics call those whose field has such a text."""
+
+    name: str
+    field: str
+    begin: str
+    within: str
+
+    def fits(self, frame: Frame) -> bool:
+        text = frame.values.get(self.field)
+        return isinstance(text, str) and text.startswith(self.begin) and self.within in text
+
+
 @dataclass(frozen=True)
 class Checks:
     """What one protocol offers."""
@@ -220,8 +233,8 @@ class Checks:
     """Message types of which a rule of the protocol tells whether they were answered."""
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
-    called: Callable[[Frame], str | None] | None = None
-    """What statistics call a request whose type says too little; ``waits`` may name it, too."""
+    called: tuple[Called, ...] = ()
+    """``waits`` may name them, too."""
     covered: frozenset[str] = frozenset()
     """Codes of findings of frames that rules tell better."""
     changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)
@@ -232,6 +245,21 @@ class Checks:
     """Message types whose messages may share a number: those that do are confirmed as one."""
     gauges: tuple[type[Gauge], ...] = ()
     """What reads credits, lags and the like off its frames, for plots."""
+
+    def request(self, frame: Frame) -> str | None:
+        """What a request is called: its type, or by :attr:`called`."""
+        return next((each.name for each in self.called if each.fits(frame)), frame.type)
+
+
+def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: int) -> str:
+    """Why ``side`` said nothing for that time though it was asked, as TCP tells; empty: that is not known."""
+    health = connection.health
+    if health is None or not connection.directions[side].captured:
+        return ""
+    unheard = health.directions[1 - side].silences()
+    if any(each.since_ns < until_ns and each.until_ns > since_ns for each in unheard):
+        return "nor did its host acknowledge what was sent to it: see tcp.no-ack"
+    return "its host acknowledged meanwhile: the process was stopped or busy, not the network"
 
 
 def values_of(frame: Frame) -> Mapping[str, Any]:

@@ -177,7 +177,7 @@ class Contents:
 
     def _step_over(self, bundle: Bundled, path: str, place: tuple[int, int]) -> int | None:
         """The number of messages of a compressed bundle that has no record."""
-        plain = self._inflate(bundle, bundle, path) if "message_set" in bundle else None
+        plain = self._inflate(bundle, bundle, path)
         if plain is None:
             return None
         values: Bundled = compiler.decoder(Bundle, "rows" if self.rows else "walk")(plain, 0, len(plain))[0]
