@@ -333,10 +333,11 @@ class Tables(Export):
         """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
     def prepare(self) -> Session:
-        from wiredecode.tables import bound_memory
+        from wiredecode.tables import bound_memory, without_pandas
 
         try:
             bound_memory()
+            without_pandas()
             return self._prepared()
         except (FileExistsError, NotADirectoryError, ValueError) as error:
             raise UsageError(str(error)) from None
