@@ -359,7 +359,7 @@ class Dissector:
         """Decode a frame as far as it is wanted."""
         demand = self.demand
         style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
-        as_column = demand.runs is RunsFor.COLUMNS and frame.status == OK
+        as_column = demand.runs is not None and demand.runs is RunsFor.COLUMNS and frame.status == OK
         after_messages = style is not None and demand.messages is not None and demand.select is None
         record_later = conversation.records_later and (as_column or after_messages)
         if record_later:

@@ -94,8 +94,7 @@ class Answer(NamedTuple):
     time_ns: int
 
 
-@dataclass(slots=True, frozen=True)
-class Inner:
+class Inner(NamedTuple):
     """A layer inside a frame: another protocol that the frame carries."""
 
     layer: type[Layer]

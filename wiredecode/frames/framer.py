@@ -300,9 +300,8 @@ class Framer:
             if known < floor:
                 known = floor
             size = stop - start
-            frame = Frame(
-                *(connection, side, data, start, stop, offset, size, 0),
-                *(carriers, known, ready_ns[high], time_ns[low]),
+            frame = Frame(  # not by *(...), which takes a fifth longer
+                connection, side, data, start, stop, offset, size, 0, carriers, known, ready_ns[high], time_ns[low]
             )
             if low < high:
                 frame.cuts = piece_ends[low:high], packet[low : high + 1]

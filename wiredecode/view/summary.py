@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,6 @@ class SummaryLines:
         self._head = "%7d %11.6f%s%s  %-24s%s" if self.times is None else "%7d %s%s%s  %-24s%s"
         self._ways: dict[tuple[int, int, str | None], str] = {}
         self._widths = [0, 0]
-        self._facts: dict[type[Layer], Facts] = {}
 
     def line(self, frame: Frame, first_ns: int, when: str | None = None) -> str:
         """The line of ``frame``, with its newline; ``first_ns``: when the capture began, ``when``: its time as text."""
@@ -67,17 +66,18 @@ class SummaryLines:
 
     def facts(self, frame: Frame) -> str:
         """Key facts as `` name=value``, what other frames tell included; escaped."""
-        text = self._of(frame.layer, frame.values) if frame.layer is not None else ""
+        text = facts_of(frame.layer).text(frame.values) if frame.layer is not None else ""
         for inner in frame.inner:
-            if inner.layer.facts:
-                text += self._of(inner.layer, shown(inner, frame))
+            facts = facts_of(inner.layer)
+            if facts:
+                text += facts.text(facts.shown(inner, frame))
         return text + self._generated_text(frame.generated) if frame.generated else text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """The same as names and values: those of the message itself, and those of the message that carries it."""
-        found = [[*self._facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
-        carried = (inner for inner in frame.inner if inner.layer.facts)
-        found += [[*self._facts_of(inner.layer).pairs(shown(inner, frame))] for inner in carried]
+        found = [[*facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
+        carried = ((facts_of(inner.layer), inner) for inner in frame.inner)
+        found += [[*facts.pairs(facts.shown(inner, frame))] for facts, inner in carried if facts]
         carrier = found.pop(0) if len(found) > 1 else []
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
@@ -89,19 +89,6 @@ class SummaryLines:
             elif value is not None and value != "good":
                 text += f" {name}={fact(value) if isinstance(value, str) else words(value)}"
         return text
-
-    def _facts_of(self, layer: type[Layer]) -> Facts:
-        facts = self._facts.get(layer)
-        if facts is None:
-            facts = self._facts[layer] = Facts(layer)
-        return facts
-
-    def _of(self, layer: type[Layer], values: Mapping[str, Any]) -> str:
-        facts = self._facts_of(layer)
-        try:
-            return facts.quick(values)
-        except (KeyError, TypeError):
-            return facts.careful(values)
 
     def _way(self, frame: Frame) -> str:
         """What the frames of one direction have in common: connection and addresses."""
@@ -146,14 +133,6 @@ def way_text(frame: Frame, widths: list[int]) -> str:
     return f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
 
 
-def shown(inner: Inner, frame: Frame) -> Mapping[str, Any]:
-    """The values of a layer inside a frame for a line, with defaults that belong there."""
-    values = values_of(inner) if inner.values is None else inner.values
-    if inner.layer.shown_defaults and frame.status == OK:
-        return {name: inner.layer.defaults[name] for name in inner.layer.shown_defaults} | dict(values)
-    return values
-
-
 def values_of(inner: Inner) -> Mapping[str, Any]:
     """The values of a layer inside a frame, of bulk arrays only the count, as far as they can be read."""
     try:
@@ -181,6 +160,7 @@ class Facts:
 
     def __init__(self, layer: type[Layer]) -> None:
         declared = {kind.name for kind in layer.fields_desc}
+        self._defaults = {name: layer.defaults[name] for name in layer.shown_defaults}
         paths = [tuple(path.split(".")) for path in getattr(layer, "facts", ())]
         paths = [path for path in paths if path[0] in declared]  # older layouts lack some
         kinds = [_kind(layer, path) for path in paths]
@@ -188,16 +168,34 @@ class Facts:
             (f"count({path[-1]})" if isinstance(kind, Array) else path[-1], path, _renderer(kind))
             for path, kind in zip(paths, kinds, strict=True)
         ]
-        namespace: dict[str, Any] = {}
+        namespace: dict[str, Any] = {"shown": SHOWN}
         pieces = []
         for index, (name, path, show) in enumerate(self._fields):
             value = "v" + "".join(f'["{step}"]' for step in path)
             namespace[f"show{index}"] = show
-            piece = f" {name}={{{value if show is str else f'show{index}({value})'}}}"
+            if show is _any:
+                value = f"shown[(x := {value}).__class__](x)"
+            elif show is not str:
+                value = f"show{index}({value})"
+            piece = f" {name}={{{value}}}"
             optional = len(path) == 1 and may_be_absent(layer, path[0])
             pieces.append(f"""{{f'{piece}' if "{path[0]}" in v else ''}}""" if optional else piece)
         text = "".join(pieces)
         self.quick: Callable[[Mapping[str, Any]], str] = eval(f'lambda v: f"""{text}"""', namespace)
+
+    def __bool__(self) -> bool:
+        return bool(self._fields)
+
+    def shown(self, inner: Inner, frame: Frame) -> Mapping[str, Any]:
+        """The values of the layer inside a frame, with defaults that belong there."""
+        values = values_of(inner) if inner.values is None else inner.values
+        return self._defaults | dict(values) if self._defaults and frame.status == OK else values
+
+    def text(self, values: Mapping[str, Any]) -> str:
+        try:
+            return self.quick(values)
+        except (KeyError, TypeError):
+            return self.careful(values)
 
     def careful(self, values: Mapping[str, Any]) -> str:
         return "".join([f" {name}={value}" for name, value in self.pairs(values)])
@@ -210,6 +208,9 @@ class Facts:
                 value = value.get(step, ...) if value.__class__ is dict else ...
             if value is not ...:
                 yield name, show(value)
+
+
+facts_of = cache(Facts)
 
 
 def generated_values(generated: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -241,8 +242,7 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
-        named = {value: fact(name) for value, name in kind.names.items()}
-        return lambda value: named.get(value) or str(value)
+        return Named({value: fact(name) for value, name in kind.names.items()}).__getitem__
     if isinstance(kind, Number) and type(kind).i2repr is Number.i2repr:
         return str
     if isinstance(kind, Number):  # times, truth values, flags
@@ -252,17 +252,16 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     return fact
 
 
+class Named(dict[int, str]):
+    """Texts of numbers that have a name; of others the number."""
+
+    def __missing__(self, value: int) -> str:
+        return str(value)
+
+
 def _any(value: Any) -> str:
     """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
-    if isinstance(value, str):
-        return fact(value)
-    if value.__class__ is int:
-        return str(value)
-    if value.__class__ is bytes:  # not worth remembering
-        return f"{len(value)} bytes"
-    if isinstance(value, list):
-        value = ",".join(map(str, value))
-    return fact(value if isinstance(value, str | bytes | None) else str(value))
+    return SHOWN[value.__class__](value)
 
 
 def _count(value: Any) -> str:
@@ -286,3 +285,23 @@ def fact(value: str | bytes | None) -> str:
         return f"{len(value)} bytes"
     text = escape(shorten_middle(without_secrets(value, redacted), FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text
+
+
+def _size(value: bytes) -> str:
+    return f"{len(value)} bytes"
+
+
+def _other(value: Any) -> str:
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
+    return fact(value if isinstance(value, str | bytes) else str(value))
+
+
+class ByType(dict[type, Callable[[Any], str]]):
+    """How values are shown of whose kind the type does not follow."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        return _other
+
+
+SHOWN = ByType({str: fact, int: str, bytes: _size, type(None): fact})

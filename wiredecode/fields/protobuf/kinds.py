@@ -181,7 +181,7 @@ def emit_slice(kind: Tagged, em: Emitter, expression: str) -> str:
     emit_varint(em, length, len(kind.tag))
     em.line(f"q = p + {length}")
     em.line(f"{value} = {expression}")
-    em.line(f"p += {length}")
+    em.line("p = q")
     return value
 
 

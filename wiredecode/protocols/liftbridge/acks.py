@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wiredecode.fields.numbers import write_varint
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.pairing import link
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Int64s, Run
     from wiredecode.protocols.liftbridge.session import Session
+
+MAX_KEY_CHARACTERS = 1024
+"""Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
+NO_FACTS: dict[str, Any] = {}
+ONE_BYTE = [bytes([size]) for size in range(128)]
 
 
 class Hop(NamedTuple):
@@ -27,6 +34,20 @@ class Hop(NamedTuple):
     message_type: int
     facts: dict[str, Any]
     """What it tells about its response."""
+
+
+make_hop = partial(tuple.__new__, Hop)
+"""Of a tuple: twice as fast as ``Hop._make``."""
+
+
+def ack_key(inbox: str, correlation_id: str) -> bytes:
+    """What a published message and its ack have in common, as protobuf writes the one after the other."""
+    raw = inbox.encode("utf-8", "surrogateescape")
+    if not correlation_id:
+        return raw
+    rest = correlation_id.encode("utf-8", "surrogateescape")
+    size = len(rest)
+    return b"%bZ%b%b" % (raw, ONE_BYTE[size] if size < 128 else write_varint(size), rest)  # Z: the tag
 
 
 def own_hop(hops: list[Hop], connection: int, side: int) -> Hop:

@@ -116,8 +116,7 @@ def contents(source: Source, starts: Int64s, stops: Int64s, layer: type[Envelope
 
 def checksums(buffer: bytes, spans: zip[tuple[int, int]], count: int) -> Int64s:
     """CRC-32C of each stretch."""
-    crc = crc32c.crc32c
-    return np.fromiter((crc(buffer[start:stop]) for start, stop in spans), np.int64, count)
+    return np.fromiter(map(crc32c.crc32c, [buffer[start:stop] for start, stop in spans]), np.int64, count)
 
 
 def published(source: Source, found: Members) -> UInt8s:
@@ -168,7 +167,7 @@ def key_places(found: Members) -> Int64s:
 
 
 def ack_keys(payloads: Payloads, *, acks: bool) -> list[bytes]:
-    """As :func:`session.ack_key`: the inbox, and the correlation id, which follows."""
+    """As :func:`acks.ack_key`: the inbox, and the correlation id, which follows."""
     buffer, places = payloads.run.buffer, payloads.places.tolist()
     if not acks:
         return [buffer[start:end] for start, _, end in places]

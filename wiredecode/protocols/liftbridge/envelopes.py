@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.checks import check_contents, check_crc, check_entries, check_header
+from wiredecode.protocols.liftbridge.acks import NO_FACTS, ack_key
+from wiredecode.protocols.liftbridge.checks import (
+    CHECKED_TYPES,
+    USUAL_HEADERS,
+    check_contents,
+    check_crc,
+    check_entries,
+    check_header,
+)
 from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.operations import ActivityStreamEvent, Cursor
-from wiredecode.protocols.liftbridge.session import NO_FACTS, ack_key
 from wiredecode.protocols.nats.copies import mark_copy
 from wiredecode.protocols.nats.memory import plain_subject
 from wiredecode.protocols.shared.pairing import link
@@ -27,31 +33,41 @@ def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: St
     """See :meth:`CarriedSession.decode`; ``data`` begins with the magic number."""
     frame.protocol = NAME
     if len(data) < SHORT_HEADER:
-        frame.type = None
-        reading = read(Unknown, data, style, cut=True)
-        carry(frame, reading, data, start, style)
-        if frame.status != PARTIAL:
-            frame.status = MALFORMED
-            message = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
-            frame.find("error", "malformed", "truncated-envelope", message, NAME, (start, start + len(data)))
+        _decode_cut(frame, data, start, style)
         return
-    code = data[7]
+    code, whole = data[7], frame.status != PARTIAL
     layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
     frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
-    reading = read(layer, data, style, cut=frame.status == PARTIAL)
+    reading = read(layer, data, style, cut=not whole)
     carry(frame, reading, data, start, style)
-    check_header(frame, data, start)
-    find_problem(frame, reading, start, len(data))
-    check_crc(frame, reading, data, start, style)
-    if code == names.REPLICATION_RESPONSE and layer is not Unknown and frame.status != PARTIAL:
-        check_entries(frame, reading, data, start, style)
+    if data[4:7] not in USUAL_HEADERS or layer is Unknown:
+        check_header(frame, data, start)
+    if reading.problem is not None:
+        find_problem(frame, reading, start, len(data))
+    if whole and "crc" in reading.fields:
+        check_crc(frame, reading, data, start, style)
     if layer is not Unknown:
-        check_contents(frame, code, reading)
+        if whole and code == names.REPLICATION_RESPONSE:
+            check_entries(frame, reading, data, start, style)
+        if code in CHECKED_TYPES or reading.unusual:
+            check_contents(frame, code, reading)
         meaning = state.meaning(subject)
         _relate(frame, subject, code, reading, style, state, meaning)
         if code == names.PUBLISH and meaning.tail:
             _stored(frame, meaning, data, start, reading, style)
-    mark_copy(frame, state.copy_of(frame, subject, data))
+    original = state.copy_of(frame, subject, data)
+    if original is not None:
+        mark_copy(frame, original)
+
+
+def _decode_cut(frame: Frame, data: bytes, start: int, style: Style | None) -> None:
+    """An envelope whose header is not whole."""
+    frame.type = None
+    carry(frame, read(Unknown, data, style, cut=True), data, start, style)
+    if frame.status != PARTIAL:
+        frame.status = MALFORMED
+        message = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
+        frame.find("error", "malformed", "truncated-envelope", message, NAME, (start, start + len(data)))
 
 
 def _relate(
@@ -64,12 +80,10 @@ def _relate(
     meaning: Meaning,
 ) -> None:
     """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
-    fields, reply = reading.fields, frame.values.get("reply")
-    facts = meaning.facts
+    fields, facts, expected = reading.fields, meaning.facts, meaning.message_type
     hop = None
-    expected = meaning.message_type
     if code == names.PUBLISH:
-        if "partition" not in fields and frame.status == OK and subject and not NUMBERED.search(subject):
+        if not meaning.numbered and "partition" not in fields and frame.status == OK:
             facts = FIRST_PARTITION
         inbox = fields.get("ack_inbox")
         if inbox and reading.number("ack_policy") != names.NO_ACK:
@@ -80,7 +94,7 @@ def _relate(
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
         hop = state.ack(ack_key(inbox, fields.get("correlation_id", "")), frame)
-    elif code in names.REQUESTS and reply:
+    elif code in names.REQUESTS and (reply := frame.values.get("reply")):
         frame.expects_response = True
         facts = dict(facts)
         if code == names.PARTITION_STATUS_REQUEST and "stream" in fields and frame.status == OK:
@@ -103,8 +117,6 @@ def _relate(
         frame.find("warning", "protocol", "unexpected-type", message, f"{NAME}.message_type")
 
 
-NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")
-"""Subjects of partitions from 1 on, or of a stream that is called so: only its metadata tells."""
 FIRST_PARTITION = {"partition": 0}
 RESPONSES = frozenset(names.REQUESTS.values())
 

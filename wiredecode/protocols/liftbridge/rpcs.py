@@ -8,11 +8,11 @@ from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import PARTIAL, Frame
 from wiredecode.protocols.liftbridge import raft
+from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS
 from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Piece
-from wiredecode.protocols.liftbridge.session import MAX_KEY_CHARACTERS
 from wiredecode.protocols.liftbridge.spelling import entries_spelled
 from wiredecode.protocols.nats.copies import mark_copy
 from wiredecode.protocols.shared.pairing import Request, link

@@ -5,9 +5,9 @@ A request and its response usually travel on different NATS connections, and eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,13 +15,14 @@ import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
-from wiredecode.fields.numbers import write_varint
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.acks import Acks, Hop, own_hop
+from wiredecode.protocols.liftbridge import envelopes, names, rpcs
+from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS, NO_FACTS, Acks, Hop, make_hop, own_hop
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
+from wiredecode.protocols.liftbridge.publications import Key as PublicationKey
 from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
+from wiredecode.protocols.nats.memory import plain_subject
 from wiredecode.protocols.nats.names import CLIENT
 from wiredecode.protocols.shared.carried import CarriedSession
 from wiredecode.protocols.shared.pairing import Newest
@@ -34,8 +35,6 @@ MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
 MAX_HOPS = 16
 """Copies of one request that are remembered."""
-MAX_KEY_CHARACTERS = 1024
-"""Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
 MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
@@ -52,13 +51,6 @@ Key = tuple[str, ...] | bytes
 """Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
 
 
-make_hop = partial(tuple.__new__, Hop)
-"""Of a tuple: twice as fast as ``Hop._make``."""
-
-
-NO_FACTS: dict[str, Any] = {}
-
-
 class Meaning(NamedTuple):
     """What a subject says: the message type to expect, and the stream and partition it names."""
 
@@ -66,6 +58,8 @@ class Meaning(NamedTuple):
     facts: dict[str, Any] = {}
     tail: str = ""
     """The subject within the namespace."""
+    numbered: bool = True
+    """Whether messages on it may be of another partition than the first: only the stream's metadata tells."""
 
 
 @dataclass(eq=False)
@@ -78,10 +72,14 @@ class Session(CarriedSession):
     acks: Acks = field(default_factory=Acks)
     """What asks for an ack, and acks, where that comes later."""
     publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
+    got: Newest[tuple[Any, ...], int] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
+    """The last publication of each key that a subscription got."""
+    lossy: bool = False
+    """Messages may be missing: those of the same contents cannot be told apart any more."""
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
-    meanings: dict[str, Meaning] = field(default_factory=dict)
+    meanings: dict[str | None, Meaning] = field(default_factory=dict)
 
     def learn_namespace(self, namespace: str) -> None:
         if namespace not in self.namespaces and len(self.namespaces) < MAX_NAMESPACES:
@@ -89,15 +87,15 @@ class Session(CarriedSession):
             self.meanings.clear()
 
     def meaning(self, subject: str | None) -> Meaning:
-        if subject is None or len(subject) > MAX_KEY_CHARACTERS:
-            return NO_MEANING
         known = self.meanings.get(subject)
         if known is None:
+            if subject is None or len(subject) > MAX_KEY_CHARACTERS:
+                return Meaning(numbered=numbered(subject))
             if len(self.meanings) >= MAX_SUBJECTS:
                 self.meanings.clear()
             if RAFT_MARK in subject:
                 self.learn_namespace(subject.partition(RAFT_MARK)[0])
-            known = self.meanings[subject] = self._meaning(subject)
+            known = self.meanings[subject] = self._meaning(subject)._replace(numbered=numbered(subject))
         return known
 
     def _meaning(self, subject: str) -> Meaning:
@@ -113,11 +111,11 @@ class Session(CarriedSession):
                     facts = {"stream": printable(stream), "partition": int(partition[:10])}
                     return Meaning(PARTITION_SUBJECTS[last], facts, tail)
                 return Meaning(OWN_SUBJECTS.get(tail.partition(".")[0]), {}, tail)
-        return NO_MEANING
+        return Meaning()
 
     def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
-        longest = len(key) if isinstance(key, bytes) else max(map(len, key))
-        if longest > MAX_KEY_CHARACTERS or len(facts.get("replica_id", "")) > MAX_KEY_CHARACTERS:
+        longest = len(key) if isinstance(key, bytes) else max(map(len, (*key, facts.get("replica_id", ""))))
+        if longest > MAX_KEY_CHARACTERS:
             return
         hop = make_hop((frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts))
         if not self.forgets and key not in self.exchanges and key not in self.acks.fresh and not self.has_room(1):
@@ -170,13 +168,28 @@ class Session(CarriedSession):
 
     def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
         """The frame in which a client sent what a server hands on, or else in which it was seen first."""
-        key = subject, len(payload), crc32c.crc32c(payload)
+        reply = frame.values.get("reply")
+        told = subject if reply is None else f"{subject} {plain_subject(reply)}"
+        key = told, len(payload), crc32c.crc32c(payload)
         between = frame.dialect not in (None, CLIENT)  # there both ends are servers, also the one that dialled
         original = frame.sender == "client" and not between
-        known = None if original else self.publications.get(key)
+        known = None if original else self._published(frame, key)
         if known is None and (original or between) and len(subject or "") <= MAX_KEY_CHARACTERS:
             self.publications.add(key, frame.id)
         return known
+
+    def _published(self, frame: Frame, key: PublicationKey) -> int | None:
+        """What a subscription gets: of messages with the same contents the next one, where none were lost."""
+        numbers = self.publications.get(key)
+        if not numbers or (self.lossy and len(numbers) > 1):
+            return None
+        who = key, frame.connection.number, frame.side, frame.values.get("sid")
+        before = self.got.get(who)
+        if before == numbers[-1]:
+            return None
+        found = numbers[numbers.index(before) + 1] if before in numbers else numbers[-1]
+        self.got.put(who, found)
+        return found
 
     # Asked by NATS.
 
@@ -185,8 +198,6 @@ class Session(CarriedSession):
         return self.raft.dials
 
     def decode(self, frame: Frame, subject: str | None, payload: bytes, start: int, style: Style | None) -> None:
-        from wiredecode.protocols.liftbridge import envelopes, rpcs
-
         if payload[:4] == names.MAGIC:
             envelopes.decode(frame, subject, payload, start, style, self)
         elif subject is not None:
@@ -202,6 +213,7 @@ class Session(CarriedSession):
         return {"namespace": namespace, "server": parts[-2], "purpose": parts[-1]}
 
     def interrupt(self, connection: int, side: int) -> None:
+        self.lossy = True
         self.raft.interrupt(connection, side)
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
@@ -210,15 +222,9 @@ class Session(CarriedSession):
         return bool(frame.inner) and add_messages(frame, operation, subject, out)
 
 
-NO_MEANING = Meaning()
-ONE_BYTE = [bytes([size]) for size in range(128)]
+NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")
 
 
-def ack_key(inbox: str, correlation_id: str) -> bytes:
-    """What a published message and its ack have in common, as protobuf writes the one after the other."""
-    raw = inbox.encode("utf-8", "surrogateescape")
-    if not correlation_id:
-        return raw
-    rest = correlation_id.encode("utf-8", "surrogateescape")
-    size = len(rest)
-    return b"%bZ%b%b" % (raw, ONE_BYTE[size] if size < 128 else write_varint(size), rest)  # Z: the tag
+def numbered(subject: str | None) -> bool:
+    """Whether a subject is that of a partition from 1 on, or of a stream that is called so, or not known."""
+    return not subject or NUMBERED.search(subject) is not None

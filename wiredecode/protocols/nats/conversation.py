@@ -21,7 +21,7 @@ from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.hiding import hides, payload_start
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation, reread
-from wiredecode.protocols.nats.reading import decoder_for, delivered_from, hide_headers, hides_data, secret_decoder
+from wiredecode.protocols.nats.reading import decoder_for, delivered_from, hide_headers, secret_decoder
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
@@ -88,7 +88,8 @@ class NatsConversation(Conversation):
             decoder = reread(self, frame, decoder, style)
         values = frame.values
         subject = values.get("subject")
-        if hides(frame, subject, values, self.memory):
+        secret = hides(frame, subject, values, self.memory)
+        if secret:
             secret_decoder(decoder).read(frame, style)
             if "error" in frame.values:
                 frame.values = {**frame.values, "error": redacted(values["error"])}
@@ -100,7 +101,7 @@ class NatsConversation(Conversation):
                 frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
             if "headers" in values:
                 hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
-        if hides_data(frame.layer):
+        if secret:
             return
         if "data" in values:
             data = values["data"]

@@ -42,9 +42,6 @@ HARMLESS_SYSTEM = re.compile(
     r"(?:ACCOUNT\.[^.]+\.SERVER|SERVER\.ACCOUNT\.[^.]+)\.CONNS)"
 )
 """Subjects of the system account that carry no credentials; others may: claims, requests for log-in, who connected."""
-JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
-LOST_BLOCK = re.compile(r"[0-9]+")
-"""The reply of a message that was one with headers, without the byte that says so."""
 PAYLOAD_VERSION = b"NATS/1.0"
 
 
@@ -56,13 +53,6 @@ def is_secret_header(key: str, value: str) -> bool:
 def is_secret_subject(subject: str) -> bool:
     """Whether payloads on a subject may carry credentials by their purpose: of ``$SYS`` all but what is known."""
     return subject.startswith("$SYS.") and HARMLESS_SYSTEM.fullmatch(subject) is None
-
-
-def hides_payload(subject: str, reply: str, payload: bytes) -> bool:
-    """Whether a payload may hold credentials: by its subject, a JWT to an inbox, headers without the H of HPUB."""
-    if subject[:1] in "$_" and (is_secret_subject(subject) or JWT.match(payload)):
-        return True
-    return payload.startswith(PAYLOAD_VERSION) or LOST_BLOCK.fullmatch(reply) is not None
 
 
 S2_CHUNKS = {0x00: "compressed", 0x01: "uncompressed", 0xFE: "padding", 0xFF: "stream identifier"}

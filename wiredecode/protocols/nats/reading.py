@@ -12,13 +12,13 @@ from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.kinds import Headers
-from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.reading import MAX_KNOWN, MAX_KNOWN_BYTES, FrameDecoder
 
 
 class OperationDecoder(FrameDecoder):
     """A plan that makes the record of tokens, numbers and a payload from the values already read."""
 
-    __slots__ = ("hidden", "secret", "simple")
+    __slots__ = ("_lines", "_remembers", "_same", "hidden", "secret", "simple")
 
     def __init__(self, layer: type[Layer], name: str | None) -> None:
         super().__init__(layer, name)
@@ -27,6 +27,12 @@ class OperationDecoder(FrameDecoder):
         """Whether the record shows the values as they are, but for the payload and what is hidden or secret."""
         self.hidden = [kind.name for kind in kinds if kind.hidden]
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
+        fields = {kind.name for kind in kinds}
+        self._remembers = {"operation", "size", "data"} <= fields and "headers" not in fields
+        """Whether lines are remembered: a payload follows them, and many are said again."""
+        self._lines: dict[bytes, dict[str, Any]] = {}
+        self._same = 0
+        """How many lines were the same as one that is remembered."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return decoder_for, (self.layer, self.type)  # conversations have no others
@@ -35,9 +41,17 @@ class OperationDecoder(FrameDecoder):
         if frame.missing or not (style is None or self.simple):
             super().read(frame, style, rows=rows)
             return
+        buffer, start, stop = frame.buffer, frame.start, frame.stop
+        body = buffer.find(b"\n", start, stop) + 1
+        known = self._lines.get(buffer[start:body])
         try:
-            walk = self._walk or self._make_walk()
-            values, reached = walk(frame.buffer, frame.start, frame.stop)
+            if known is not None and known["size"] == stop - body - 2 and buffer.endswith(b"\r\n", body, stop):
+                values, reached = {**known, "data": buffer[body : stop - 2]}, stop
+                self._same += 1
+            else:
+                values, reached = (self._walk or self._make_walk())(buffer, start, stop)
+                if self._remembers and known is None and body - start <= MAX_KNOWN_BYTES:
+                    self._remember_line(buffer[start:body], values)
             if style is not None and self.secret and not self.secret.isdisjoint(values):
                 raise compiler.Cut
         except compiler.FAILED:
@@ -46,8 +60,14 @@ class OperationDecoder(FrameDecoder):
         frame.layer, frame.type, frame.values = self.layer, self.type, values
         if style is not None:
             self._show(frame, values, style)
-        if reached < frame.stop:
-            self._report_surplus(frame, reached - frame.start, frame.stop - frame.start)
+        if reached < stop:
+            self._report_surplus(frame, reached - start, stop - start)
+
+    def _remember_line(self, line: bytes, values: dict[str, Any]) -> None:
+        """Remember what a line says; not any more once few are said again."""
+        if len(self._lines) >= MAX_KNOWN:
+            self._lines, self._remembers, self._same = {}, self._same >= MAX_KNOWN, 0
+        self._lines[line] = {**values, "data": b""}
 
     def _show(self, frame: Frame, values: dict[str, Any], style: Style) -> None:
         record = dict(values)

@@ -43,8 +43,9 @@ class Newest(OrderedDict[K, V]):
 
     def put(self, key: K, value: V) -> bool:
         """Remember a value; whether the oldest one was forgotten for it."""
+        if key in self:
+            self.move_to_end(key)
         self[key] = value
-        self.move_to_end(key)
         if len(self) <= self.most:
             return False
         self.popitem(last=False)
