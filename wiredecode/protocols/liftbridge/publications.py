@@ -11,20 +11,22 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Int64s
 
 Key = tuple[str | None, int, int]
-"""Subject, size and CRC-32C of the payload."""
+"""Subject, with that of the reply if there is one, size and CRC-32C of the payload."""
+MOST_SAME = 16
+"""Frames of one key that are remembered."""
 PUT_OFF = 10
 """Of runs, so many times what is remembered is put off before it is sorted out."""
 
 
 @dataclass(slots=True)
 class Publications:
-    """The last frame by key, of the ``most`` keys published last.
+    """The last frames by key, of the ``most`` keys published last.
 
     Runs are only noted: usually nobody asks before most of them are out of date.
     """
 
     most: int
-    known: Newest[Key, int] = field(init=False)
+    known: Newest[Key, tuple[int, ...]] = field(init=False)
     runs: list[tuple[list[str], Int64s, Int64s, Int64s, Int64s]] = field(default_factory=list)
     waiting: int = 0
 
@@ -35,15 +37,17 @@ class Publications:
         self.merge_runs()
         return len(self.known)
 
-    def get(self, key: Key) -> int | None:
+    def get(self, key: Key) -> tuple[int, ...]:
+        """The last frames of a key, the oldest first."""
         if self.runs:
             self.merge_runs()
-        return self.known.get(key)
+        return self.known.get(key, ())
 
     def add(self, key: Key, number: int) -> None:
         if self.runs:
             self.merge_runs()
-        self.known.put(key, number)
+        before = self.known.get(key)
+        self.known.put(key, (number,) if before is None else (*before[1 - MOST_SAME :], number))
 
     def add_run(self, subjects: list[str], codes: Int64s, sizes: Int64s, checksums: Int64s, numbers: Int64s) -> None:
         """Messages in columns; ``codes`` are places in ``subjects``."""
@@ -72,4 +76,4 @@ class Publications:
         self.runs, self.waiting = [], 0
         newest = list(fresh.items())[: self.most]
         for key, number in reversed(newest):
-            self.known.put(key, number)
+            self.add(key, number)
