@@ -46,8 +46,11 @@ class Publications:
     def add(self, key: Key, number: int) -> None:
         if self.runs:
             self.merge_runs()
+        self._put(key, (number,))
+
+    def _put(self, key: Key, numbers: tuple[int, ...]) -> None:
         before = self.known.get(key)
-        self.known.put(key, (number,) if before is None else (*before[1 - MOST_SAME :], number))
+        self.known.put(key, numbers if before is None else (*before, *numbers)[-MOST_SAME:])
 
     def add_run(self, subjects: list[str], codes: Int64s, sizes: Int64s, checksums: Int64s, numbers: Int64s) -> None:
         """Messages in columns; ``codes`` are places in ``subjects``."""
@@ -60,13 +63,15 @@ class Publications:
         """Take over what was noted, the newest first, as far as it counts."""
         if not self.runs:
             return
-        fresh: dict[Key, int] = {}
+        fresh: dict[Key, list[int]] = {}
         for subjects, *columns in reversed(self.runs):
             last = [column[::-1][: self.most].tolist() for column in columns]
             rest = [column[::-1][self.most :] for column in columns]
             while last[0]:
                 for code, size, checksum, number in zip(*last, strict=True):
-                    fresh.setdefault((subjects[code], size, checksum), number)
+                    same = fresh.setdefault((subjects[code], size, checksum), [])
+                    if len(same) < MOST_SAME:
+                        same.append(number)
                 if len(fresh) >= self.most:
                     break
                 last = [column[: self.most].tolist() for column in rest]
@@ -75,5 +80,5 @@ class Publications:
                 break
         self.runs, self.waiting = [], 0
         newest = list(fresh.items())[: self.most]
-        for key, number in reversed(newest):
-            self.add(key, number)
+        for key, numbers in reversed(newest):
+            self._put(key, tuple(reversed(numbers)))
