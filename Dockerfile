@@ -12,7 +12,7 @@ FROM python:3.11-slim
 COPY --from=build /wheels /wheels
 # The wheel by its name: an extra cannot be told of a pattern.
 RUN wheel=$(ls /wheels/wiredecode-*.whl) \
-    && pip install --no-cache-dir "$wheel[zstd,lz4,snappy,tls,sql,report]" \
+    && pip install --no-cache-dir "${wheel}[zstd,lz4,snappy,tls,sql,report]" \
     && rm -r /wheels \
     && useradd --create-home --uid 10001 wiredecode
 # No rights are needed to read captures; the root of the file system may be read-only (--read-only --tmpfs /tmp).

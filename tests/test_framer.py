@@ -71,6 +71,21 @@ def test_frames_behind_a_hole_are_ready_with_the_packet_that_recognised_them_and
     assert [frame.packets for frame in frames] == [[2], [3], [4], [7], [9]]
 
 
+def test_bytes_behind_a_hole_are_cut_in_ever_larger_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts, split = [], Letters.split
+    monkeypatch.setattr(Letters, "split", lambda self, data: cuts.append(data) or split(self, data))
+    sent = [(number, b"<%02d" % (number % 100)) for number in range(2, 258)]
+    assert [frame.ready for frame in behind_a_hole(*sent)] == [4, 4, *range(4, 258)]
+    assert len(cuts) < 10
+    sent[60] = 62, b"xx"
+    found = [(frame.status, frame.ready) for frame in behind_a_hole(*sent)]
+    before, after = (
+        [("ok", ready) for ready in (4, 4, *range(4, 62))],
+        [("ok", ready) for ready in (65, 65, *range(65, 258))],
+    )
+    assert found == [*before, ("undecoded", 65), *after], "what was lost is looked for packet by packet again"
+
+
 def test_frames_that_are_skipped_have_the_same_places() -> None:
     owner, out, counted = connection(), [], []
 

@@ -291,6 +291,8 @@ def test_members_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decoded.problem is not None
     assert "more than 3 members" in decoded.problem.reason
     assert len(decoded.values["unknown_fields"]) == 4
+    for inside, fits in ((b"\x5a\x00" * 3, True), (b"\x5a\x00" * 4, False), (b"\x5a\x02\x7a\x00" * 2, False)):
+        assert (compiler.careful(Everything, inside, 0, len(inside)).problem is None) == fits, inside.hex()
 
 
 def test_numbers_stand_in_order() -> None:

@@ -129,7 +129,7 @@ def pieces(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def cluster() -> Iterator[str]:
+def cluster(hosts: Sequence[str] = (HOST, HOST)) -> Iterator[str]:
     """A standalone master and two workers of one core each on this machine; yields the master's URL."""
     import pyspark
 
@@ -154,8 +154,8 @@ def cluster() -> Iterator[str]:
     try:
         first = begin(f"{kind}.master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
         master = told(first, r"Starting Spark master at (spark://\S+)")
-        for _ in range(2):
-            options = ("--host", HOST, "--cores", "1", "--memory", WORKER_MEMORY, "--webui-port", "0")
+        for host in hosts:
+            options = ("--host", host, "--cores", "1", "--memory", WORKER_MEMORY, "--webui-port", "0")
             told(begin(f"{kind}.worker.Worker", *options, master), r"(Successfully registered with master)")
         yield master
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,9 +14,12 @@ from tests.conftest import long_are_slow
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.order import Order
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
+from wiredecode.net.types import Connection
 from wiredecode.tables.messages import MessageTable
 
 Numbered = list[tuple[int, int, str | None]]
@@ -77,3 +81,18 @@ def test_runs_and_elements_tell_what_rows_tell(path: Path, every_run: None) -> N
         assert found_numbered == numbered
         assert found_totals == totals
         assert found.equals(expected)
+
+
+def test_a_run_that_waits_costs_nothing_for_the_frames_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[tuple[int, int]] = []
+    whole = Run.part
+    monkeypatch.setattr(Run, "part", lambda run, low, high: parts.append((low, high)) or whole(run, low, high))
+    owner, pending = Connection(1, ("10.0.0.1:1", "10.0.0.2:4222"), (1, 4222), first=1), []
+    for packet in range(2, 402, 2):
+        at = np.array([packet + 1])
+        pending.append(Frame(owner, 0, b"", 0, 0, packet, 0, 0, [packet], packet, packet, packet))
+        pending.append(Run(owner, 0, b"", packet, at, at, np.ones(1, np.uint8), {}, *(at,) * 6, None, "nats"))  # type: ignore[arg-type]
+    order = Order(pending, None, 0)
+    found = [number or item.numbers.tolist() for item, number in order]  # type: ignore[union-attr]
+    assert found == [number if number % 2 else [number] for number in range(1, 401)]
+    assert len(parts) < 3 * 200, "it was 200 for each frame"

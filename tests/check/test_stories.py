@@ -217,5 +217,10 @@ def test_a_broker_that_went_down_and_was_asked_again() -> None:
     assert any(detail.startswith("it went down, it seems: it ended") for detail in refused.details)
 
 
+def test_a_refused_publish_is_told_by_one_code() -> None:
+    problems = check(STORIES / "publishes-refused.pcap")
+    assert [problem.name for problem in problems if "decode_failed" in problem.what] == ["publish.refused"]
+
+
 def test_credit_that_is_given_before_chunks_are_read() -> None:
     assert set(told("early-credit.pcap")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}

@@ -87,6 +87,16 @@ def signal_at(number: int, place: int) -> Callable[[], None]:
     return prepare
 
 
+def signal_after(number: int, seconds: float) -> Callable[[], None]:
+    """What prepares a signal after so much CPU time, wherever that is."""
+
+    def prepare() -> None:
+        signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), number))
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+    return prepare
+
+
 def places_in(words: list[str]) -> int:
     """How many calls and returns a command has in the code that gives outputs their names."""
     found = os.pipe()

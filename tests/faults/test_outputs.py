@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
 import resource
 import shutil
 import signal
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.faults.harness import OUTPUTS, contents, in_a_child, places_in, signal_at, words_of
+from tests.faults.harness import OUTPUTS, contents, in_a_child, places_in, signal_after, signal_at, words_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ALL = [pytest.param(name, marks=() if name == "csv" else pytest.mark.slow) for name in OUTPUTS]
@@ -49,6 +51,25 @@ def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp
         ended.add(found.code)
         shutil.rmtree(folder)
     assert ended >= {130, 129, 143}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_signal_at_random_moments(name: str, file: Path, tmp_path: Path) -> None:
+    """``WIREDECODE_MOMENTS`` says how many. SIGPIPE alone ends nothing: what is written to a file goes on."""
+    chance, whole = random.Random(os.environ.get("WIREDECODE_SEED", name)), tmp_path / "whole"
+    whole.mkdir()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert in_a_child(words_of(name, file, whole)).code == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    for moment in range(int(os.environ.get("WIREDECODE_MOMENTS", "4"))):
+        number, folder = (*SIGNALS, signal.SIGPIPE)[moment % 4], tmp_path / str(moment)
+        folder.mkdir()
+        found = in_a_child(words_of(name, file, folder), signal_after(number, chance.uniform(0.001, seconds)))
+        assert "Traceback" not in found.errors
+        assert found.code in (0, 128 + number, -number), found
+        assert names(folder) == names(whole) if not found.code else names(folder) in (set(), names(whole)), found
 
 
 @pytest.mark.parametrize("name", [name for name in OUTPUTS if name not in ("folder", "totals")])

@@ -49,6 +49,12 @@ def test_what_is_made_from_nothing_but_its_fields_begins_with_its_word() -> None
     assert bytes(Pub(subject="a.b", data=b"xyz")) == b"PUB a.b 3\r\nxyz\r\n"
 
 
+def test_a_line_without_its_end_needs_one_byte_more_than_there_are() -> None:
+    problem = Ping(b"PING \t").problem
+    assert problem is not None
+    assert (problem.field, problem.needed, problem.had, problem.start) == ("line_end", 3, 2, 4)
+
+
 @each_sound_vector
 def test_the_record_shows_the_values(vector: Vector) -> None:
     try:

@@ -18,9 +18,16 @@ from wiredecode.testing import Talk
 CORE = "Qx7Zk9"
 SECRET = CORE * 5
 JWT = "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJq" + SECRET + "." + SECRET
-LATE = (1, 3)
-"""Bytes of a connection that a capture lacks at its start."""
-SNAPLENS = (88, 110)
+
+
+def late(case: int) -> tuple[int, int]:
+    """Bytes of a connection that captures of a case lack at its start: a few, and so many that it begins in a field."""
+    return 1 + case % 8, 9 + 5 * case % 48
+
+
+def snaplens(case: int) -> tuple[int, int]:
+    """So many bytes of packets are kept: as is usual, and any."""
+    return 96, 60 + 7 * case % 64
 
 
 def forms() -> list[str]:
@@ -231,17 +238,17 @@ PROTOCOLS = {"nats": nats, "rabbitmq": rabbit, "cursus": cursus, "pravega": prav
 
 
 def packets(cases: Iterator[Case]) -> Iterator[tuple[bytes, int]]:
-    """Packets and their snapshot lengths: each case whole, begun late in three ways, and cut."""
+    """Packets and their snapshot lengths: each case whole, begun late in two ways, and cut in two."""
     port = 20_000
-    for case in cases:
-        for late in (0, *LATE):
+    for number, case in enumerate(cases):
+        for lacking in (0, *late(number)):
             port += 1
             talk = Talk(client=("10.0.0.1", port), server=("10.0.0.2", case.port))
-            if not late:
+            if not lacking:
                 yield from ((packet, 65535) for packet in talk.handshake())
-            for payload in _parts(talk, case, late):
+            for payload in _parts(talk, case, lacking):
                 yield payload, 65535
-        for snaplen in SNAPLENS:
+        for snaplen in snaplens(number):
             port += 1
             talk = Talk(client=("10.0.0.1", port), server=("10.0.0.2", case.port))
             yield from ((packet, 65535) for packet in talk.handshake())
@@ -249,18 +256,18 @@ def packets(cases: Iterator[Case]) -> Iterator[tuple[bytes, int]]:
                 yield payload, snaplen
 
 
-def _parts(talk: Talk, case: Case, late: int) -> Iterator[bytes]:
-    """What is captured: of what holds the secret not the first ``late`` bytes, and nothing before it."""
+def _parts(talk: Talk, case: Case, lacking: int) -> Iterator[bytes]:
+    """What is captured: of what holds the secret not the first bytes, and nothing before it."""
     if case.opening:
         yield from talk.send(1, case.opening)
     said = case.client
-    if late:
+    if lacking:
         first = next((at for at, part in enumerate(said) if CORE.encode() in part), len(said) - 1)
-        said = (said[first][late:], *said[first + 1 :])
+        said = (said[first][lacking:], *said[first + 1 :])
     for part in said:
         yield from talk.send(0, part)
     for at, part in enumerate(case.server):
-        yield from talk.send(1, part[late:] if at == 0 else part)
+        yield from talk.send(1, part[lacking:] if at == 0 else part)
 
 
 def write(path: Path, cases: Iterator[Case]) -> None:

@@ -9,6 +9,12 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.secrets.cases import CORE, PROTOCOLS, forms, write
+from wiredecode.capture import open_capture
+from wiredecode.fields.layer import Style
+from wiredecode.testing import dissect
+from wiredecode.ui.detail import BytePane
+from wiredecode.ui.store import RowStore
+from wiredecode.view.values import Raw
 
 FIELDS = ("frame.number", "frame.type", "_ws.col.info")
 LAYERS = {
@@ -141,6 +147,26 @@ def test_reports(run: Run, capture: tuple[str, Path], tmp_path: Path) -> None:
     found = run("report", capture[1], "-o", tmp_path / "r.html")
     assert found.code in (0, 1)
     assert leaks((tmp_path / "r.html").read_text() + found.err) == []
+
+
+def test_captures_that_are_anonymized(run: Run, capture: tuple[str, Path], tmp_path: Path) -> None:
+    found = run("anonymize", capture[1], tmp_path / "a.pcapng")
+    assert found.code == 0
+    assert leaks((tmp_path / "a.pcapng").read_bytes() + found.err.encode()) == []
+
+
+def test_the_full_screen(capture: tuple[str, Path], tmp_path: Path) -> None:
+    """Rows of the list, as they are kept in files, and dumps; its trees are those of ``pcap``."""
+    frames = dissect(open_capture([capture[1]]), style=Style(Raw)).frames
+    rows, pane = RowStore(tmp_path), BytePane()
+    rows.add(frames)
+    rows.close()
+    text = []
+    for frame in frames:
+        pane.show(frame, secrets=False)
+        text += [pane.line(at).plain for at in range(pane.count)]
+    assert len(text) > len(frames) > 0
+    assert leaks((tmp_path / "texts").read_bytes() + (tmp_path / "rows").read_bytes() + "\n".join(text).encode()) == []
 
 
 def test_they_are_shown_to_those_who_ask(run: Run, capture: tuple[str, Path]) -> None:

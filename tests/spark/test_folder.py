@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from tests.remote import s3_server
+from wiredecode.capture.remote import Place
+from wiredecode.spark import folder as folder_module
 from wiredecode.spark.folder import DONE, STEP, VIEWS, Folder, Occupied
 
 FILE = "day=2026-01-31/part-1.parquet"
@@ -34,6 +40,30 @@ def files(out: str) -> list[str]:
     folder = Folder(out)
     at = len(folder._path) + 1
     return sorted(each.path[at:] for each in folder.list(recursive=True) if each.is_file)
+
+
+class Hdfs(LocalFileSystem):
+    """As WebHDFS renames: into folders that are there, and what cannot be is told to nobody."""
+
+    protocol = "quiet"
+
+    def mv_file(self, path1: str, path2: str, **_: Any) -> None:
+        with suppress(OSError):
+            Path(path1).rename(path2)
+
+    mv = mv_file
+
+
+def test_folders_are_made_before_files_are_renamed_into_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = pafs.PyFileSystem(pafs.FSSpecHandler(Hdfs()))
+    path = str(tmp_path / "lake")
+    monkeypatch.setattr(folder_module, "place_of", lambda name: Place(system, path, "quiet://", ""))
+    for number in (0x0102, 0x0304):
+        run(path, number).commit({})
+        assert files(path) == [DONE, VIEWS, f"messages/{FILE}"]
+    monkeypatch.setattr(Hdfs, "mv", lambda *_, **how: None)
+    with pytest.raises(OSError, match="cannot be renamed to"):
+        Folder(path)._rename("messages", "elsewhere")
 
 
 def test_runs_replace_each_other_and_those_that_fail_leave_nothing(out: str) -> None:

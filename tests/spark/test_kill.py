@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.bench.clusters import cluster
 from tests.spark.conftest import ROOT
 from tests.spark.support import expected, same_rows
 from tests.spark.test_output import job, table, visible, write
@@ -46,7 +48,8 @@ def capture(tmp_path: Path) -> Path:
 def start(capture: Path, out: Path, *words: str) -> subprocess.Popen[str]:
     """The command as somebody types it, in a process group of its own."""
     columns = ["--columns", COLUMNS, "--partitions", "6"]
-    command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *words]
+    python = ["--conf", f"spark.pyspark.python={sys.executable}"]
+    command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *python, *words]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -121,6 +124,55 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
     told = json.loads((tmp_path / "totals.json").read_text())
     assert told["packets"]["read"] == LAPS * len(packets(BASIC)), "what a task reported twice counts once"
     assert told["payload"]["captured"] == told["payload"]["in_frames"] + told["payload"]["duplicate"]
+
+
+def test_an_executor_that_is_killed_costs_nothing_but_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    """Two executors of their own, as on a cluster: what one has shuffled is gone with it."""
+    out, killed = tmp_path / "lake", list[int]()
+    process = start(capture, out, "--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=512m", "-q")
+
+    def kill_one() -> bool:
+        executors = [pid for pid, args in descendants(process.pid) if "CoarseGrainedExecutorBackend" in args]
+        if executors and is_writing(out):
+            os.kill(executors[0], signal.SIGKILL)
+            killed.append(executors[0])
+        return bool(killed)
+
+    wait_for(kill_one, process)
+    _, err = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 0, err
+    check(spark, capture, out)
+
+
+def test_a_task_that_stands_still_is_done_by_another_executor(
+    spark: SparkSession, capture: Path, tmp_path: Path
+) -> None:
+    """Speculation, which wants another host: both attempts write, and the rows of one count."""
+    out, stopped = tmp_path / "lake", list[int]()
+    speculation = {"": "true", ".interval": "50ms", ".multiplier": "1.1", ".quantile": "0.1", ".minTaskRuntime": "50ms"}
+    words = [word for name, value in speculation.items() for word in ("--conf", f"spark.speculation{name}={value}")]
+    with cluster(("127.0.0.2", "127.0.0.3")) as master:
+        process = start(capture, out, "--master", master, *words, "--summary-json", str(tmp_path / "totals.json"))
+
+        def stop_one() -> bool:
+            daemons = [pid for pid, args in descendants(os.getpid()) if "pyspark.daemon" in args]
+            busy = [pid for pid in daemons if cpu_seconds(pid) > 0.1 and int(stat(pid)[1]) in daemons]
+            if is_writing(out) and busy:
+                os.kill(busy[0], signal.SIGSTOP)
+                stopped.append(busy[0])
+            return bool(stopped)
+
+        try:
+            wait_for(stop_one, process)
+            _, err = process.communicate(timeout=WAIT_SECONDS)
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):  # Spark ends the attempt that lost
+                    os.kill(pid, signal.SIGKILL)
+        assert process.returncode == 0, err
+    check(spark, capture, out)
+    told = json.loads((tmp_path / "totals.json").read_text())
+    assert told["packets"]["read"] == LAPS * len(packets(BASIC)), "what two attempts reported counts once"
 
 
 def stat(pid: int) -> list[str]:

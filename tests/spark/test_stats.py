@@ -37,11 +37,12 @@ def wide(level: str) -> pa.Table:
 
     from wiredecode.stats.queries import columns
     from wiredecode.stats.tables import STATISTICS, needed
-    from wiredecode.tables.portable import chosen, converted, portable_schema, table_columns
+    from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
+    from wiredecode.tables.schema import select
 
     names = ["source", *columns(needed(STATISTICS, level))]
-    schema = chosen(portable_schema(table_schema(level)), names)
+    schema = select(portable_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:
         capture = wiredecode.read(CAPTURES / name, level=level, columns=table_columns(names), ids="stable")

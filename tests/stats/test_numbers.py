@@ -161,6 +161,22 @@ def test_a_table_that_is_not_there_is_told() -> None:
             ],
         ),
         (
+            "cursus/group.pcap",  # what was accepted, of COMMIT_OFFSET and BATCH_COMMIT
+            [
+                ("position", "orders[0], group workers", 3, 11, 12, 12),
+                ("position", "orders[1], group workers", 1, 3, 3, 3),
+                ("position", "orders[2], group workers", 2, 0, 20, 20),
+                ("position", "orders[3], group workers", 2, 9, 20, 20),
+            ],
+        ),
+        (
+            "pravega/midstream.pcap",  # 60 bytes, and 218 up to the tail
+            [
+                ("lag", "scope/stream/0.#epoch.0, bytes, reader #1", 1, 0, 0, 0),
+                ("position", "scope/stream/0.#epoch.0, bytes, reader #1", 4, 0, 278, 278),
+            ],
+        ),
+        (
             "tank/tank_08_consume_positions.pcap",  # 60 messages, read from their sequence numbers 1 to 51 on
             [("lag", "foo[0] of #1", 6, 10, 60, 60), ("position", "foo[0] of #1", 6, 1, 51, 1)],
         ),

@@ -14,8 +14,9 @@ from wiredecode.stats import statistics
 from wiredecode.stats.dialects import Dialect
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import NAMES, STATISTICS
-from wiredecode.tables.portable import chosen, converted, portable_schema, table_columns
+from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import table_schema
+from wiredecode.tables.schema import select
 
 duckdb: Any = pytest.importorskip("duckdb")
 
@@ -39,7 +40,7 @@ def asked(path: Path, name: str) -> list[dict[str, Any]]:
     """A statistic of a capture, as a query over its table."""
     statistic = STATISTICS[NAMES.index(name)]
     names = ["source", *columns(statistic.needs)]
-    schema = chosen(portable_schema(table_schema(statistic.level)), names)
+    schema = select(portable_schema(table_schema(statistic.level)), names)
     batches = read(path, level=statistic.level, columns=table_columns(names)).nested()
     rows = pa.Table.from_batches([converted(batch, "here", schema) for batch in batches], schema)
     with duckdb.connect() as database:

@@ -267,3 +267,10 @@ def test_types_are_those_of_the_schema() -> None:
 
 def test_readers_of_columns_are_made_once() -> None:
     assert reader(Tune, STYLE) is reader(Tune, STYLE)
+
+
+@pytest.mark.parametrize(("starts", "lengths"), [([0, 1], [4, 4]), ([4, 0], [2, 3]), ([2, 2, 5], [0, 3, 1])])
+def test_slices_may_overlap_and_stand_in_any_order(starts: list[int], lengths: list[int]) -> None:
+    found = Source(b"abcdefgh").slices(np.array(starts, np.int64), np.array(lengths, np.int64))
+    expected = [b"abcdefgh"[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    assert found.to_pylist() == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ from tests.toy.kv import KV, Error, Get, Value
 from wiredecode.cli.app import run as run_command
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields import compiler
-from wiredecode.protocols import registry
+from wiredecode.protocols import base, registry
+from wiredecode.protocols.nats import Nats
 
 ASKED = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
 
@@ -26,10 +28,33 @@ class Failing:
         raise KeyError("here")
 
 
+class Undecided(KV):
+    """Knows at the end only."""
+
+    name = "undecided"
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Any:
+        return base.Rejected() if final else base.Undecided()
+
+
 def talk(port: int) -> list[bytes]:
     said = Talk(server=("10.0.0.2", port))
     told = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
     return [*said.handshake(), *said.send(0, ASKED, 5), *said.send(1, told), *said.close()]
+
+
+def test_what_the_bytes_tell_counts_where_the_protocol_of_the_port_decides_at_the_end_only() -> None:
+    said = [
+        Part(1, 1, b'INFO {"server_id":"a","version":"2.9.10","proto":1,"max_payload":1048576}\r\n'),
+        Part(1, 0, b"CONNECT {}\r\nPING\r\n"),
+    ]
+    packets = craft(said, every(1460), server_port=KV.ports[0])
+    run = dissect(batches(packets), known=(Nats(), Undecided()))
+    assert [(frame.protocol, frame.type) for frame in run.frames] == [
+        ("nats", "INFO"),
+        ("nats", "CONNECT"),
+        ("nats", "PING"),
+    ]
 
 
 @pytest.mark.usefixtures("installed")

@@ -79,6 +79,7 @@ class Checker:
             if frame.request is not None:
                 self._guarded(self._publishes.answer, frame)
         if frame.findings:
+            findings.refusal_told = self._publishes.told == frame.id
             self._guarded(findings.frame, frame)
         if not frame.offset:
             self._guarded(self._others.frame, frame)

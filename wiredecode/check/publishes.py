@@ -106,6 +106,8 @@ class Publishes(Rule):
         self._published: Counter[tuple[int, str]] = Counter()
         self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
         """By connection and stream, then by reason."""
+        self.told: int | None = None
+        """The last frame that refused a publish: nobody else needs to tell it."""
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
@@ -140,6 +142,7 @@ class Publishes(Rule):
         place = waiting.connection.number, waiting.stream
         if told.refusal is not None:
             if waiting.refusals:
+                self.told = frame.id
                 self._refuse(self._refused.setdefault(place, {}), waiting, told.refusal)
             return
         for refused in self._refused.get(place, {}).values():

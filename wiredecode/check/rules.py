@@ -141,10 +141,14 @@ class Findings(Rule):
     def __init__(self, report: Report, covered: dict[str, frozenset[str]]) -> None:
         super().__init__(report)
         self._covered = covered
+        self.refusal_told = False
+        """Another rule told already that the frame refuses what was asked."""
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code in self._covered.get(frame.protocol, ()):
+                continue
+            if self.refusal_told and finding.group == "response":
                 continue
             if finding.code in HOLES or finding.group == "reassembly":
                 self._hole(frame, finding)

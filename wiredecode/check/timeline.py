@@ -53,7 +53,7 @@ class Event:
     kind: str
     what: str
     """Not escaped."""
-    together: str = ""
+    common: str = ""
     """Events of one kind with the same text here may be told as one."""
     frame: int | None = None
     packet: int | None = None
@@ -204,7 +204,7 @@ def _merged(events: list[Event], gap: int) -> Iterator[Event]:
     groups: dict[tuple[str, str], tuple[Event, list[str], int]] = {}
     found: list[tuple[Event, list[str]]] = []
     for event in events:
-        key = event.kind, event.together
+        key = event.kind, event.common
         known = groups.get(key)
         if known is not None and event.time_ns - known[2] <= gap:
             first, names, _ = known
@@ -226,8 +226,8 @@ def _text(event: Event, names: list[str]) -> str:
     times = f" ({event.count:,} times)" if event.count > 1 and len(names) == 1 else ""
     if event.kind in (OPENED, CLOSED, RESET):
         if event.count == 1:
-            return f"{names[0]} {event.together}".rstrip()
-        return f"{event.count:,} connections {event.together}".rstrip() + f": {', '.join(names)}"
+            return f"{names[0]} {event.common}".rstrip()
+        return f"{event.count:,} connections {event.common}".rstrip() + f": {', '.join(names)}"
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     return f"{names[0]}{times}{more}"
 
@@ -293,7 +293,7 @@ def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
 
 
 def _record(event: Event, first_ns: int) -> dict[str, Any]:
-    what = f"{event.what} closed {event.together}" if event.kind in (CLOSED, RESET) else event.what
+    what = f"{event.what} closed {event.common}" if event.kind in (CLOSED, RESET) else event.what
     found = {
         "time": rfc3339(event.time_ns),
         "time_ns": event.time_ns,

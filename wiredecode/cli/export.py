@@ -112,7 +112,8 @@ def export(
     OUT appears when it is complete: an interrupted export leaves nothing. Of a damaged capture it holds what could be
     decoded, and the exit code is 2. Totals go to standard error.
     """
-    from wiredecode.cli.exporting import Job, run
+    from wiredecode.cli.export_job import Job
+    from wiredecode.cli.exporting import run
 
     job = Job(
         files=files,

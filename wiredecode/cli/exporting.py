@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from wiredecode.capture.remote import NewObject, is_local
 from wiredecode.cli import interrupt
+from wiredecode.cli.export_job import (
+    RECORDS,
+    STANDARD_OUTPUT,
+    Job,
+    check_stable,
+    combine,
+    form_of,
+)
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.cli.session import Session
@@ -25,65 +32,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import PacketBatch
-    from wiredecode.cli.options import Moment
-    from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.dissect.lookahead import Known
     from wiredecode.export.background import Background
     from wiredecode.export.writers import Writer
-    from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.net.limits import Limits
     from wiredecode.tables.reader import TableReader
 
-STANDARD_INPUT = STANDARD_OUTPUT = "-"
 INTERRUPTED, UNREADABLE = 130, 2
-RECORDS = ("ndjson", "json")
-"""Formats in which frames are the records that ``pcap --json`` writes."""
-
-
-@dataclass
-class Job:
-    """What the command line asked for."""
-
-    files: list[str]
-    out: str
-    format: str | None
-    compression: str | None
-    level: str
-    columns: list[str] | None
-    partition_by: list[str]
-    overwrite: bool
-    row_group: int | None
-    guard_formulas: bool
-    count: int | None
-    start: Moment | None
-    end: Moment | None
-    display: Filter | None
-    decode_as: dict[int, DecodeAs]
-    limits: Limits
-    bytes: str | None
-    ranges: bool
-    stable_ids: bool
-    two_passes: bool
-    show_secrets: bool
-    summary_json: Path | None
-    quiet: bool
-    verbose: bool
-
-    def session(self, dissector: Any, output: Output) -> Session:
-        chosen = {"count": self.count, "start": self.start, "end": self.end, "display": self.display}
-        session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
-        session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
-        return session
-
-    def answers(self) -> Mapping[int, Known] | None:
-        """What a first pass finds of requests that are answered late, where one is wanted."""
-        if not self.two_passes or self.level not in ("frames", "messages"):
-            return None
-        from wiredecode.capture import open_capture
-        from wiredecode.dissect.answers import find_answers
-
-        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
 
 
 def run(job: Job) -> int:
@@ -93,70 +47,12 @@ def run(job: Job) -> int:
 
         interrupt.begin_at(signal.SIGTERM)
         return run_into_tables(job)
-    form = _form(job)
-    _combine(job, form)
+    form = form_of(job)
+    combine(job, form)
     interrupt.begin_at(signal.SIGTERM)  # so that it, too, leaves nothing behind
     if job.level == "frames" and form.name in RECORDS and not job.partition_by:
         return Records(job, form).run()
     return Tables(job, form).run()
-
-
-def _form(job: Job) -> target.Form:
-    try:
-        if job.out == STANDARD_OUTPUT and job.format is None:
-            raise target.Unclear(f"standard output needs a --format ({', '.join(target.STREAMS)})")
-        if job.partition_by and job.format is None and not Path(job.out).suffix:
-            return target.form(job.out, "parquet", job.compression)
-        return target.form(job.out, job.format, job.compression)
-    except target.Unclear as error:
-        raise UsageError(str(error)) from None
-
-
-def _combine(job: Job, form: target.Form) -> None:
-    """Refuse what cannot be done, before anything is read."""
-    if job.out == STANDARD_OUTPUT:
-        if job.partition_by:
-            raise UsageError("--partition-by makes a folder, and - is standard output")
-        if form.name not in target.STREAMS:
-            raise UsageError(f"{form.name} cannot go to standard output; {', '.join(target.STREAMS)} can")
-        if not form.is_text and sys.stdout.isatty():
-            raise UsageError(f"{form.name} is not for terminals; name a file or a pipe")
-    if job.ranges and (job.level != "frames" or form.name not in RECORDS or job.partition_by or job.columns):
-        raise UsageError("--ranges goes with whole frames as ndjson or json")
-    if job.overwrite and not job.partition_by:
-        raise UsageError("--overwrite goes with --partition-by; a single file is replaced when the new one is complete")
-    if job.partition_by and (form.name in RECORDS or (form.is_text and form.compression)):
-        raise UsageError("partitions are parquet, arrow or plain csv")
-    if job.two_passes and STANDARD_INPUT in job.files:
-        raise UsageError("--two-passes reads the captures twice, and standard input can be read only once")
-    if job.row_group and form.name != "parquet":
-        raise UsageError(f"--row-group goes with parquet, not with {form.name}")
-    if job.guard_formulas and form.name != "csv":
-        raise UsageError(f"--csv-formulas goes with csv, not with {form.name}")
-    if job.out != STANDARD_OUTPUT:
-        _check_place(job)
-
-
-def _check_place(job: Job) -> None:
-    if not is_local(job.out):
-        if job.partition_by:
-            raise UsageError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
-        return
-    out = Path(job.out)
-    if not out.resolve().parent.is_dir():
-        raise UsageError(f"there is no folder {out.parent} to write {out.name} into")
-    if out.is_dir() and not job.partition_by:
-        raise UsageError(f"{job.out} is a folder; name a file, or say --partition-by")
-    for file in job.files:
-        if Path(file).is_file() and os.path.realpath(file) == os.path.realpath(job.out):
-            raise UsageError(f"{job.out} is one of the captures")
-
-
-def check_stable(display: Filter) -> None:
-    try:
-        display.check_stable()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 class Export:
@@ -333,10 +229,11 @@ class Tables(Export):
         """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
     def prepare(self) -> Session:
-        from wiredecode.tables import bound_memory
+        from wiredecode.tables import bound_memory, without_pandas
 
         try:
             bound_memory()
+            without_pandas()
             return self._prepared()
         except (FileExistsError, NotADirectoryError, ValueError) as error:
             raise UsageError(str(error)) from None

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.remote import is_local
-from wiredecode.cli.exporting import STANDARD_OUTPUT, Job, Tables, check_stable
+from wiredecode.cli.export_job import STANDARD_OUTPUT, Job, check_stable
+from wiredecode.cli.exporting import Tables
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say
 from wiredecode.export import target

@@ -66,7 +66,8 @@ class Lookahead:
                 del self._requests[confirmation.request]
                 request.response, request.outcome = frame.id, confirmation.final or None
         if frame.expects_response:
-            self._requests[frame.id] = frame
+            if frame.response is None:  # else its answer was captured before it
+                self._requests[frame.id] = frame
             self._open.append((frame, self.seen, self._bytes))
         self.seen += 1
         self._bytes += frame.length

@@ -223,6 +223,8 @@ class Tracker:
 
     def _hand_to(self, framer: Framer, event: Event) -> None:
         if isinstance(event, Chunk):
+            if not event.offset and framer.sync_at is None:
+                framer.in_step = event.direction.started  # a SYN may have come since the framer was made
             framer.chunk(event)
         elif isinstance(event, Gap):
             framer.gap(event)

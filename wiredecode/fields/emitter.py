@@ -35,7 +35,7 @@ class Emitter:
         self.stepping = False
         """Inside a bulk array that is only stepped over: positions move, values are not made."""
         self.mark = ""  # the code that notes that an element is marked
-        self.namespace: dict[str, Any] = {"Cut": Cut, "Short": Short, "itertools": itertools}
+        self.namespace: dict[str, Any] = {"Cut": Cut, "Short": Short, "error": struct.error, "itertools": itertools}
         self.lines: list[str] = []
         self.indent = 1
         self.scopes: list[Scope] = []
@@ -51,7 +51,8 @@ class Emitter:
         if self.careful:
             start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
             return "\n".join([*start, *self.lines, "    return p", ""])
-        return tightened("\n".join(["def decode(b, p, e):", *self.lines, "    return d0, p", ""]))
+        end = ["    return d0, p", "  except error: raise Cut from None", ""]
+        return tightened("\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end]))
 
     # Small things the kinds use.
 
@@ -219,7 +220,7 @@ class Emitter:
         self.flush()
         self.flush_dict(final=True)
         if len(kinds) < len(layer.fields_desc):
-            layer.emit_tail(self)
+            layer.emit_tagged(self)
         return self.scopes.pop().variables
 
     def _field(self, kind: Kind) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
 from wiredecode.fields.credentials import is_secret_name, without_secrets
 from wiredecode.fields.layer import Layer, Range, Style
-from wiredecode.fields.tails import TailLayer
+from wiredecode.fields.tagged import TaggedLayer
 from wiredecode.fields.tokens import line_stop
 
 MAX_DEPTH = 64
@@ -150,7 +150,7 @@ def renamed(cls: type[JsonObject]) -> type[JsonObject]:
     return cls
 
 
-class JsonObject(TailLayer):
+class JsonObject(TaggedLayer):
     """Base of JSON objects with declared members.
 
     ``layout`` is how the object was written: for each value what stands before it, its member and its text.
@@ -176,7 +176,7 @@ class JsonObject(TailLayer):
 
     # Reading.
 
-    def read_tail(self, data: bytes, position: int, end: int) -> int:
+    def read_tagged(self, data: bytes, position: int, end: int) -> int:
         stop = line_stop(data, position, end)
         try:
             return self._object(data, position, stop)
@@ -243,7 +243,7 @@ class JsonObject(TailLayer):
 
     # Building.
 
-    def build_tail(self) -> bytes:
+    def build_tagged(self) -> bytes:
         values: dict[str, tuple[str, Any]] = {}
         for name, value in self.fields.items():
             if name == "other":

@@ -67,7 +67,7 @@ class Kind(Field[Any, Any]):
     hidden: ClassVar[bool] = False
     """Whether records leave it out: bytes that only hold a message together, such as the end of a line."""
     tagged: ClassVar[bool] = False
-    """Found by a tag or key, in any order: read by the tail of its layer (:meth:`Layer.read_tail`)."""
+    """Found by a tag or key, in any order: read by :meth:`Layer.read_tagged`."""
 
     delimited: ClassVar[bool] = False
     """Whether its bytes, or ones before it, tell where it ends, as those of fixed width do: it is whole although

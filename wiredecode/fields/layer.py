@@ -103,7 +103,7 @@ class Layer(Packet):
     fills: ClassVar[Mapping[str, Fill]] = {}
     """How lengths, counts and the like fill themselves in on building."""
     in_order: ClassVar[list[Kind]] = []
-    """The fields that stand one after another at the front; the tail reads the others."""
+    """The fields that stand one after another at the front; `read_tagged` reads the others."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
@@ -152,22 +152,22 @@ class Layer(Packet):
             self.fields[kind.name] = value
             self.ranges[kind.name] = (start - kind.back, position)
         if self.problem is None and len(self.in_order) < len(self.fields_desc):
-            position = self.read_tail(data, position, end)
+            position = self.read_tagged(data, position, end)
         self.stop = position
 
-    def read_tail(self, data: bytes, position: int, end: int) -> int:
+    def read_tagged(self, data: bytes, position: int, end: int) -> int:
         """Read the tagged fields, as :meth:`read_fields` does the others; return the position after them.
 
-        A layer that has such fields also defines :meth:`build_tail` and, for the compiler, :meth:`emit_tail`.
+        A layer that has such fields also defines :meth:`build_tagged` and, for the compiler, :meth:`emit_tagged`.
         """
         return position
 
-    def build_tail(self) -> bytes:
+    def build_tagged(self) -> bytes:
         """Encode the tagged fields."""
         return b""
 
     @classmethod
-    def emit_tail(cls, em: Emitter) -> None:
+    def emit_tagged(cls, em: Emitter) -> None:
         """Generate code that reads the tagged fields."""
 
     frame_end: ClassVar[Any] = None
@@ -183,7 +183,7 @@ class Layer(Packet):
 
         The last comes first: most lengths count what follows them.
         """
-        parts = {"": self.build_tail()}
+        parts = {"": self.build_tagged()}
         for kind in reversed(self.in_order):
             if kind.name in self.fields or not isinstance(kind, Optional):
                 value = self.getfieldval(kind.name)

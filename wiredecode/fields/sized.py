@@ -145,7 +145,8 @@ class Text(Sized):
 
     def step_over(self, em: Emitter, value: str) -> None:
         super().step_over(em, value)
-        em.line("if q > p: b[p:q].decode()")  # nobody looks at it, but that it is no text is told
+        told = value if em.picked(self.name) else "b[p:q]"
+        em.line(f"if q > p: {told}.decode()")  # nobody looks at it, but that it is no text is told
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else printable(value)

@@ -12,11 +12,19 @@ from wiredecode.fields.sized import Sized
 
 STEP_OVER = re.compile(r"^( +)q = p \+ (\w+)\n\1if q > e: raise Cut\n\1p = q\n", re.MULTILINE)
 STEP_ON = re.compile(r"^( +p = q)\n +p \+=( \w+)$", re.MULTILINE)
+CHECKED = r"^( +)q = p \+ (\d+)\n\1if q > e: raise Cut\n\1((?:\w+, )*(\w+), = \w+\(b, p\))\n"
+LENGTH_ON = re.compile(CHECKED + r"\1p = q \+ \4$", re.MULTILINE)
+LENGTH = re.compile(CHECKED + r"\1p = q\n\1q = p \+ \4$", re.MULTILINE)
+"""A length that is read and then checked: one check does, for it is never negative."""
 
 
 def tightened(code: str) -> str:
-    """The same with fewer operations where bytes are stepped over that nothing looks at."""
-    return STEP_ON.sub(r"\1 +\2", STEP_OVER.sub(r"\1p += \2\n\1if p > e: raise Cut\n", code))
+    """The same with fewer operations where bytes are stepped over that nothing looks at, and lengths are read.
+
+    Lengths may be read behind the end of the frame, and then the check fails; behind that of the buffer ``error`` does.
+    """
+    code = STEP_ON.sub(r"\1 +\2", STEP_OVER.sub(r"\1p += \2\n\1if p > e: raise Cut\n", code))
+    return LENGTH.sub(r"\1\3\n\1p += \2\n\1q = p + \4", LENGTH_ON.sub(r"\1\3\n\1p += \2 + \4", code))
 
 
 def note_number(index: str, number: str) -> tuple[str, str]:

@@ -70,7 +70,8 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
     for entry in FRAME_ENTRIES:
         level, get, one, column = getters[entry.name]
         words = WORDS.get(entry.name)
-        made[entry.name] = Field(entry.name, type_of(entry.type), level, get, one=one, words=words, column=column)
+        type_ = Type.STRUCTURE if entry.type == "protocol" and entry.name != "frame" else type_of(entry.type)
+        made[entry.name] = Field(entry.name, type_, level, get, one=one, words=words, column=column)  # ip: no bytes
     severity = made["finding.severity"]
     made[severity.name] = replace(severity, names=SEVERITIES, codes=lambda frame: _ranks(severity.get(frame)))
     return made

@@ -128,8 +128,7 @@ class Framer:
         """
         self.now = ready
         self._interrupt("" if unseen else what, time_ns)
-        span = self.span
-        if span is not None and 0 < span.left <= unseen:
+        if (span := self.span) is not None and 0 < span.left <= unseen:
             self._never_captured(span, what, ready)
         elif span is not None and span.left:
             span.missing += unseen

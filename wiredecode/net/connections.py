@@ -231,7 +231,7 @@ class Connections:
             tracked.waiting.expire(tracked.last, out)
         if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
             tracked, side = self.open(key, tracked.last, number, time_ns, out)
-        _learn_from_syn(tracked, side, isn, flags, ack)
+        _learn_from_syn(tracked, side, isn, flags, ack, number)
         return tracked, side
 
     def _forget(self, tracked: Tracked, last: Origin, out: list[Event]) -> None:
@@ -286,7 +286,7 @@ def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: i
     return not 0 <= distance(advance(isn, 1), stream.base) <= late_syn_bytes
 
 
-def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int) -> None:
+def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int, number: int) -> None:
     """Learn from a SYN or SYN/ACK of ``side`` where the streams start and who opened the connection.
 
     Who opened it is not learned behind bytes: their frames may be decoded already, or not yet.
@@ -299,7 +299,7 @@ def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int)
         stream.isn = isn
         if stream.untouched:
             stream.base = advance(isn, 1)
-            stream.direction.started = True
+            stream.direction.started, stream.direction.started_at = True, number
     if answers and other.base is None:
         other.base = ack
-        other.direction.started = True
+        other.direction.started, other.direction.started_at = True, number

@@ -94,6 +94,8 @@ class Direction:
     """Frames of it so far."""
     started: bool = False
     """Whether stream offset 0 is the first byte of the connection, as a SYN told."""
+    started_at: int = 0
+    """The packet that told."""
     captured: int = 0
     """TCP payload bytes captured, whatever became of them."""
     duplicate: int = 0
@@ -132,7 +134,7 @@ class Direction:
 
         So is a direction whose first bytes were not captured. It does not depend on what was read after that packet.
         """
-        if not self.started or (self.lost_from is not None and self.lost_from <= packet):
+        if not self.started or self.started_at > packet or (self.lost_from is not None and self.lost_from <= packet):
             return True
         return self.has_hole(packet)
 

@@ -296,10 +296,14 @@ class Folder:
                 self._system.move(self._at(name), self._at(to))
             return
         at = len(self._at(name))
-        files = [each.path for each in self.list(name, recursive=True) if each.is_file]
+        files = [each.path[at:] for each in self.list(name, recursive=True) if each.is_file]
+        for folder in {path.rpartition("/")[0] for path in files}:  # HDFS does not make it
+            self.make(f"{to}{folder}")
         for path in files:  # stores of objects have no folders
             with store_errors():
-                self._system.move(path, self._at(to) + path[at:])
+                self._system.move(self._at(name) + path, self._at(to) + path)
+            if self._kind(f"{to}{path}") is pafs.FileType.NotFound:  # WebHDFS says no to nobody
+                raise OSError(f"{self.place(name)}{path} cannot be renamed to {self.place(to)}{path}")
 
     def _write(self, name: str, text: str) -> None:
         """Write a text; it is there whole or not at all."""

@@ -30,8 +30,8 @@ NARROW = 2.0
 """A connection is in few files, if these have so many times the bytes that a task is meant to have."""
 WORTHWHILE = 0.3
 """So much of all bytes must be decoded without a shuffle, or everything is shuffled."""
-RATE = 20_000_000
-"""Bytes that a core decodes in a second; docs/spark.md says of what."""
+RATES = 20_000_000, 3_000_000
+"""Bytes that a core decodes in a second: of messages in large batches, and of messages of a few bytes each."""
 MB = 1_000_000
 
 
@@ -212,13 +212,13 @@ def told(units: Units, rest: Int64s | None, groups: Sequence[Int64s], plan: Plan
         lines.append(f"{_mb(shuffled)} are shuffled by connection{why}")
     if len(units):
         most = int(np.argmax(units.bytes))
-        seconds = units.bytes[most] / RATE
+        least, longest = (units.bytes[most] / rate for rate in RATES)
         share = units.bytes[most] / max(total, 1)
         known = {int(session(name)) for name in plan.sessions.values()}
         alone = ", which know of each other and are not divided" if int(units.unit[most]) in known else ""
         lines.append(
             f"largest of {len(units):,}: {units.name(most)}{alone}: {_mb(units.bytes[most])}, {share:.0%}, "
-            f"about {seconds:,.0f} s of one core"
+            f"about {least:,.0f} to {longest:,.0f} s of one core, by the size of messages"
         )
     return tuple(lines)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from typing import Any
+from itertools import chain, repeat
+from operator import is_not
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from wiredecode.frames.message import Coded, Column, Header, HeaderLists, Slices, Valid
 
+T = TypeVar("T")
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Order = Int64s | None
@@ -106,20 +108,18 @@ class Integers:
 
     def add_lists(self, lists: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> None:
         """A number per row, or None for all rows of a frame."""
-        if not any(each is not None for each in lists):
-            self.add(None, sum(counts))
-            return
-        told = [[None] * count if each is None else each for each, count in zip(lists, counts, strict=True)]
-        column = self.column(list(chain.from_iterable(told)))
-        self.values.append(column.values)
-        self.valid.append(column.valid)
+        there, told = given(lists, counts)
+        column = self.column(told)
+        values, valid = np.zeros(len(there), self.dtype), there.copy()
+        values[there], valid[there] = column.values, column.valid
+        self.values.append(values)
+        self.valid.append(valid)
 
     def column(self, numbers: Sequence[int | None]) -> Valid:
         try:
             return Valid(np.array(numbers, self.dtype), np.ones(len(numbers), np.bool_))
         except TypeError:
-            valid = np.fromiter((number is not None for number in numbers), np.bool_, len(numbers))
-            return Valid(np.array([number or 0 for number in numbers], self.dtype), valid)
+            return Valid(np.array([number or 0 for number in numbers], self.dtype), not_none(numbers))
 
     def array(self, order: Order) -> pa.Array:
         return flat(self.kind, in_order(self.values, order), in_order(self.valid, order))
@@ -149,12 +149,11 @@ class ByteStrings:
 
     def add_lists(self, lists: Sequence[Sequence[bytes | None] | None], counts: Sequence[int]) -> None:
         """A byte string per row, or None for all rows of a frame."""
-        if not any(each is not None for each in lists):
-            self.add(None, sum(counts))
-            return
-        told = [[None] * count if each is None else each for each, count in zip(lists, counts, strict=True)]
-        texts = list(chain.from_iterable(told))
-        self.add(joined(texts), len(texts))
+        there, told = given(lists, counts)
+        found = joined(told)
+        starts, stops = np.full(len(there), -1), np.full(len(there), -1)
+        starts[there], stops[there] = found.starts, found.stops
+        self.add(Slices(found.buffer, starts, stops), len(there))
 
     def array(self, order: Order) -> pa.Array:
         views, valid = in_order(self.views, order), in_order(self.valid, order)
@@ -183,13 +182,12 @@ class Headers:
 
     def add_lists(self, lists: Sequence[Sequence[list[Header] | None] | None], counts: Sequence[int]) -> None:
         """The headers of each row, or None for all rows of a frame."""
-        if not any(each is not None for each in lists):
-            self.add(None, sum(counts))
-            return
-        told = [[None] * count if each is None else each for each, count in zip(lists, counts, strict=True)]
-        rows = list(chain.from_iterable(told))
-        self.counts.append(np.fromiter((len(row or ()) for row in rows), np.int64, len(rows)))
-        self.valid.append(np.fromiter((row is not None for row in rows), np.bool_, len(rows)))
+        there, rows = given(lists, counts)
+        sizes, valid = np.zeros(len(there), np.int64), there.copy()
+        sizes[there] = np.fromiter((len(row or ()) for row in rows), np.int64, len(rows))
+        valid[there] = not_none(rows)
+        self.counts.append(sizes)
+        self.valid.append(valid)
         pairs = [pair for row in rows for pair in row or ()]
         self.names.add(joined([name.encode() for name, _ in pairs]), len(pairs))
         self.values.add(joined([value for _, value in pairs]), len(pairs))
@@ -204,6 +202,17 @@ class Headers:
         buffers = [bitmap(valid), pa.py_buffer(offsets)]
         lists = pa.Array.from_buffers(self.kind, len(counts), buffers, children=[pairs])
         return lists if order is None else lists.take(flat(pa.int64(), order, None))
+
+
+def given(lists: Sequence[Sequence[T] | None], counts: Sequence[int]) -> tuple[Bools, list[T]]:
+    """Which rows belong to frames that have a list, and what is in these lists."""
+    there = np.repeat(not_none(lists), counts)
+    return there, [*chain.from_iterable(filter(None, lists))]
+
+
+def not_none(values: Sequence[Any]) -> Bools:
+    """Which are not None."""
+    return np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
 
 
 def inline(views: npt.NDArray[Any], slices: Slices, short: Int64s) -> None:
@@ -226,6 +235,6 @@ def joined(texts: Sequence[bytes | None]) -> Slices:
         return Slices(whole, np.concatenate([[0], stops[:-1]]) if len(stops) else stops, stops)
     except TypeError:  # some are null
         known = joined([text or b"" for text in texts])
-        missing = np.fromiter((text is None for text in texts), np.bool_, len(texts))
+        missing = ~not_none(texts)
         known.starts[missing] = known.stops[missing] = -1
         return known

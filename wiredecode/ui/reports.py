@@ -153,7 +153,7 @@ def timeline(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     for event in events:
         text = Text(f"{(event.time_ns - reading.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
         place = (event.frame,) if event.frame else _first_of(reading, event.connection or 0)
-        lines.append(Line(text.append(escape(event.what + (f" {event.together}" if event.together else ""))), place))
+        lines.append(Line(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), place))
     return lines or [Line(Text("nothing changed"))]
 
 

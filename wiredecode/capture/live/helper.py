@@ -16,7 +16,6 @@ from wiredecode.capture.live.errors import LiveError
 from wiredecode.capture.live.source import LiveOptions
 from wiredecode.capture.reader import open_capture
 
-PROGRAMS = ("dumpcap", "tcpdump")
 END_SECONDS = 5.0
 """So long the program has for its last packets and words."""
 _DUMPCAP = re.compile(r"received/dropped on interface .*: (\d+)/(\d+)")

@@ -12,7 +12,7 @@ types, values that a later occurrence replaced) is kept in ``unknown_fields``.
 
 Building gives the very bytes that were dissected: a message remembers the order of its occurrences and how wide each
 varint was written, not the bytes. The compiled decoders read what encoders really write: known fields in ascending
-order. Whatever else is legal they leave to :meth:`Message.read_tail`, which is also what Scapy uses.
+order. Whatever else is legal they leave to :meth:`Message.read_tagged`, which is also what Scapy uses.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.kinds import Embedded, Repeated, Scalar, Tagged
 from wiredecode.fields.protobuf.unknown import UnknownField, UnknownFields
 from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint
-from wiredecode.fields.tails import TailLayer, moved
+from wiredecode.fields.tagged import TaggedLayer, moved
 
 if TYPE_CHECKING:
     from wiredecode.fields.emitter import Emitter
@@ -49,7 +49,7 @@ def has_tag(em: Emitter, tag: bytes) -> str:
     return f"t == {tag[0]}" if len(tag) == 1 else f"b.startswith({tag!r}, p, e)"
 
 
-class Message(TailLayer):
+class Message(TaggedLayer):
     """Base of all messages."""
 
     __slots__ = ("members", "places", "shape")
@@ -88,11 +88,11 @@ class Message(TailLayer):
     def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
         """The record, in the order of the declaration."""
         values = {**value.fields, **value.left_out()} if isinstance(value, Message) else value
-        return super(TailLayer, cls).present(values, style)
+        return super(TaggedLayer, cls).present(values, style)
 
     # Reading.
 
-    def read_tail(self, data: bytes, position: int, end: int) -> int:
+    def read_tagged(self, data: bytes, position: int, end: int) -> int:
         self.shape, self.places, self.members = [], {}, 0
         try:
             while position < end:
@@ -188,7 +188,7 @@ class Message(TailLayer):
 
     # Building.
 
-    def build_tail(self) -> bytes:
+    def build_tagged(self) -> bytes:
         out: list[bytes] = []
         built: dict[str, int] = {}
         kinds = {kind.name: kind for kind in self.fields_desc if kind.tagged}
@@ -231,9 +231,9 @@ class Message(TailLayer):
     # Compiling.
 
     @classmethod
-    def emit_tail(cls, em: Emitter) -> None:
+    def emit_tagged(cls, em: Emitter) -> None:
         if em.careful:
-            super().emit_tail(em)
+            super().emit_tagged(em)
             return
         target = em.scopes[-1].target
         with em.block("try:"):

@@ -9,7 +9,7 @@ from wiredecode import fields
 from wiredecode.fields import Array, Rest, take
 from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.wire import FIXED_WIDTHS, LEN, VARINT, WIRE_TYPES, read_varint
-from wiredecode.fields.tails import TailLayer
+from wiredecode.fields.tagged import TaggedLayer
 
 
 class Content(Rest):
@@ -22,7 +22,7 @@ class Content(Rest):
         return str(x) if isinstance(x, int) else super().i2repr(pkt, x)
 
 
-class UnknownField(TailLayer):
+class UnknownField(TaggedLayer):
     """An occurrence that the declaration has no place for."""
 
     __slots__ = written = ("tag_width", "width")

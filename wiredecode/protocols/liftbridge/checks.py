@@ -99,7 +99,7 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
     if len(odd) > MAX_ODD_MESSAGES:
         told = f"{len(bad)} of {count} stored messages have a bad CRC"
         frame.find("error", "checksum", "message-crc", told, f"{NAME}.entries")
-    if "surplus" in reading.fields:
+    if "surplus" in reading.fields and reading.problem is None:
         told = "bytes after the last entry are too few for another one: followers ignore them"
         frame.find("note", "protocol", "surplus-bytes", told, f"{NAME}.surplus")
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Struct, Text, Unfit, printable, text
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.tails import TailLayer, moved
+from wiredecode.fields.tagged import TaggedLayer, moved
 from wiredecode.protocols.liftbridge.packing import (
     FALSE,
     MAX_ELEMENTS,
@@ -230,7 +230,7 @@ class Pair(NamedTuple):
     code: int
 
 
-class MapLayer(TailLayer):
+class MapLayer(TaggedLayer):
     """Base of all maps. With ``answer`` a raw stands before the map: the error of an RPC, empty if there is none."""
 
     __slots__ = written = ("codes", "pairs")
@@ -246,7 +246,7 @@ class MapLayer(TailLayer):
     def minimum(cls) -> int:
         return 1
 
-    def read_tail(self, data: bytes, position: int, end: int) -> int:
+    def read_tagged(self, data: bytes, position: int, end: int) -> int:
         self.pairs, self.codes = [], [0, 0]
         kinds = {kind.key: kind for kind in self.fields_desc if isinstance(kind, Keyed)}
         try:
@@ -299,7 +299,7 @@ class MapLayer(TailLayer):
         self.ranges["unknown_fields"] = (self.ranges.get("unknown_fields", (start, 0))[0], stop)
         return stop
 
-    def build_tail(self) -> bytes:
+    def build_tagged(self) -> bytes:
         kinds: dict[str, Any] = {kind.name: kind for kind in self.fields_desc if kind.tagged}
         out: list[bytes] = []
         written = {pair.name for pair in self.pairs}

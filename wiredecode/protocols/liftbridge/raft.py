@@ -128,8 +128,8 @@ class LogEntry(MapLayer):
         Meaning("configuration", Configuration, "the servers of a configuration"),
     )
 
-    def read_tail(self, data: bytes, position: int, end: int) -> int:
-        stop = super().read_tail(data, position, end)
+    def read_tagged(self, data: bytes, position: int, end: int) -> int:
+        stop = super().read_tagged(data, position, end)
         meaning, raw = MEANINGS.get(self.fields.get("log_type", -1)), self.fields.get("data")
         if meaning is not None and raw:
             last = self.ranges["data"][1]

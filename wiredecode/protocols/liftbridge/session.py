@@ -19,8 +19,10 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import envelopes, names, rpcs
 from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS, NO_FACTS, Acks, Hop, make_hop, own_hop
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
+from wiredecode.protocols.liftbridge.publications import Key as PublicationKey
 from wiredecode.protocols.liftbridge.publications import Publications
 from wiredecode.protocols.liftbridge.raft_streams import RaftStreams
+from wiredecode.protocols.nats.memory import plain_subject
 from wiredecode.protocols.nats.names import CLIENT
 from wiredecode.protocols.shared.carried import CarriedSession
 from wiredecode.protocols.shared.pairing import Newest
@@ -70,6 +72,10 @@ class Session(CarriedSession):
     acks: Acks = field(default_factory=Acks)
     """What asks for an ack, and acks, where that comes later."""
     publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
+    got: Newest[tuple[Any, ...], int] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
+    """The last publication of each key that a subscription got."""
+    lossy: bool = False
+    """Messages may be missing: those of the same contents cannot be told apart any more."""
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
@@ -162,13 +168,28 @@ class Session(CarriedSession):
 
     def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
         """The frame in which a client sent what a server hands on, or else in which it was seen first."""
-        key = subject, len(payload), crc32c.crc32c(payload)
+        reply = frame.values.get("reply")
+        told = subject if reply is None else f"{subject} {plain_subject(reply)}"
+        key = told, len(payload), crc32c.crc32c(payload)
         between = frame.dialect not in (None, CLIENT)  # there both ends are servers, also the one that dialled
         original = frame.sender == "client" and not between
-        known = None if original else self.publications.get(key)
+        known = None if original else self._published(frame, key)
         if known is None and (original or between) and len(subject or "") <= MAX_KEY_CHARACTERS:
             self.publications.add(key, frame.id)
         return known
+
+    def _published(self, frame: Frame, key: PublicationKey) -> int | None:
+        """What a subscription gets: of messages with the same contents the next one, where none were lost."""
+        numbers = self.publications.get(key)
+        if not numbers or (self.lossy and len(numbers) > 1):
+            return None
+        who = key, frame.connection.number, frame.side, frame.values.get("sid")
+        before = self.got.get(who)
+        if before == numbers[-1]:
+            return None
+        found = numbers[numbers.index(before) + 1] if before in numbers else numbers[-1]
+        self.got.put(who, found)
+        return found
 
     # Asked by NATS.
 
@@ -192,6 +213,7 @@ class Session(CarriedSession):
         return {"namespace": namespace, "server": parts[-2], "purpose": parts[-1]}
 
     def interrupt(self, connection: int, side: int) -> None:
+        self.lossy = True
         self.raft.interrupt(connection, side)
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:

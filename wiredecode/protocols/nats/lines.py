@@ -147,9 +147,9 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     count, buffer = len(chosen), source.buffer
     starts, ends, stops, digits = (column[chosen] for column in found)
     bounds = np.concatenate(([0], stops)).astype(np.int64)
-    places = zip(starts.tolist(), digits.tolist(), strict=True)
-    known: dict[bytes, int] = {}
-    heads = np.fromiter((known.setdefault(buffer[a:b], len(known)) for a, b in places), np.int64, count)
+    texts = [buffer[a:b] for a, b in zip(starts.tolist(), digits.tolist(), strict=True)]
+    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    heads = np.fromiter(map(known.__getitem__, texts), np.int64, count)
     told = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
     kinds, at = told[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
     at[:, :BLOCK] = told[:, 1:5] + starts[:, None]

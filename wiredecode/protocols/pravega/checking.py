@@ -11,6 +11,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.pravega.changes import CHANGES
+from wiredecode.protocols.pravega.gauges import GAUGES
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
@@ -117,6 +118,7 @@ class Setups(Rule):
 
 CHECKS = Checks(
     changes=CHANGES,
+    gauges=GAUGES,
     codes=codes.ALL,
     rules=(Refusals, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),

@@ -72,16 +72,17 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
 
     def refused(self, group: Hashable, segment: str | None, offset: int | None) -> SegmentRequest | None:
         """The request with this id that a refusal means: with the same segment and offset if it names them."""
-        keys = list(islice(self.groups.get(group, ()), MAX_LOOKED_AT))
+        waiting: list[tuple[Key, SegmentRequest]] = []
+        for key in islice(self.groups.get(group, ()), MAX_LOOKED_AT):
+            request = self.get(key)
+            assert request is not None
+            if key[0] not in ("setup", "append") or offset in (None, -1, request.offset):  # of the event that it names
+                waiting.append((key, request))
         for wanted in ((segment, offset), (segment, None)):
-            for key in keys:
-                request = self.get(key)
-                assert request is not None
-                if key[0] == "setup" and offset is not None and offset >= 0:
-                    continue  # it refuses an append
+            for key, request in waiting:
                 if wanted[0] in (None, request.segment) and wanted[1] in (None, request.offset):
                     return self.pop(key)
-        return self.pop(keys[0]) if len(keys) == 1 and keys[0][0] not in ("read", "setup") else None
+        return self.pop(waiting[0][0]) if len(waiting) == 1 and waiting[0][0][0] not in ("read", "setup") else None
 
     def read_at(self, offset: int | None, segment: str | None = None) -> SegmentRequest | None:
         """An outstanding read at an offset, for replies that do not carry its request id."""

@@ -60,7 +60,9 @@ class RabbitMQConversation(Conversation):
         self.challenged = False
         """The server asked for more: what the client sends next is not a user name and a password."""
         self.rows = False
-        """Messages were asked for: from then on frames are read with the places of theirs, in one pass."""
+        """Elements were asked for: from then on frames are read with the places of theirs, in one pass."""
+        self.add: Callable[[Frame, Messages], None] | None = None
+        """What adds messages, once they were asked for."""
 
     def dispensable(self, frame: Frame) -> bool:
         return True
@@ -141,13 +143,11 @@ class RabbitMQConversation(Conversation):
         return counts
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        from wiredecode.protocols.rabbitmq_stream.messages import add_elements, add_messages
+        if self.add is None:
+            from wiredecode.protocols.rabbitmq_stream.messages import add_elements, add_messages
 
-        if out.elements:
-            add_elements(frame, out)
-            self.rows = True
-        else:
-            add_messages(frame, out)
+            self.rows, self.add = out.elements, add_elements if out.elements else add_messages
+        self.add(frame, out)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
         if frame.layers_text is not None:

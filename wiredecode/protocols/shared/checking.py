@@ -248,6 +248,8 @@ class Checks:
 
     def request(self, frame: Frame) -> str | None:
         """What a request is called: its type, or by :attr:`called`."""
+        if not self.called:
+            return frame.type
         return next((each.name for each in self.called if each.fits(frame)), frame.type)
 
 

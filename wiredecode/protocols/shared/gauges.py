@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
 
 CREDIT, LAG, POSITION = "credit", "lag", "position"
-"""What is measured: what a consumer may still be sent; messages that it, or a replica, is behind; its offset."""
+"""What is measured: what a consumer may still be sent; messages (Pravega: bytes) that it, or a replica, is behind; its
+offset."""
 MOST_KNOWN = 65_536
 """Subscriptions, partitions and the like that a gauge keeps at most; of more nothing is told."""
 

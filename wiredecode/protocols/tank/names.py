@@ -26,8 +26,6 @@ END_OF_LOG = 2**64 - 1
 """As a sequence number: in Consume "from the end", in the records of DiscoverPartitions "not told, see the reason"."""
 STARTS = {0: "first available message", END_OF_LOG: "end: new messages only"}
 """What the reserved sequence numbers of Consume mean."""
-UNKNOWN_TOPIC = 0xFFFF
-"""Where a partition id could stand, since no topic has so many."""
 STAND_ALONE = 0xFFFF
 """As the number of nodes of a topology."""
 

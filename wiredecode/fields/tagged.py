@@ -1,6 +1,6 @@
 """Layers whose fields are found by tag or key: what their readers have in common.
 
-The fields of such a tail stand in any order, so a reader loops over what the wire holds (:meth:`Layer.read_tail`).
+Such fields stand in any order, so a reader loops over what the wire holds (:meth:`Layer.read_tagged`).
 Scapy and the careful decoder share that reader; a subclass may generate faster code for the other decoders.
 """
 
@@ -25,15 +25,15 @@ def moved(problem: Short, field: str, start: int) -> Short:
     return problem
 
 
-class TailLayer(Layer):
-    """Base of all: a subclass defines ``read_tail`` and ``build_tail``."""
+class TaggedLayer(Layer):
+    """Base of all: a subclass defines ``read_tagged`` and ``build_tagged``."""
 
     written: ClassVar[tuple[str, ...]] = ()
     """Attributes that say how the layer was written; a changed layer keeps them."""
 
-    def clone_with(self, *args: Any, **kw: Any) -> TailLayer:
+    def clone_with(self, *args: Any, **kw: Any) -> TaggedLayer:
         """Scapy builds a clone of what was changed."""
-        clone: TailLayer = super().clone_with(*args, **kw)
+        clone: TaggedLayer = super().clone_with(*args, **kw)
         for name in self.written:
             setattr(clone, name, getattr(self, name))
         return clone
@@ -49,7 +49,7 @@ class TailLayer(Layer):
         return record
 
     @classmethod
-    def emit_tail(cls, em: Emitter) -> None:
+    def emit_tagged(cls, em: Emitter) -> None:
         target = em.scopes[-1].target
         if em.careful:
             read = em.constant(cls.read_carefully)
@@ -61,9 +61,9 @@ class TailLayer(Layer):
     def read_carefully(
         cls, b: bytes, p: int, e: int, o: int, target: dict[str, Any], ranges: dict[str, Range], prefix: str
     ) -> int:
-        """The tail for the careful decoder: ranges count from ``o``."""
+        """These fields for the careful decoder: ranges count from ``o``."""
         reader = cls()
-        stop = reader.read_tail(b, p, e)
+        stop = reader.read_tagged(b, p, e)
         target.update(reader.values())
         for path, (first, last) in reader.flat_ranges():
             ranges[prefix + path] = (first - o, last - o)
@@ -73,9 +73,9 @@ class TailLayer(Layer):
 
     @classmethod
     def read_plainly(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
-        """The tail for the other decoders, where no faster code is generated."""
+        """These fields for the other decoders, where no faster code is generated."""
         reader = cls()
-        stop = reader.read_tail(b, p, e)
+        stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
             raise compiler.Cut
         target.update(reader.values() if style is None else cls.present(reader, style))
