@@ -604,3 +604,11 @@ def test_operations_inside_a_payload_break_the_chain_of_a_search() -> None:
 def test_a_search_drops_what_it_need_not_keep() -> None:
     assert Nats().search(b"x" * 200_000, final=False).position > 60_000
     assert Nats().search(b"x\n" * 100_000, final=False).position > 199_000
+
+
+def test_a_line_said_again_says_nothing_about_the_payload_behind_it() -> None:
+    line = b"PUB again.and.again 4\r\n"
+    run = talk((S, INFO), (C, QUIET + line + b"1st!\r\n" + line + b"2nd!\r\n" + line + b"3rd!XY"))
+    said = [fields(frame) for frame in run.frames if frame.type == "PUB"]
+    assert [each.get("data") for each in said] == [b"1st!".hex(), b"2nd!".hex(), b"3rd!".hex()]
+    assert [frame.status for frame in run.frames if frame.type == "PUB"] == ["ok", "ok", "malformed"]

@@ -295,10 +295,11 @@ class Dissector:
             yield items
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
+        """The frames, where it is wanted with their responses."""
+        return self._held_back(frames) if self.demand.link_responses else frames
+
+    def _held_back(self, frames: Iterator[Any]) -> Iterator[Frame]:
         """Hold requests back until their response is known, within bounds."""
-        if not self.demand.link_responses:
-            yield from frames
-            return
         waiting, lookahead = self._waiting, self._lookahead
         for frame in frames:
             lookahead.add(frame)

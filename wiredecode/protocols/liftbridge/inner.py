@@ -23,7 +23,8 @@ class Reading:
 
     def number(self, name: str) -> Any:
         """The number of an enumeration; 0 where it was left out."""
-        return self.fields.get(f"{name}_code", self.fields.get(name, 0))
+        value = self.fields.get(name, 0)
+        return value if value.__class__ is int else self.fields.get(f"{name}_code", value)
 
 
 class Reader(NamedTuple):
