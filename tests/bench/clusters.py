@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 from tests.bench.growth import Plan, exponent
 from tests.bench.inputs import Input, generate
@@ -172,8 +173,13 @@ def told(process: subprocess.Popen[str], pattern: str) -> str:
     end = time.monotonic() + START_SECONDS
     for line in process.stderr:
         if (match := re.search(pattern, line)) is not None:
-            Thread(target=process.stderr.read, daemon=True).start()
+            Thread(target=read_away, args=(process.stderr,), daemon=True).start()
             return match[1]
         if time.monotonic() > end:
             break
     raise RuntimeError(f"a server of Spark did not say {pattern!r}")
+
+
+def read_away(stream: IO[str]) -> None:
+    with stream:
+        stream.read()

@@ -61,6 +61,11 @@ def wait_for(seen: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+def has_begun(out: Path) -> bool:
+    """Whether the run has its folder: soon rows are written, which may be over before somebody looks."""
+    return any(out.glob(".run-*"))
+
+
 def is_writing(out: Path) -> bool:
     """Whether rows are being written somewhere."""
     return any(out.glob(".run-*/_temporary/*.parquet"))
@@ -68,7 +73,7 @@ def is_writing(out: Path) -> bool:
 
 def descendants(process: int) -> Iterator[tuple[int, str]]:
     """Processes that a process has started, and those that these have, with what they run."""
-    told = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(["ps", "-wweo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in told.splitlines()[1:]]
     known = {process}
     for _ in range(8):  # deep enough
@@ -109,7 +114,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
 
     def kill_one() -> bool:
         """One that is decoding: it has a parent that is such a process too."""
-        if is_writing(out) or any(out.glob(".run-*")):
+        if has_begun(out):
             workers = [pid for pid, args in descendants(process.pid) if "spark.daemon" in args]
             busy = [pid for pid in workers[1:] if cpu_seconds(pid) > 0.1]
             for pid in busy[:1]:
@@ -133,7 +138,7 @@ def test_an_executor_that_is_killed_costs_nothing_but_time(spark: SparkSession, 
 
     def kill_one() -> bool:
         executors = [pid for pid, args in descendants(process.pid) if "CoarseGrainedExecutorBackend" in args]
-        if executors and is_writing(out):
+        if executors and has_begun(out):
             os.kill(executors[0], signal.SIGKILL)
             killed.append(executors[0])
         return bool(killed)
@@ -157,7 +162,7 @@ def test_a_task_that_stands_still_is_done_by_another_executor(
         def stop_one() -> bool:
             daemons = [pid for pid, args in descendants(os.getpid()) if "pyspark.daemon" in args]
             busy = [pid for pid in daemons if cpu_seconds(pid) > 0.1 and int(stat(pid)[1]) in daemons]
-            if is_writing(out) and busy:
+            if has_begun(out) and busy:
                 os.kill(busy[0], signal.SIGSTOP)
                 stopped.append(busy[0])
             return bool(stopped)
