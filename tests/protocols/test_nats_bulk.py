@@ -363,7 +363,7 @@ def compare(parts: list[Part], *, least: int = 1) -> Outcome:
 
 
 def said(frame: Frame) -> Any:
-    """All but copies on the way to a subscription: their turn is counted by frames alone, and no table with runs shows it."""
+    """All but copies that servers hand on: only frames count whose turn it is, and no table with runs shows it."""
     links = (frame.request, frame.expects_response, frame.latency_ns)
     told = dict(frame.generated) if frame.generated is not NOTHING else {}
     if frame.protocol == "liftbridge" and frame.sender == "server":
