@@ -171,6 +171,17 @@ def test_a_reset_does_not_wait_for_what_it_acknowledges(size: int | None) -> Non
 
 
 @SIZES
+def test_data_inside_a_reset_is_nothing_that_could_be_acknowledged(size: int | None) -> None:
+    talk = Talk()
+    packets = ping_pong(1, talk)
+    packets.append(talk.packet(1, content(0, 6), flags=RST))
+    talk.seq[1] += 6
+    packets += talk.send(0, content(10, 10))
+    timed = [*((0.0, packet) for packet in packets), *((1.0 + at / 100, packet) for at, packet in enumerate(filler()))]
+    assert readies(run(batches(timed, size)), 0) == [(10, 4, 4), (20, 7, 9)], "the first packet after a second"
+
+
+@SIZES
 @pytest.mark.parametrize(
     ("limits", "name"),
     [(Limits(buffered_bytes=50), "buffered_bytes"), (Limits(buffered_segments=2), "buffered_segments")],

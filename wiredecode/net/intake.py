@@ -96,6 +96,8 @@ class ColumnIntake:
         seq = self._seq_column = (segments.seq[rows] + (flags & SYN != 0)) & MASK
         self._seq: list[int] = seq.tolist()
         self._length = segments.length[rows]
+        self._taken = np.where(flags & RST != 0, 0, self._length)
+        """Bytes that move the stream on: data inside a reset is no part of it."""
         self._number = segments.number[rows]
         self._time_ns = segments.time_ns[rows]
         self._begin = segments.start[rows].tolist()
@@ -233,7 +235,7 @@ class ColumnIntake:
                 if tracked.waiting is not None and tracked.waiting.delayed:
                     ordered.add(flow)
         ordered.update(self._may_give_up(owners, opposite, holed, np.array(expected)))
-        columns = self._seq_column, self._segments.ack[self._rows], self._length, self._flags
+        columns = self._seq_column, self._segments.ack[self._rows], self._taken, self._flags
         ordered.update(flows_with_unseen(self.flows, *columns, expected, others, opposite, holed))
         ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
         return ordered
@@ -255,7 +257,7 @@ class ColumnIntake:
 
     def _broken(self, expected: Int64s) -> npt.NDArray[np.bool_]:
         """The places where a segment does not go on where its flow was, given the next sequence number of each."""
-        flows, seq, ends = self.flows, self._seq_column, self._seq_column + self._length & MASK
+        flows, seq, ends = self.flows, self._seq_column, self._seq_column + self._taken & MASK
         broken = np.zeros(len(seq), bool)
         broken[1:] = (seq[1:] != ends[:-1]) & (flows.flow_of[1:] == flows.flow_of[:-1])
         begin = np.array(flows.begin[:-1])

@@ -33,9 +33,10 @@ def flows_with_unseen(
 ) -> list[int]:
     """The flows, if any, with a segment whose ACK is ahead of what came in order on the opposite flow before it.
 
-    ``seq``, ``ack``, ``length``, ``flags``: of every place in ``flows.rows``. Of every flow: ``expected`` is the
-    next sequence number of its stream, ``opposite`` the opposite flow in this batch or -1; ``other`` is the next
-    sequence number of the opposite stream where there is no such flow, or `NO_WAIT`. Both may be `UNKNOWN`.
+    ``seq``, ``ack``, ``length`` (of what is part of the stream), ``flags``: of every place in ``flows.rows``. Of
+    every flow: ``expected`` is the next sequence number of its stream, ``opposite`` the opposite flow in this batch or
+    -1; ``other`` is the next sequence number of the opposite stream where there is no such flow, or `NO_WAIT`. Both
+    may be `UNKNOWN`.
     ``holed``: flows whose stream waits for a hole.
     """
     flow_of, begin = flows.flow_of, np.array(flows.begin)
@@ -47,7 +48,7 @@ def flows_with_unseen(
     asking = np.flatnonzero(acking)
     if not len(asking):
         return []
-    reached = _reached(flows, seq, length + (flags & FIN), start_of, holed)
+    reached = _reached(flows, seq, length + ((flags & (FIN | RST)) == FIN), start_of, holed)
     flow = flow_of[asking]
     target = across[flow]
     place = np.searchsorted(reached, (target << FLOW) + acked[asking])
