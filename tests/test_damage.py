@@ -125,7 +125,7 @@ def test_behind_a_hole_that_is_given_up_requests_come_before_their_answers(name:
     gone = sorted(asked, key=lambda frame: frame.number)[len(asked) // 3].packets[0] - 1
     damaged = dissect(chosen(packets, [place for place in range(len(packets)) if place != gone]))
     linked = [sum(frame.request is not None for frame in each.frames.values()) for each in (whole, damaged)]
-    assert linked[1] >= linked[0] - 3
+    assert linked[1] >= linked[0] - 4, "near a loss no answer is tied to what may be another request"
     for frame in damaged.frames.values():
         assert frame.request is None or frame.request < frame.number
 
