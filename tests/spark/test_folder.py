@@ -66,6 +66,7 @@ def test_folders_are_made_before_files_are_renamed_into_them(tmp_path: Path, mon
         Folder(path)._rename("messages", "elsewhere")
 
 
+@pytest.mark.slow
 def test_runs_replace_each_other_and_those_that_fail_leave_nothing(out: str) -> None:
     for number in (0x0102, 0x0304):
         run(out, number).commit({"level": "messages"})

@@ -149,6 +149,7 @@ def test_nights_have_the_rows_of_all_days(
     same_rows(found, nights.wanted(0, 1, 2, 3))
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
     spark: SparkSession, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,6 +194,7 @@ def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
     assert replay.total("packets", "read") == len(mixed())
 
 
+@pytest.mark.slow
 def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: SparkSession, tmp_path: Path) -> None:
     replay, plan = Replay(tmp_path, count=4), replace(FRAMES, buckets=1)
     how = {"idle": 0.0, "expire": 0.001, "source": "folder"}

@@ -56,6 +56,7 @@ def captured(*names: str) -> dict[type[Layer], list[bytes]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_prefix_is_not_plain() -> None:
     """The bytes of the next frame are right behind it in the buffer."""
     for layer, frames in list(vectors().items())[::4]:

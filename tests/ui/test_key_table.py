@@ -205,6 +205,7 @@ def test_no_key_is_without_a_check() -> None:
     assert listed == set(CHECKS)
 
 
+@pytest.mark.slow
 def test_each_key_does_what_help_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     pressed: list[str] = []
