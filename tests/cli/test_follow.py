@@ -90,6 +90,7 @@ def test_a_single_connection_needs_no_choice(run: Run, captures: Path) -> None:
         (["--full", "--raw"], "--full goes with"),
         (["--ranges"], "--ranges goes with --json"),
         (["--json", "--time", "epoch"], "records always have time"),
+        (["--time", "2006"], "Invalid value for '--time': '2006' is not one of"),
         (["-Y", "nosuch"], "nosuch"),
     ],
     ids=str,

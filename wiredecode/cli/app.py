@@ -130,7 +130,8 @@ def _usage(error: Exception) -> int:
         typer.echo(FIRST if alone else text, err=True)
         return USAGE
     command = context.command_path if context is not None else "wiredecode"
-    complain(f"{escape(' '.join(text.split())).rstrip('.')} (see {command} --help)")
+    text = " ".join(text.split()).replace("Value error, ", "")  # typer's validator speaks of itself
+    complain(f"{escape(text).rstrip('.')} (see {command} --help)")
     return USAGE
 
 
