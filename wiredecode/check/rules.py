@@ -68,7 +68,7 @@ class Requests(Rule):
             packet = frame.packets[0] if frame.packets else None
             self._waiting[frame.id] = Waiting(
                 *(frame.number, packet, frame.time_ns, frame.connection, frame.side, frame.protocol),
-                *(frame.type or "", always, checks is not None and checks.request(frame) in checks.waits),
+                *(frame.type or "", always, checks is not None and checks.polls(frame)),
             )
             if len(self._waiting) > MOST_REQUESTS:
                 self._waiting.popitem(last=False)

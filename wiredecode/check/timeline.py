@@ -113,7 +113,7 @@ class Timeline:
             waiting[1] = 0
         elif frame.expects_response:
             checks = self._checks.get(frame.protocol)
-            if checks is not None and checks.request(frame) in checks.waits:
+            if checks is not None and checks.polls(frame):
                 return
             waiting = self._waiting.get(frame.destination)
             if waiting is not None:

@@ -57,8 +57,15 @@ class Job:
     verbose: bool
 
     def session(self, dissector: Any, output: Output) -> Session:
-        chosen = {"count": self.count, "start": self.start, "end": self.end, "display": self.display}
-        session = Session(self.files, dissector, output, **chosen, quiet=self.quiet, verbose=self.verbose)  # type: ignore[arg-type]
+        session = Session(
+            *(self.files, dissector, output),
+            count=self.count,
+            start=self.start,
+            end=self.end,
+            display=self.display,
+            quiet=self.quiet,
+            verbose=self.verbose,
+        )
         session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
         return session
 

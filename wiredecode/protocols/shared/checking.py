@@ -252,6 +252,10 @@ class Checks:
             return frame.type
         return next((each.name for each in self.called if each.fits(frame)), frame.type)
 
+    def polls(self, frame: Frame) -> bool:
+        """Whether a request waits for data: it is one of :attr:`waits`."""
+        return self.request(frame) in self.waits
+
 
 def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: int) -> str:
     """Why ``side`` said nothing for that time though it was asked, as TCP tells; empty: that is not known."""
