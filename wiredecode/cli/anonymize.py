@@ -127,13 +127,12 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
-    quiet = settings.verbosity.quiet
-    session = Session(*(settings.files, dissector, Output(sys.stdout)), quiet=quiet, verbose=settings.verbosity.verbose)
+    session = Session(settings.files, dissector, Output(sys.stdout), verbosity=settings.verbosity)
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code
     target.commit()
-    if not quiet:
+    if not settings.verbosity.quiet:
         _report(settings, anonymizer)
     return code
 
