@@ -59,11 +59,10 @@ def report(settings: ReportOptions) -> int:
     The page loads nothing from elsewhere and runs no scripts; it is for light and dark screens and for paper. Needs
     matplotlib and Jinja (extra report).
     """
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
 
     for module in ("matplotlib", "jinja2"):
-        if not installed(module):
-            raise options.UsageError(f"reports need {module}, which is not installed: {install('report')}")
+        need(module, "a report")
     with ExitStack() as opened:
         source: list[str | BinaryIO] = [*settings.files]
         if STANDARD_INPUT in source and sys.stdin is not None and not sys.stdin.isatty():

@@ -81,7 +81,7 @@ def trace(
         return code
     if not finder.found:
         if not verbosity.quiet:
-            say("no message fits")
+            say(finder.why())
         return code or 1
     collector = Collector(finder.found)
     second = _session(files, clocks, collector.messages, decoding, span, verbosity, again=True)
@@ -169,8 +169,9 @@ def _session(
 
 def _find(session: Session, finder: Finder) -> None:
     try:
-        for _ in session.decoded():
+        for frame in session.decoded():
             finder.search(*session.span())
+            finder.frame(frame)
     finally:
         finder.search(*session.span())
 
