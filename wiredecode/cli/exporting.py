@@ -28,6 +28,7 @@ from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.export.lake import kind_of
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run(job: ExportOptions) -> int:
 class Export:
     """What all exports have in common: an output that is committed or discarded, and the lines at the end."""
 
-    unit = "frames"
+    unit = "frame"
 
     def __init__(self, job: ExportOptions, form: target.Form) -> None:
         self.job, self.form = job, form
@@ -136,7 +137,7 @@ class Export:
 
     def undone(self, why: str) -> str:
         """Why there is no output, and how far it had come."""
-        so_far = f"{why}, after {self.done:,} {self.unit}"
+        so_far = f"{why}, after {counted(self.done, self.unit)}"
         if self.job.out == STANDARD_OUTPUT:
             return f"{so_far}; what was written is not complete"
         before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
@@ -145,9 +146,9 @@ class Export:
     def write_totals(self, code: int) -> None:
         """Say what was written."""
         if code:
-            complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
+            complain(f"{self.name} holds what could be decoded, {counted(self.done, self.unit)}")
         elif not self.job.verbosity.quiet and self.job.out != STANDARD_OUTPUT:
-            say(f"{'written':<10}{self.done:,} {self.unit} to {self.name}{self.size()}")
+            say(f"{'written':<10}{counted(self.done, self.unit)} to {self.name}{self.size()}")
 
     @property
     def name(self) -> str:
@@ -231,7 +232,7 @@ class Tables(Export):
 
     def __init__(self, job: ExportOptions, form: target.Form) -> None:
         super().__init__(job, form)
-        self.unit = job.level
+        self.unit = job.level.removesuffix("s")
         self.writer: Writer | None = None
         self.portable: pa.Schema | None = None
         """Of rows that go to Parquet."""

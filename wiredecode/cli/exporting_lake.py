@@ -12,6 +12,7 @@ from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say
 from wiredecode.export import target
 from wiredecode.export.lake.run import AlreadyThere, run_of, selection
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class LakeExport(Tables):
             self.into.discard()
 
     def undone(self, why: str) -> str:
-        so_far, out = f"{why}, after {self.done:,} {self.unit}", escape(self.job.out)
+        so_far, out = f"{why}, after {counted(self.done, self.unit)}", escape(self.job.out)
         if self.writer is not None and self.committing:
             return f"{so_far}; some tables of {out} may have them, and the same command completes it"
         return f"{so_far}; {out} has nothing of them"

@@ -419,14 +419,12 @@ def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
     if not keyed and not resolve:
         return limits
     from wiredecode.cli.output import say
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
     from wiredecode.tls.keylog import Keyed, KeyLog
 
     if not keyed:
         return Keyed.of(limits, None, resolve=True)
-    if not installed("cryptography"):
-        say(f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}")
-        raise typer.Exit(2)
+    need("cryptography", "--keylog")
     try:
         return Keyed.of(limits, KeyLog(decoding.key_files), resolve=resolve)
     except OSError as error:

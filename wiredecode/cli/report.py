@@ -57,11 +57,10 @@ def report(settings: ReportOptions) -> int:
     The page loads nothing from elsewhere and runs no scripts; it is for light and dark screens and for paper. Needs
     matplotlib and Jinja (extra report).
     """
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
 
     for module in ("matplotlib", "jinja2"):
-        if not installed(module):
-            raise options.UsageError(f"reports need {module}, which is not installed: {install('report')}")
+        need(module, "a report")
     from wiredecode.cli.follow import rereadable
 
     with rereadable(settings.files) as source:

@@ -103,7 +103,7 @@ def trace(settings: TraceOptions) -> int:
         return code
     if not finder.found:
         if not quiet:
-            say("no message fits")
+            say(finder.why())
         return code or 1
     collector = Collector(finder.found)
     second = _session(settings, clocks, collector.messages, again=True)
@@ -159,8 +159,9 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
 
 def _find(session: Session, finder: Finder) -> None:
     try:
-        for _ in session.decoded():
+        for frame in session.decoded():
             finder.search(*session.span())
+            finder.frame(frame)
     finally:
         finder.search(*session.span())
 

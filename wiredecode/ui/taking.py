@@ -15,6 +15,7 @@ from wiredecode.export.atomic import NewFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, RecordLines, dumps
 from wiredecode.ui.jobs import Job, Stopped
@@ -111,7 +112,7 @@ def _records(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job
     for frame in _frames(reading, Style(text=True), wanted, job):
         file.write(line(frame))
         count += 1
-    return f"{count:,} records"
+    return counted(count, "record")
 
 
 def _packets(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
@@ -127,7 +128,7 @@ def _packets(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job
             count += len(part)
     except CaptureError:  # told by the pass that reads all
         pass
-    return f"{count:,} packets"
+    return counted(count, "packet")
 
 
 def _table(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
@@ -150,7 +151,7 @@ def _table(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) 
     writer.close()
     if job.stopped:
         raise Stopped
-    return f"{count:,} rows"
+    return counted(count, "row")
 
 
 WRITERS = {".json": _records, ".ndjson": _records, ".parquet": _table}
