@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 NOTHING = {"scapy.libs.manuf": "", "scapy.libs.bluetoothids": {}}
 """What Scapy's own lists hold here."""
@@ -98,10 +97,15 @@ class PlainValues:
         if kind.parameter_info.parser is None:
             if several and kind.annotation == list[str] and isinstance(value, list | tuple):
                 return [*value]
-            if value.__class__ is kind.annotation and isinstance(value, str | Enum) and not several:
+            if isinstance(value, str) and not several and _takes(kind.annotation, value):
                 return value
         param._runtime_param = None
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _takes(kind: Any, value: str) -> bool:
+    """Whether a type takes what was typed as it is."""
+    return kind is str or (get_origin(kind) is Literal and value in get_args(kind))
 
 
 def plainly(parameters: list[Any]) -> list[Any]:
