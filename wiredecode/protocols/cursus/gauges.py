@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
 
 
 class Commits(Gauge):
@@ -15,7 +15,7 @@ class Commits(Gauge):
     types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[int, list[Reading]] = OrderedDict()
+        self._waiting: Newest[int, list[Reading]] = Newest(MOST_KNOWN)
         """By frame of the commit; those that are refused are forgotten last."""
 
     def read(self, frame: Frame) -> Iterator[Reading]:
@@ -23,9 +23,7 @@ class Commits(Gauge):
             if frame.request is not None:
                 yield from self._waiting.pop(frame.request, ())
             return
-        self._waiting[frame.id] = list(_committed(frame))
-        if len(self._waiting) > MOST_KNOWN:
-            self._waiting.popitem(last=False)
+        self._waiting.put(frame.id, list(_committed(frame)))
 
 
 def _committed(frame: Frame) -> Iterator[Reading]:

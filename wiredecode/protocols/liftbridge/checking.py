@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from wiredecode.protocols.liftbridge.gauges import GAUGES
 from wiredecode.protocols.liftbridge.metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.replicas import Replicas, Silence, server_of
 from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, inner_values, place_of
+from wiredecode.protocols.shared.pairing import Newest
 
 MOST_WAITING = 65_536
 """Publishes that may wait for their ack at once; the oldest are then not judged."""
@@ -55,7 +55,7 @@ class Cluster(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: OrderedDict[tuple[str, str], tuple[Place, str, str]] = OrderedDict()
+        self._waiting: Newest[tuple[str, str], tuple[Place, str, str]] = Newest(MOST_WAITING)
         self._losses: dict[str, Loss] = {}
         self._ends: dict[str, list[tuple[int, str, Connection]]] = {}
         """By server: when and how its connections to NATS ended."""
@@ -80,9 +80,7 @@ class Cluster(Rule):
             return
         key = values.get("ack_inbox", ""), values.get("correlation_id", "")
         stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
-        self._waiting[key] = place_of(frame), stream, subject
-        if len(self._waiting) > MOST_WAITING:
-            self._waiting.popitem(last=False)
+        self._waiting.put(key, (place_of(frame), stream, subject))
 
     def _unacked(self) -> list[tuple[Place, str, str]]:
         last = self.report.last_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 
 from wiredecode.fields import compiler, printable
@@ -10,6 +9,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge.operations import Cursor
 from wiredecode.protocols.shared.checking import inner_values
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
 
 MOST_WAITING = 4096
 """Requests of followers that are remembered until they are answered."""
@@ -21,16 +21,14 @@ class ReplicaLag(Gauge):
     types = frozenset({"ReplicationRequest", "ReplicationResponse"})
 
     def __init__(self) -> None:
-        self._requests: OrderedDict[int, int] = OrderedDict()
+        self._requests: Newest[int, int] = Newest(MOST_WAITING)
 
     def read(self, frame: Frame) -> Iterator[Reading]:
         if "copy_of" in frame.generated or not frame.inner:
             return
         values = inner_values(frame)
         if frame.type == "ReplicationRequest":
-            self._requests[frame.id] = values.get("offset", 0)
-            if len(self._requests) > MOST_WAITING:
-                self._requests.popitem(last=False)
+            self._requests.put(frame.id, values.get("offset", 0))
             return
         offset, told = self._requests.pop(frame.request or 0, None), frame.generated
         if offset is not None and "high_watermark" in values:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar
 from uuid import UUID
@@ -16,6 +15,7 @@ from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
 from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, place_of
+from wiredecode.protocols.shared.pairing import Newest
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
@@ -91,7 +91,7 @@ class Setups(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: OrderedDict[int, tuple[Place, int, str, str]] = OrderedDict()
+        self._waiting: Newest[int, tuple[Place, int, str, str]] = Newest(MOST_SETUPS)
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "SetupAppend":
@@ -100,9 +100,7 @@ class Setups(Rule):
         elif frame.expects_response:
             raw = frame.values.get("writer_id")
             writer = str(UUID(bytes=bytes(raw))) if isinstance(raw, bytes) and len(raw) == 16 else "?"
-            self._waiting[frame.id] = place_of(frame), frame.side, writer, segment_of(frame)
-            if len(self._waiting) > MOST_SETUPS:
-                self._waiting.popitem(last=False)
+            self._waiting.put(frame.id, (place_of(frame), frame.side, writer, segment_of(frame)))
 
     def finish(self) -> None:
         for place, side, writer, segment in self._waiting.values():

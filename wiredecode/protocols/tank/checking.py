@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.shared.checking import Checks, Code, Publishing, Report, Rule
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.tank import codes, names
 from wiredecode.protocols.tank.changes import CHANGES
 from wiredecode.protocols.tank.gauges import GAUGES
@@ -30,7 +30,7 @@ class Results(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._requests: OrderedDict[int, Subject] = OrderedDict()
+        self._requests: Newest[int, Subject] = Newest(MOST_REQUESTS)
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceResponse":
@@ -38,9 +38,7 @@ class Results(Rule):
         elif frame.type == "ConsumeResponse":
             self._consumed(frame)
         elif frame.status == OK:
-            self._requests[frame.id] = subject_of(frame.values)
-            if len(self._requests) > MOST_REQUESTS:
-                self._requests.popitem(last=False)
+            self._requests.put(frame.id, subject_of(frame.values))
 
     def _request(self, frame: Frame) -> Subject:
         return self._requests.pop(frame.request, ()) if frame.request is not None else ()
