@@ -1,17 +1,79 @@
-"""What goes wrong between Cursus clients and brokers: groups of consumers, and publishing without acks."""
+"""What goes wrong between Cursus clients and brokers: groups of consumers, publishing without acks; what changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import codes, names
-from wiredecode.protocols.cursus.changes import CHANGES
-from wiredecode.protocols.cursus.gauges import GAUGES
+from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.checking import Checks, Publishing, Report, Rule
+from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.pairing import Newest
+
+# For the timeline.
+
+
+def membership(frame: Frame) -> Iterator[Change]:
+    """The names in ``generated`` are printable."""
+    told = frame.generated
+    did = "joins" if frame.type == "JOIN_GROUP" else "leaves"
+    yield Change(GROUP, f"{told['member']} {told['group']}", f"{told['member']} {did} group {told['group']}")
+
+
+def new_generation(frame: Frame) -> Iterator[Change]:
+    told = frame.generated
+    yield Change(GROUP, told["group"], f"group {told['group']} is in generation {told['generation']}")
+
+
+def topic_request(frame: Frame) -> Iterator[Change]:
+    did = "create" if frame.type == "CREATE" else "delete"
+    yield Change(STREAM, frame.generated["topic"], f"a client asks to {did} topic {frame.generated['topic']}")
+
+
+CHANGES = {
+    **dict.fromkeys(("JOIN_GROUP", "LEAVE_GROUP"), membership),
+    "SYNC_GROUP": new_generation,
+    **dict.fromkeys(("CREATE", "DELETE"), topic_request),
+}
+
+
+# For plots.
+
+
+class Commits(Gauge):
+    """Offsets that groups go on from, from the answer on that accepts them."""
+
+    types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
+
+    def __init__(self) -> None:
+        self._waiting: Newest[int, list[Reading]] = Newest(MOST_KNOWN)
+        """By frame of the commit; those that are refused are forgotten last."""
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if frame.type == "OK":
+            if frame.request is not None:
+                yield from self._waiting.pop(frame.request, ())
+            return
+        self._waiting.put(frame.id, list(_committed(frame)))
+
+
+def _committed(frame: Frame) -> Iterator[Reading]:
+    """What a commit asks for."""
+    told = frame.generated
+    topic, group = str(told["topic"]), told["group"]
+    commits = told.get("commits") or f"{told['partition']}:{told['offset']}"
+    for each in commits.removesuffix(",...").split(","):
+        partition, offset = map(int, each.split(":"))
+        yield Reading(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
+
+
+GAUGES = (Commits,)
+
+
+# Rules.
 
 MOST_MEMBERS = 10_000
 """That are remembered, as are groups; the oldest are forgotten."""

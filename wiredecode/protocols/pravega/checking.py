@@ -1,21 +1,87 @@
-"""What goes wrong between Pravega clients and servers: refusals and writers; see also reads and transactions."""
+"""What goes wrong between Pravega clients and servers: refusals and writers (reads and transactions have
+modules of their own); what changes, and how far readers are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 from uuid import UUID
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
-from wiredecode.protocols.pravega.changes import CHANGES
-from wiredecode.protocols.pravega.gauges import GAUGES
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
+from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, place_of
+from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.pairing import Newest
+
+# For the timeline.
+
+DONE = {
+    "SegmentCreated": "created",
+    "SegmentSealed": "sealed",
+    "SegmentTruncated": "truncated",
+    "SegmentDeleted": "deleted",
+    "SegmentsMerged": "merged",
+    "SegmentPolicyUpdated": "given another policy",
+}
+
+
+def segment_done(frame: Frame) -> Iterator[Change]:
+    name = printable(frame.values.get("segment") or frame.values["target"])
+    yield Change(STREAM, name, f"segment {name} is {DONE[frame.type or '']}")
+
+
+CHANGES = dict.fromkeys(DONE, segment_done)
+
+
+# For plots.
+
+
+class Readers(Gauge):
+    """The next byte of each reader's segment, and the bytes between it and the end that was told last."""
+
+    types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        """By segment: the largest write offset that was told."""
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        values = frame.values
+        if frame.type == "DataAppended":
+            self._grew(frame.generated["segment"], values["current_segment_write_offset"])
+        elif frame.type == "StreamSegmentInfo":
+            self._grew(values["segment_name"], values["write_offset"])
+        else:
+            yield from self._reader(frame, values["segment"], values["offset"])
+
+    def _reader(self, frame: Frame, segment: str, offset: int) -> Iterator[Reading]:
+        of = f"{printable(segment)}, bytes, reader #{frame.connection.number}"
+        if frame.type == "ReadSegment":
+            yield Reading(POSITION, of, offset)
+            return
+        offset += len(frame.values["data"])
+        yield Reading(POSITION, of, offset)
+        self._grew(segment, offset)
+        if frame.values["at_tail"] or frame.values["end_of_segment"]:
+            yield Reading(LAG, of, 0)
+        elif (end := self._ends.get(segment, offset)) > offset:
+            yield Reading(LAG, of, end - offset)
+
+    def _grew(self, segment: str, end: int) -> None:
+        if segment in self._ends or len(self._ends) < MOST_KNOWN:
+            self._ends[segment] = max(self._ends.get(segment, 0), end)
+
+
+GAUGES = (Readers,)
+
+
+# Rules.
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
