@@ -94,7 +94,7 @@ def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
     told = told_without("cryptography", [keyed, inside], tmp_path)
     assert [*told[keyed]] == [
         2,
-        f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n",
+        f"wiredecode: --keylog needs cryptography, which is not installed: {install('tls')}\n",
     ]
     code, err = told[inside]
     assert code == 0

@@ -42,14 +42,13 @@ SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
 
 def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen: Any) -> SparkOptions:
-    from wiredecode.cli.export import LevelChoice
     from wiredecode.cli.options import Decoding, Verbosity
     from wiredecode.cli.spark import Cluster, SparkOptions
 
     return SparkOptions(
         inputs=[str(path) for path in inputs],
         out=str(out),
-        level=LevelChoice(level),
+        level=level,
         partitions=3,
         cluster=Cluster(master="local[2]"),
         decoding=Decoding(),

@@ -8,27 +8,12 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
+from wiredecode.protocols.rabbitmq_stream import checking_consumers as consumers
+from wiredecode.protocols.rabbitmq_stream import checking_publishers as publishers
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
 from wiredecode.protocols.rabbitmq_stream.changes import CHANGES
-from wiredecode.protocols.rabbitmq_stream.checking_consumers import (
-    FLAPPING,
-    LAGS,
-    OFFSET_GAP,
-    SMALL_BATCHES,
-    SMALL_CHUNKS,
-    Fill,
-    Flapping,
-    Lag,
-    Offsets,
-)
 from wiredecode.protocols.rabbitmq_stream.checking_credit import EARLY, ONE, STARVED, STOPPED, Credits
-from wiredecode.protocols.rabbitmq_stream.checking_publishers import (
-    DUPLICATES,
-    REFUSED,
-    DuplicateIds,
-    PublishErrors,
-)
 from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
 from wiredecode.protocols.shared.checking import (
     CAUSE,
@@ -329,24 +314,12 @@ CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
     codes=(
-        *(
-            UNREACHABLE,
-            GUEST,
-            STARVED,
-            STOPPED,
-            EARLY,
-            ONE,
-            REFUSED,
-            AUTHENTICATION,
-            SERVER_CLOSED,
-            NO_CLOSE,
-            NO_STREAM,
-        ),
-        *(DUPLICATES, NOT_STARTED, HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
+        *(UNREACHABLE, GUEST, STARVED, STOPPED, EARLY, ONE, publishers.REFUSED, AUTHENTICATION, SERVER_CLOSED),
+        *(NO_CLOSE, NO_STREAM, publishers.DUPLICATES, NOT_STARTED, HEARTBEAT, *consumers.CODES),
     ),
     rules=(
-        *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
-        *(DuplicateIds, Lag, Flapping, Offsets, Fill),
+        *(AdvertisedHost, Credits, publishers.PublishErrors, Admission, MissingStreams, Heartbeats),
+        *(publishers.DuplicateIds, *consumers.RULES),
     ),
     covered=frozenset({"closed", "publish-error"}),
     publishes={"Publish": Publishing(("stream",), "messages")},

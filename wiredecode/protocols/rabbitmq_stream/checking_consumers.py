@@ -262,3 +262,7 @@ class Fill(Rule):
             problem = self.report.add(code, what, stream, frame=place)
             if problem is not None:
                 problem.count = filled.chunks
+
+
+CODES = (LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES)
+RULES = (Lag, Flapping, Offsets, Fill)
