@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,10 +24,7 @@ Examples:
 """
 
 
-class Severity(StrEnum):
-    error = "error"
-    warning = "warning"
-    note = "note"
+Severity = Literal["error", "warning", "note"]
 
 
 @with_groups
@@ -66,7 +62,7 @@ def check(
     over = None if when is None else when.end
     session = kind.of(files, decoding, span, verbosity, on_end=checker.end, on_over=over)
     session.quiet = verbosity.quiet or not verbosity.verbose
-    least = severity or (Severity.note if verbosity.verbose else Severity.warning)
+    least = severity or ("note" if verbosity.verbose else "warning")
     found: list[Problem] = []
 
     def work() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.file import IDLE_SECONDS
+from wiredecode.cli import INTERRUPTED
 from wiredecode.cli.output import say
 from wiredecode.cli.session import Packets, Session
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.frames.frame import Frame
 
-INTERRUPTED = 130
-"""Exit code."""
 PATIENCE_NS = 100_000_000
 """How long, live, a request waits for its response before it is shown without."""
 MARGIN_NS = 200_000_000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -26,7 +25,6 @@ Examples:
   wiredecode report a.pcap -o r.html -Y 'ip.addr == 10.0.0.7'
   wiredecode report a.pcap* -o r.html --from 60 --to 90 --title 'Ticket 4711'
 """
-STANDARD_INPUT = "-"
 
 
 @group
@@ -59,17 +57,13 @@ def report(settings: ReportOptions) -> int:
     The page loads nothing from elsewhere and runs no scripts; it is for light and dark screens and for paper. Needs
     matplotlib and Jinja (extra report).
     """
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
 
     for module in ("matplotlib", "jinja2"):
-        if not installed(module):
-            raise options.UsageError(f"reports need {module}, which is not installed: {install('report')}")
-    with ExitStack() as opened:
-        source: list[str | BinaryIO] = [*settings.files]
-        if STANDARD_INPUT in source and sys.stdin is not None and not sys.stdin.isatty():
-            from wiredecode.cli.follow import spooled
+        need(module, "a report")
+    from wiredecode.cli.follow import rereadable
 
-            source = [opened.enter_context(spooled()) if name == STANDARD_INPUT else name for name in settings.files]
+    with rereadable(settings.files) as source:
         return Reporting(settings, source).run()
 
 
@@ -153,9 +147,5 @@ class Reporting:
         settings = self.settings
         source = Source(settings.files, settings.title, session.totals, version_number())
         text = page(gathering, source, number, sequence)
-        place = NewFile(settings.out)
-        try:
-            place.stream.write(text.encode("utf-8", "backslashreplace"))
-            place.commit()
-        finally:
-            place.discard()
+        with NewFile(settings.out) as file:
+            file.write(text.encode("utf-8", "backslashreplace"))

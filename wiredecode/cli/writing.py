@@ -18,6 +18,7 @@ from wiredecode.cli import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 from wiredecode.net.selection import ConnectionPackets
 
@@ -116,7 +117,7 @@ def run(
         if code != INTERRUPTED:
             target.commit()
             if not session.quiet:
-                say(f"{out}: {writing.written:,} packets, {writing.chosen.frames:,} frames")
+                say(f"{out}: {counted(writing.written, 'packet')}, {counted(writing.chosen.frames, 'frame')}")
     finally:
         target.discard()
     return code

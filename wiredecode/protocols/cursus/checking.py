@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.frames.counted import times
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import codes, names
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
@@ -147,8 +148,7 @@ class Groups(Rule):
             return
         problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
         if problem is not None:
-            times = "once" if problem.count == 1 else f"{problem.count:,} times"
-            problem.what = f"group {group} was rebalanced {times}"
+            problem.what = f"group {group} was rebalanced {times(problem.count)}"
             problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
             if problem.count >= MANY_REBALANCES:
                 problem.severity = "warning"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields import compiler, printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import codes, names
@@ -293,9 +294,9 @@ class Cluster(Rule):
             if stream in led
             for place in places
         )
-        end, several = self._end_of(leader, loss), "s" * (len(loss.partitions) != 1)
+        end = self._end_of(leader, loss)
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
-        what = f"{leader}, leader of {len(loss.partitions)} partition{several}, {gone}"
+        what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
         severity = None if lost else "warning"
         problem = self.report.add(codes.LEADER_LOST, what, leader, frame=loss.place, severity=severity)
         if problem is None:
@@ -313,8 +314,8 @@ class Cluster(Rule):
             problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
 
     def _report_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
-        several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
-        what = f"{len(places):,} publish{several} to {where} got no ack"
+        where = f"{stream} (subject {subject})" if stream else f"subject {subject}"
+        what = f"{counted(len(places), 'publish', 'es')} to {where} got no ack"
         first = places[0]
         left = self.report.last_ns - first.time_ns
         severity = None if left >= ACK_TIMEOUT_NS else "warning"

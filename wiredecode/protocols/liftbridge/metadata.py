@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import codes, names
 from wiredecode.protocols.liftbridge.spelling import spelled
@@ -93,8 +94,7 @@ class Metadata(Rule):
             return
         problem = self.report.add(codes.LEADER_CHANGE, f"{leader} leads more partitions", leader, frame=frame)
         if problem is not None:
-            several = "s" * (problem.count != 1)
-            problem.what = f"{leader} became the leader of {problem.count:,} partition{several}"
+            problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
             instead = f", instead of {before}" if before else ""
             problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
 

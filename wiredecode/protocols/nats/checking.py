@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import shown
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import codes, names
@@ -290,8 +291,7 @@ class Clients(Rule):
             problem.detail(f"before, its window was closed for {closed}")
         for each, told in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
             subject = reader.subjects.get(each, "subject not seen")
-            several = "s" * (told.messages != 1)
-            problem.detail(f"{told.messages:,} message{several}, {told.size:,} bytes sent to sid {each}, {subject}")
+            problem.detail(f"{counted(told.messages, 'message')}, {told.size:,} bytes sent to sid {each}, {subject}")
 
     def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
         """PINGs of one side that the other did not answer."""

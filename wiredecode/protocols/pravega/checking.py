@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
@@ -134,8 +135,7 @@ class Refusals(Rule):
         segment = frame.generated.get("segment", "a segment")
         problem = self.report.add(codes.CONDITIONAL, "", segment, frame=frame)
         if problem is not None:
-            several = "s" * (problem.count != 1)
-            problem.what = f"{problem.count:,} conditional append{several} to {segment} came too late"
+            problem.what = f"{counted(problem.count, 'conditional append')} to {segment} came too late"
 
     REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
         "AuthTokenCheckFailed": _token,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.shared.checking import Place, Report, Rule, place_of
@@ -101,9 +102,8 @@ class Reads(Rule):
         problem = self.report.add(codes.SLOW_READ, "", name, frame=read.place)
         if problem is not None:
             problem.weight = max(problem.weight, took)
-            several = "s" * (problem.count != 1)
             worst = f"{problem.weight / 1e9:.3f} s"
-            problem.what = f"{problem.count:,} read{several} of {printable(name)} took up to {worst} with data there"
+            problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
 
     def finish(self) -> None:
         for name in self._segments:

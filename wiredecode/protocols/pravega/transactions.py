@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.shared.checking import Place, Report, Rule, place_of
@@ -87,8 +88,7 @@ class Transactions(Rule):
         count, events = self._aborted[each.stream] = count + 1, events + each.events
         problem = self.report.add(codes.ABORTED, "", each.stream, frame=each.place)
         if problem is not None:
-            several = "s" * (count != 1)
-            problem.what = f"{count:,} transaction{several} of {each.stream} with {events:,} events ended in an abort"
+            problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
             problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
     def _report_open(self, each: Transaction, number: str) -> None:
