@@ -26,7 +26,8 @@ DUCKDB = {
     "size(findings)": "len(findings)",
     " div ": " // ",
     "timestamp_seconds(": "to_timestamp(",
-    "array_join(sort_array(collect_set(f.protocol)), ', ')": "string_agg(distinct f.protocol, ', ' order by f.protocol)",
+    "array_join(sort_array(collect_set(f.protocol))": "string_agg(distinct f.protocol",
+    "', ') as protocol": "', ' order by f.protocol) as protocol",
 }
 """What DuckDB spells differently; all else is the text that Spark runs."""
 SEVERAL = (
