@@ -12,6 +12,7 @@ from wiredecode.check import SEVERITIES
 from wiredecode.check.text import evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.frames import who
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.report.drawn import drawn
 from wiredecode.report.listed import commands, connections, streams
@@ -109,9 +110,8 @@ def remarks(totals: Totals) -> list[str]:
     """What of the capture is not on the page."""
     texts = []
     if totals.not_decoded:
-        texts.append(
-            f"Not decoded: {', '.join(f'{count:,} packets {why}' for why, count in totals.not_decoded.most_common(5))}."
-        )
+        reasons = (f"{counted(count, 'packet')} {why}" for why, count in totals.not_decoded.most_common(5))
+        texts.append(f"Not decoded: {', '.join(reasons)}.")
     for (name, port), size in totals.other.most_common(5):
         spoken = "an unknown protocol" if name == "unknown" else name
         texts.append(f"Port {port}: {spoken}, {size:,} bytes, not decoded.")

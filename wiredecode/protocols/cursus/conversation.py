@@ -11,25 +11,14 @@ from wiredecode.frames.frame import NOT_ASKED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.cursus import names, naming
-from wiredecode.protocols.cursus.layers import (
-    Command,
-    DiscoveryCommand,
-    Failure,
-    JsonReply,
-    PayloadCommand,
-    PositionalCommand,
-    StreamControl,
-    Success,
-    TextReply,
-)
+from wiredecode.protocols.cursus import layers, names, naming
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request
 
-CLIENT_LAYERS = frozenset({Command, PayloadCommand, PositionalCommand, DiscoveryCommand})
-SERVER_LAYERS = frozenset({Success, Failure, StreamControl, JsonReply, TextReply})
+CLIENT_LAYERS = frozenset({layers.Command, layers.PayloadCommand, layers.PositionalCommand, layers.DiscoveryCommand})
+SERVER_LAYERS = frozenset({layers.Success, layers.Failure, layers.StreamControl, layers.JsonReply, layers.TextReply})
 PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
 """Replies with which a stream is accepted."""
 PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})

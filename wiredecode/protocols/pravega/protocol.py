@@ -9,22 +9,9 @@ from typing import ClassVar
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import names
+from wiredecode.protocols.pravega import evidence, names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
-from wiredecode.protocols.pravega.evidence import (
-    BLOBS,
-    CURRENT,
-    EAGER,
-    KNOWN,
-    LARGE_BODY,
-    MAX_BODY,
-    MAX_TYPE,
-    MessageEvidence,
-    dialect_of,
-    judge,
-    plausible,
-)
 from wiredecode.protocols.pravega.generated import GENERATED
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
@@ -46,8 +33,8 @@ SEARCH_BYTES = 256 * 1024
 SEARCH_SMALL_BYTES = 8 * 1024
 """The same for messages that hold no large blob, whose check takes time in proportion to their length."""
 
-CODES = b"".join(re.escape(bytes([code])) for code in sorted(KNOWN) if code > 0)
-NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(KNOWN) if code < -2)
+CODES = b"".join(re.escape(bytes([code])) for code in sorted(evidence.KNOWN) if code > 0)
+NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(evidence.KNOWN) if code < -2)
 CANDIDATE = re.compile(rb"(?=(?:\x00\x00\x00[" + CODES + rb"]|\xff\xff\xff[" + NEGATIVE + rb"])\x00)", re.DOTALL)
 """Where a message may start in mid-stream. Not with types 0, -1, -2: append data is full of them."""
 
@@ -69,15 +56,15 @@ class MessageChain(Chain):
         self.dialect: str | None = None
         super().__init__(data, position)
 
-    def judge(self, data: bytes, position: int) -> MessageEvidence:
-        seen = judge(data, position)
+    def judge(self, data: bytes, position: int) -> evidence.MessageEvidence:
+        seen = evidence.judge(data, position)
         if not self.whole and seen.layer is not None and seen.layer.type_name == "Event":
-            return MessageEvidence(BAD)  # zeros are everywhere
+            return evidence.MessageEvidence(BAD)  # zeros are everywhere
         return seen
 
     def add(self, data: bytes, seen: Evidence) -> None:
-        assert isinstance(seen, MessageEvidence)
-        self.dialect = self.dialect or dialect_of(seen.code, data, self.end, seen.end)
+        assert isinstance(seen, evidence.MessageEvidence)
+        self.dialect = self.dialect or evidence.dialect_of(seen.code, data, self.end, seen.end)
 
     def enough(self) -> bool:
         return self.dialect is not None and self.believed(at_home=False)
@@ -105,10 +92,10 @@ class Pravega(BehindProxy):
     ports: ClassVar[tuple[int, ...]] = (12345, 6000, 9999)
     dialects = (names.WIRE, *names.PROPOSALS)
     framing = LengthPrefix(
-        Number(4, 4, 0, MAX_BODY, "a length of {value} is above {most}"),
+        Number(4, 4, 0, evidence.MAX_BODY, "a length of {value} is above {most}"),
         after=HEADER.size,
         header=HEADER.size,
-        held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
+        held=(Number(0, 4, -evidence.MAX_TYPE, evidence.MAX_TYPE, "{value} is no message type", signed=True),),
     )
     requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
@@ -152,14 +139,14 @@ class Pravega(BehindProxy):
             return False
         code, length = HEADER.unpack_from(data, position)
         following = position + HEADER.size + length
-        if length <= LARGE_BODY or code not in BLOBS or following + HEADER.size > len(data):
-            return bool(length > (SEARCH_BYTES if code in BLOBS else SEARCH_SMALL_BYTES))
-        return length > SEARCH_BYTES or not plausible(*HEADER.unpack_from(data, following))
+        if length <= evidence.LARGE_BODY or code not in evidence.BLOBS or following + HEADER.size > len(data):
+            return bool(length > (SEARCH_BYTES if code in evidence.BLOBS else SEARCH_SMALL_BYTES))
+        return length > SEARCH_BYTES or not evidence.plausible(*HEADER.unpack_from(data, following))
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
         for position in self._candidates(data):
-            judged = judge(data, position)
+            judged = evidence.judge(data, position)
             if judged.level == CUT and not final:
                 return Found(position, False)
             if judged.level < EMPTY:
@@ -177,15 +164,15 @@ class Pravega(BehindProxy):
         told = chain.believed(at_home=False) or chain.fills(data, True)
         return Found(0, True) if told else self.search(data, final=final)
 
-    def _followed(self, data: bytes, judged: MessageEvidence, final: bool) -> bool | None:
+    def _followed(self, data: bytes, judged: evidence.MessageEvidence, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""
         if judged.level == SURE:
             return True
         if judged.end + HEADER.size > len(data):
             return judged.anchor if final else None
         if judged.anchor:
-            return plausible(*HEADER.unpack_from(data, judged.end))
-        following = judge(data, judged.end)
+            return evidence.plausible(*HEADER.unpack_from(data, judged.end))
+        following = evidence.judge(data, judged.end)
         if following.level == CUT:
             return False if final else None
         return following.anchor
@@ -194,8 +181,8 @@ class Pravega(BehindProxy):
         return PravegaConversation(connection, dialect, self.assignments, part_base=self.part_base)
 
     def layers(self) -> Iterable[type[Layer]]:
-        found: list[type[Layer]] = [*CURRENT.values(), Unknown]
-        found += [layer for table in (EAGER, OLDER) for older in table.values() for layer in older]
+        found: list[type[Layer]] = [*evidence.CURRENT.values(), Unknown]
+        found += [layer for table in (evidence.EAGER, OLDER) for older in table.values() for layer in older]
         return [*found, *self.assignments[names.PROPOSAL].layers.values(), *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:

@@ -13,15 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields import Array, Struct
-from wiredecode.fields.columns.kinds import (
-    READERS,
-    Column,
-    FixedBytes,
-    FlagsColumn,
-    Look,
-    Scope,
-    TimeColumn,
-)
+from wiredecode.fields.columns.kinds import READERS, Column, FixedBytes, FlagsColumn, Look, Scope, TimeColumn
 from wiredecode.fields.columns.presence import reach
 from wiredecode.fields.columns.reader import ArrayColumn, StructColumn, column_of, structure_of
 from wiredecode.fields.columns.rows import Int64s, Rows, spelled

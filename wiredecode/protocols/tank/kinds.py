@@ -7,19 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import (
-    Array,
-    Flags,
-    Kind,
-    Rest,
-    Short,
-    Struct,
-    UInt16,
-    UInt32,
-    UInt64,
-    rfc3339_ms,
-    take,
-)
+from wiredecode.fields import Array, Flags, Kind, Rest, Short, Struct, UInt16, UInt32, UInt64, rfc3339_ms, take
 from wiredecode.fields.compiler import Cut
 from wiredecode.fields.numbers import write_varint
 
