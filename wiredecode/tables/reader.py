@@ -239,14 +239,14 @@ class TableReader:
                 if waiting is not None:
                     waiting.add(items)
                     waiting.release()
-                if collect.gather():
-                    yield from collect.drain()
+                del items
+                yield from collect.ready()
         except CaptureError as raised:
             error = raised
         if waiting is not None:
             waiting.finish()
             waiting.release()
-            collect.gather()
+            yield from collect.ready()
         yield from collect.drain()
         if error is not None:
             raise error
