@@ -120,9 +120,10 @@ def _counted(
     """The exit code, and what was counted; None: nothing could be."""
     from wiredecode.cli.session import Session
     from wiredecode.stats.counting import Counting
-    from wiredecode.tables import bound_memory
+    from wiredecode.tables import bound_memory, without_pandas
 
     bound_memory()
+    without_pandas()
     counting = Counting(statistics, interval, hops=more.hops)
     watched = counting.connections
     over = None if watched is None else watched.end
