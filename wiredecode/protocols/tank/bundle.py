@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Binary, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.kinds import U16, U32, U64, BitFlags, Bounded, Milliseconds, Tail, Varint32, shortest
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Flags, Kind, Rest, Short, Struct, UInt16, UInt32, UInt64, rfc3339_ms, take
 from wiredecode.fields.compiler import Cut
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import write_varint
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
 
 VARINT_BYTES = 5
 """Longest varint; the fifth byte brings the top four bits, whatever else is set in it."""
