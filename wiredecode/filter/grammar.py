@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partialmethod
 from typing import Any
 
 from lark import Lark, Token
@@ -201,14 +201,9 @@ class Builder(Transformer_NonRecursive[Token, Node]):
             return children[0]  # type: ignore[no-any-return]
         return self.made(Logic(children[0].start, children[-1].stop, operator, tuple(children)), *children)
 
-    def disjunction(self, children: list[Any]) -> Node:
-        return self._logic("or", children)
-
-    def exclusion(self, children: list[Any]) -> Node:
-        return self._logic("xor", children)
-
-    def conjunction(self, children: list[Any]) -> Node:
-        return self._logic("and", children)
+    disjunction = partialmethod(_logic, "or")
+    exclusion = partialmethod(_logic, "xor")
+    conjunction = partialmethod(_logic, "and")
 
     def negation(self, children: list[Any]) -> Node:
         return self.made(Not(children[0].start_pos, children[1].stop, children[1]), children[1])
