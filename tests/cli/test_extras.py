@@ -78,6 +78,7 @@ def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_instal
     check_without(module, tmp_path)
 
 
+@pytest.mark.slow
 def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_there(tmp_path: Path) -> None:
     check_without(",".join(USED_IF_THERE), tmp_path)
 

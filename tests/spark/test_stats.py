@@ -36,12 +36,12 @@ def wide(level: str) -> pa.Table:
     import pyarrow as pa
 
     from wiredecode.stats.queries import columns
-    from wiredecode.stats.tables import STATISTICS, needed
+    from wiredecode.stats.tables import STATISTICS
     from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
-    names = ["source", *columns(needed(STATISTICS, level))]
+    names = ["source", *columns([name for each in STATISTICS if each.level == level for name in each.needs])]
     schema = select(portable_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:

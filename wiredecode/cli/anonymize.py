@@ -138,19 +138,15 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
 
 def _work(session: Session, anonymizer: Anonymizer) -> None:
     assert session.dissector is not None
-    from wiredecode.capture import CaptureError
+    from wiredecode.capture.errors import Postponed
 
-    failure: CaptureError | None = None
-    try:
+    with Postponed() as damage:
         for batch in session.batches():
             anonymizer.add_packets(batch, session.capture.info.interfaces)
             anonymizer.decoded(session.dissector.feed(batch))
-    except CaptureError as error:
-        failure = error
     anonymizer.decoded(session.dissector.finish())
     anonymizer.finish()
-    if failure is not None:
-        raise failure
+    damage.tell()
 
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:

@@ -204,18 +204,17 @@ class Choice:
         return 0
 
     def _survey(self) -> None:
-        from wiredecode.capture import CaptureError
+        from wiredecode.capture.errors import Postponed
+        from wiredecode.view.follow import table
 
-        session, failure = self.session, None
+        session = self.session
         frames = session.frames()
         clock = self.settings.display.clock if self.settings.display is not None else None
-        try:
+        with Postponed() as damage:
             for frame in frames:
                 if clock is not None:
                     clock.first_ns = session.first_ns
                 self.survey.see(frame)
-        except CaptureError as error:
-            failure = error
         rows = [
             row
             for _, row in sorted(self.survey.seen.items())
@@ -227,15 +226,9 @@ class Choice:
             self.chosen = spoken[0]
             session.quiet = True  # the second pass tells all
             return
-        self._list(rows)
-        if failure is not None:
-            raise failure
-
-    def _list(self, rows: list[Seen]) -> None:
-        from wiredecode.view.follow import table
-
         for line in table(rows) if rows else ():
-            self.session.output.text(line + "\n")
+            session.output.text(line + "\n")
+        damage.tell()
 
     def _complain(self) -> None:
         total = len(self.survey.seen)

@@ -113,26 +113,15 @@ def complete_filter(incomplete: str) -> list[str]:
     return completed(incomplete)
 
 
+def _filter_option(help: str) -> Any:  # noqa: A002 - as typer calls it
+    text = f"{help}; names: wiredecode fields."
+    return typer.Option("-Y", "--display-filter", metavar="FILTER", autocompletion=complete_filter, help=text)
+
+
 DisplayFilter = Annotated[
-    str | None,
-    typer.Option(
-        "-Y",
-        "--display-filter",
-        metavar="FILTER",
-        autocompletion=complete_filter,
-        help="Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'; names: wiredecode fields.",
-    ),
+    str | None, _filter_option("Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'")
 ]
-FollowFilter = Annotated[
-    str | None,
-    typer.Option(
-        "-Y",
-        "--display-filter",
-        metavar="FILTER",
-        autocompletion=complete_filter,
-        help="The connection that has a frame that fits, as in 'latency > 5ms'; names: wiredecode fields.",
-    ),
-]
+FollowFilter = Annotated[str | None, _filter_option("The connection that has a frame that fits, as in 'latency > 5ms'")]
 From = Annotated[
     str | None,
     typer.Option(

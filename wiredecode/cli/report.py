@@ -104,18 +104,14 @@ class Reporting:
 
     @staticmethod
     def _gather(session: Session, gathering: Gathering) -> None:
-        """Tell all frames; from the first one on it is known when the capture began."""
+        """Tell all frames."""
+        from wiredecode.cli.check import judged
+
         display = session.display
-        report = gathering.checker.report
-        session.look = gathering.checker.look
         try:
-            for frame in session.decoded():
-                if not report.first_ns:
-                    report.first_ns, report.span = session.first_ns, session.span()
-                gathering.checker.frame(frame)
+            for frame in judged(session, gathering.checker):
                 gathering.frame(frame, counts=display is None or display.matches(frame))
         finally:
-            report.first_ns, report.span = session.first_ns, session.span()
             gathering.first_ns = session.first_ns
             gathering.finish()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture.errors import Postponed
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.capture.private import MODE
 from wiredecode.cli import INTERRUPTED
@@ -150,15 +151,11 @@ class _Writing:
 
     def selected(self) -> None:
         """The packets of some frames."""
-        failure: CaptureError | None = None
-        try:
+        with Postponed() as damage:
             self.chosen.select(self.session.frames())
-        except CaptureError as error:
-            failure = error
         self.chosen.finish()
         self._copy()
-        if failure is not None:
-            raise failure
+        damage.tell()
 
     def _copy(self) -> None:
         """The second pass; what cannot be read was told by the first."""

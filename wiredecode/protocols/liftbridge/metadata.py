@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import codes, names
 from wiredecode.protocols.liftbridge.spelling import spelled
 from wiredecode.protocols.shared.checking import Problem, Report, Rule, inner_values
+from wiredecode.protocols.shared.pairing import Newest
 
 MOST_PARTITIONS = 10_000
 MAX_REQUESTS = 10_000
@@ -115,14 +115,12 @@ class Refusals(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._requests: OrderedDict[int, str] = OrderedDict()
+        self._requests: Newest[int, str] = Newest(MAX_REQUESTS)
         """What was asked for, by frame."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":
-            self._requests[frame.id] = spelled(inner_values(frame))
-            if len(self._requests) > MAX_REQUESTS:
-                self._requests.popitem(last=False)
+            self._requests.put(frame.id, spelled(inner_values(frame)))
             return
         if not frame.findings or "copy_of" in frame.generated:
             return
