@@ -33,6 +33,8 @@ sys.dont_write_bytecode = False
 
 os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # what this user has settled for himself does not matter
 
+gc.disable()  # until everything is collected: what is made until then stays
+
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
@@ -71,8 +73,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests that were collected are not looked at by the garbage collector again and again."""
+    """Thousands of tests that were collected are not looked at by the garbage collector, now or later."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

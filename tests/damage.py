@@ -39,13 +39,15 @@ HEADER_BYTES = 8
 """Most bytes of a frame that its length does not count."""
 LARGE = 200_000
 """Bytes of a capture of which many variants would take long."""
+NEAR_NS = 200_000_000
+"""Packets further apart in time do not change places."""
 STYLE = Style()
 
 GENERIC = ("Unknown", "Compressed", "Json", "Handshake")
 """Types of which nothing more is known when the rest was cut."""
 NUMBERS_OF_FRAMES = frozenset({"copy_of", "inside", "requests", "block", "begun_in"})
 """Fields that are numbers of frames: these differ."""
-LEARNED = frozenset({"event_count", "events", "acknowledged_appends", "segment", "in_reply_to"})
+LEARNED = frozenset({"event_count", "events", "acknowledged_appends", "segment", "in_reply_to", "session_version"})
 """Fields that frames before tell: where some were lost, those that are left."""
 
 WORD = re.compile(r"\w+")
@@ -182,6 +184,22 @@ def lossy_variants(packets: PacketBatch, seed: str) -> Iterator[tuple[str, Packe
     gap = range(start, min(count, start + chance.randrange(1, 30)))
     if len(gap) < count:
         yield f"without {gap}", chosen(packets, [each for each in range(count) if each not in gap])
+    for share in (0.02, 0.2):
+        kept = [each for each in moved(packets, chance) if chance.random() > share]
+        twice = [each for each in kept for _ in range(1 + (chance.random() < 0.05))]
+        yield f"in another order, some twice, without {share:.0%}", in_time(chosen(packets, twice))
+
+
+def moved(packets: PacketBatch, chance: random.Random) -> list[int]:
+    """The places of packets, of which those within :data:`NEAR_NS` change places, up to six apart."""
+    far = np.flatnonzero(np.diff(packets.time_ns) > NEAR_NS) + 1
+    talks = np.split(np.arange(len(packets)), far)
+    return [each for talk in talks for each in sorted(talk.tolist(), key=lambda at: at + chance.random() * 6)]
+
+
+def in_time(packets: PacketBatch) -> PacketBatch:
+    """The packets with their times in order, as a capture has them of packets that overtook others."""
+    return replace(packets, time_ns=np.sort(packets.time_ns))
 
 
 def wrong_links(whole: Dissected, damaged: Dissected) -> Iterator[str]:
@@ -212,6 +230,10 @@ def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
         original = after.get(frame.generated.get("copy_of"))
         if place not in first or original is None or frame.place or damaged.frames[original].place:
             continue  # offsets inside others count from what was seen first
+        if first[place] == place and {*frame.data.splitlines()[1:]} == {
+            *damaged.frames[original].data.splitlines()[1:]
+        }:
+            continue  # the numbers of a stream tell, which came later in the whole capture
         if first[place] != first.get(original, original):
             yield f"{frame.protocol} {frame.type} {place}: a copy of {original}, not {first[place]}"
 

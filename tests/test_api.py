@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import io
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 
 import wiredecode
 from tests.support import RABBITMQ
+from wiredecode.extras import NotInstalled
 from wiredecode.frames import frame as frame_module
 from wiredecode.frames.frame import Frame
 
@@ -82,6 +84,15 @@ def test_a_capture_without_frames_is_not_false() -> None:
     capture = wiredecode.read(BASIC, filter="frame.number > 142")
     assert len(capture) == 0
     assert bool(capture)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_package_that_is_not_installed_is_named_in_one_line(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    convert = getattr(wiredecode.read(BASIC), f"to_{package}")
+    with pytest.raises(NotInstalled) as caught:
+        convert()
+    assert str(caught.value) == f"to_{package}() needs {package}, which is not installed: pip install {package}"
 
 
 def test_patterns_are_the_files_that_match_in_order(tmp_path: Path) -> None:

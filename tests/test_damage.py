@@ -17,6 +17,7 @@ from tests.damage import (
     cut_packets,
     damaged_captures,
     dissect,
+    in_time,
     losses,
     read,
     small_captures,
@@ -114,6 +115,14 @@ def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
 )
 def test_where_these_packets_are_lost_an_answer_belongs_to_no_other_request(name: str, turn: int) -> None:
     assert losses(CAPTURES / name, [turn]).wrong == []
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_packets_that_change_places_change_no_frame(first: int) -> None:
+    """Of the handshakes of TCP and of TLS, too."""
+    packets = read(CAPTURES / "rabbitmq-stream" / "c43_tls.pcap")
+    order = [*range(first), first + 1, first, *range(first + 2, len(packets))]
+    assert dissect(in_time(chosen(packets, order))).frames.keys() == dissect(packets).frames.keys()
 
 
 @pytest.mark.parametrize("name", ["pravega/read_cuts.pcap", "rabbitmq-stream/c43_errors.pcap", "cursus/negotiate.pcap"])

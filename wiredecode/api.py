@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.extras import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -305,10 +306,12 @@ class Dissection:
 
     def to_pandas(self) -> Any:
         """Everything as a pandas DataFrame. Needs pandas."""
+        need("pandas", "to_pandas()")
         return self.table().to_pandas()
 
     def to_polars(self) -> Any:
         """Everything as a polars DataFrame. Needs polars."""
+        need("polars", "to_polars()")
         import polars
 
         return polars.DataFrame(self)
@@ -417,8 +420,7 @@ def _keyed(limits: Limits, keylog: str | os.PathLike[str] | None) -> Limits:
     """``limits`` with the TLS secrets of a file."""
     if keylog is None:
         return limits
-    import cryptography  # noqa: F401 - so that it is missed here
-
+    need("cryptography", "keylog")
     from wiredecode.tls.keylog import Keyed, KeyLog
 
     return Keyed.of(limits, KeyLog([Path(keylog)]))

@@ -29,6 +29,10 @@ class Unusable(ImportError):
     """An installed package that adds something cannot be used; the text is for users."""
 
 
+class NotInstalled(ModuleNotFoundError):
+    """A package that only some users need is not there; the text says to users what to install."""
+
+
 def install(extra: str) -> str:
     """What to type to get an extra, in words that work in a clone and, once published, by name."""
     return f"pip install '.[{extra}]' in a clone, or by name: pip install 'wiredecode[{extra}]'"
@@ -42,13 +46,22 @@ def installed(module: str) -> bool:
         return False
 
 
+def need(module: str, what: str) -> None:
+    """Before ``what`` imports a module. Raises :class:`NotInstalled` where it is not there."""
+    if not installed(module):
+        raise NotInstalled(f"{what} needs {module}, which is not installed: {_advice(module)}", name=module)
+
+
 def missing(error: ImportError) -> str | None:
     """One line about a package that is not installed, or unusable; None: the error is another one."""
-    if isinstance(error, Unusable):
+    if isinstance(error, Unusable | NotInstalled):
         return str(error)
     said = re.search(r"No module named '([\w.]+)'", str(error))
     module = (error.name or (said[1] if said else "")).partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or module in ("", "wiredecode"):
         return None
-    advice = install(EXTRAS[module]) if module in EXTRAS else f"pip install {module}"
-    return f"{module} is needed for this, and not installed: {advice}"
+    return f"{module} is needed for this, and not installed: {_advice(module)}"
+
+
+def _advice(module: str) -> str:
+    return install(EXTRAS[module]) if module in EXTRAS else f"pip install {module}"

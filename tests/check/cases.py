@@ -101,6 +101,7 @@ NEAR: Mapping[str, Case] = {
     "frame.protocol": "rabbitmq-stream/c43_multi.pcap",
     "frame.version": "rabbitmq-stream/c43_versions.pcap",
     "frame.too-large": partial(crafted.large_publish, 7000),
+    "frame.codec-missing": "rabbitmq-stream/c43_codecs_py.pcap",
     "frame.other": "rabbitmq-stream/c43_basic.pcap",
     "publish.refused": "cursus/group.pcap",
     "rabbitmq_stream.no-stream": "rabbitmq-stream/c43_basic.pcap",  # created before it is asked for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from random import Random
 
@@ -220,3 +221,14 @@ def test_what_comes_from_the_wire_is_escaped() -> None:
     assert "\x1b" not in shown
     assert "\\x1b[31m" in shown
     assert all(line.isprintable() for line in shown.split("\n"))
+
+
+@pytest.mark.parametrize("capture", ["rabbitmq-stream/c43_codecs_py.pcap", "tank/tank_06_produce_snappy.pcap"])
+def test_a_codec_that_is_not_installed_is_no_fault_of_the_traffic(
+    capture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    found = check(open_capture([str(CAPTURES / capture)]))
+    (problem,) = [each for each in found if each.severity != "note"]
+    assert (problem.code.code, problem.name.partition(".")[2]) == ("frame.codec-missing", "codec-missing")
+    assert "pip install '.[snappy]' in a clone" in problem.what

@@ -38,6 +38,7 @@ def screen(run: Run, capture: Path) -> list[str]:
     return found.lines
 
 
+@pytest.mark.slow
 def test_the_story_of_a_leader_that_was_killed(run: Run) -> None:
     """Times and names are those of the truth file, which the servers' own logs told."""
     words = [" ".join(line.split()) for line in screen(run, STORY)]

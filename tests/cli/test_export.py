@@ -197,6 +197,7 @@ def test_a_full_disk_is_one_line(run: Run, basic: Path, form: str) -> None:
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @outputs
 def test_a_disk_that_gets_full_leaves_nothing(basic: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Files are written by a thread."""
@@ -214,6 +215,7 @@ sys.exit(main())
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @outputs
 def test_an_interrupt_while_the_thread_writes_leaves_nothing(
     basic: Path, tmp_path: Path, words: tuple[str, ...]

@@ -78,6 +78,7 @@ def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_instal
     check_without(module, tmp_path)
 
 
+@pytest.mark.slow
 def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_there(tmp_path: Path) -> None:
     check_without(",".join(USED_IF_THERE), tmp_path)
 
@@ -93,7 +94,7 @@ def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
     told = told_without("cryptography", [keyed, inside], tmp_path)
     assert [*told[keyed]] == [
         2,
-        f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}\n",
+        f"wiredecode: --keylog needs cryptography, which is not installed: {install('tls')}\n",
     ]
     code, err = told[inside]
     assert code == 0

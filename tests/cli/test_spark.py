@@ -74,7 +74,7 @@ def test_key_logs_reach_the_plan(run: Run, jobs: list[SparkOptions], option: str
 
 
 STATS: list[tuple[str, dict[str, Any]]] = [
-    ("--table latency", {"tables": ["latency"]}),
+    ("--table latency", {"table": ["latency"]}),
     ("--interval 10s", {"interval": "10s"}),
     ("--json", {"json": True}),
     ("--csv", {"csv": True}),
@@ -90,7 +90,12 @@ def test_every_option_of_spark_stats_reaches_the_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: dict[str, Any]
 ) -> None:
     told: list[dict[str, Any]] = []
-    monkeypatch.setattr("wiredecode.cli.spark_stats.run", lambda folders, **how: told.append(how) or 0)
+
+    def ran(folders: list[str], form: Any, cluster: Any, *, verbose: bool) -> int:
+        told.append({**vars(form), "master": cluster.master, "settings": cluster.settings, "verbose": verbose})
+        return 0
+
+    monkeypatch.setattr("wiredecode.cli.spark_stats.run", ran)
     for more in ((), words.split()):
         assert run("spark", "stats", "lake", *more).code == 0
     plain, chosen = told

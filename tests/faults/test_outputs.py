@@ -35,6 +35,7 @@ def names(folder: Path) -> set[str]:
     return set(contents(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"

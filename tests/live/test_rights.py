@@ -52,7 +52,7 @@ def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
     assert run("sniff", "-i", "any").code == 2
     assert asked == [
-        (LiveOptions("lo", "tcp", promiscuous=False, snaplen=96, buffer_mib=7), cli.Via.tcpdump, 2.5),
+        (LiveOptions("lo", "tcp", promiscuous=False, snaplen=96, buffer_mib=7), "tcpdump", 2.5),
         (LiveOptions("any", "", promiscuous=True, snaplen=262_144, buffer_mib=32), None, None),
     ]
 

@@ -19,7 +19,7 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
-from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers, responses
 from wiredecode.protocols.rabbitmq_stream.base import Property
 from wiredecode.protocols.rabbitmq_stream.responses import plain_response
 from wiredecode.report.sequence import Sequence
@@ -51,7 +51,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
                 CLIENT,
                 layers.PeerProperties(correlation_id=2, properties=[pair, Property(key="product", value=EVIL)]),
             ),
-            (SERVER, layers.PeerPropertiesResponse(correlation_id=2, response_code=1, properties=[pair])),
+            (SERVER, responses.PeerPropertiesResponse(correlation_id=2, response_code=1, properties=[pair])),
             (CLIENT, layers.Open(correlation_id=3, virtual_host=EVIL)),
             (CLIENT, layers.Create(correlation_id=4, stream=EVIL)),
             (CLIENT, layers.DeclarePublisher(correlation_id=5, publisher_id=1, publisher_reference=EVIL, stream=EVIL)),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.export.test_lake import A, expected, export, out, parquet, plain, pytestmark, table, versions
+from tests.export.test_lake import A, expected, export, out, parquet, plain, table, versions
+from tests.export.test_lake import pytestmark as libraries
 from tests.spark.test_streaming import Replay
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, selection
@@ -20,7 +21,8 @@ pytest.importorskip("pyspark")
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["out", "pytestmark"]
+__all__ = ["out"]
+pytestmark = [*libraries, pytest.mark.slow]
 
 
 def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:
@@ -49,7 +51,6 @@ def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spa
     assert "GreaterThanOrEqual(time" in late.executedPlan().toString(), "Spark skips row groups by time"
 
 
-@pytest.mark.slow
 def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
     spark: SparkSession, out: str, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def mixture(folder: Path) -> list[Path]:
     return files
 
 
+@pytest.mark.slow
 def test_what_is_in_few_files_is_decoded_there_and_the_rest_is_shuffled(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,12 +36,12 @@ def wide(level: str) -> pa.Table:
     import pyarrow as pa
 
     from wiredecode.stats.queries import columns
-    from wiredecode.stats.tables import STATISTICS, needed
+    from wiredecode.stats.tables import STATISTICS
     from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
-    names = ["source", *columns(needed(STATISTICS, level))]
+    names = ["source", *columns([name for each in STATISTICS if each.level == level for name in each.needs])]
     schema = select(portable_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:
@@ -104,11 +104,13 @@ def lake(tables: dict[str, DataFrame], tmp_path_factory: pytest.TempPathFactory)
 def test_the_command_prints_the_numbers_of_one_machine(
     spark: SparkSession, lake: Path, here: dict[str, list[dict[str, Any]]], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
+    from wiredecode.cli.spark import Cluster
     from wiredecode.cli.spark_stats import run
+    from wiredecode.cli.stats import StatsOptions
 
     folders = [str(lake / level) for level in ("frames", "messages")]
     names = ["throughput", "confirms"]
-    assert run(folders, spark=spark, json=True, interval="1s", tables=names) == 0
+    assert run(folders, StatsOptions(json=True, interval="1s", table=names), Cluster(), spark=spark) == 0
     out, err = capsysbinary.readouterr()
     assert err == b""
     found = json.loads(out)
@@ -120,7 +122,9 @@ def test_the_command_prints_the_numbers_of_one_machine(
 def test_what_a_folder_does_not_have_is_told(
     spark: SparkSession, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from wiredecode.cli.spark import Cluster
     from wiredecode.cli.spark_stats import run
+    from wiredecode.cli.stats import StatsOptions
 
     (tmp_path / "frames").mkdir()
     for folder, tables, code, said in (
@@ -131,7 +135,8 @@ def test_what_a_folder_does_not_have_is_told(
         ([str(lake / "frames")] * 2, None, 2, "is another place with frames"),
         (str(lake / "frames"), ["latencies"], 2, "no statistic is called 'latencies'"),
     ):
-        assert run([folder] if isinstance(folder, str) else folder, spark=spark, tables=tables) == code
+        folders = [folder] if isinstance(folder, str) else folder
+        assert run(folders, StatsOptions(table=tables), Cluster(), spark=spark) == code
         err = capsys.readouterr().err
         assert said in err
         assert err.count("\n") == 1

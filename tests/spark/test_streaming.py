@@ -228,6 +228,7 @@ def test_wrong_options_are_refused_before_a_query_starts(spark: SparkSession, wr
         stream(spark, "in", Plan("frames"), **wrong)
 
 
+@pytest.mark.slow
 def test_packets_need_no_state(spark: SparkSession, tmp_path: Path) -> None:
     plan, replay = Plan("packets"), Replay(tmp_path, 9)
     replay.put(9)

@@ -11,7 +11,6 @@ import pytest
 from tests.stats.test_numbers import plain
 from wiredecode import read
 from wiredecode.stats import statistics
-from wiredecode.stats.dialects import Dialect
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import NAMES, STATISTICS
 from wiredecode.tables.portable import converted, portable_schema, table_columns
@@ -21,14 +20,16 @@ from wiredecode.tables.schema import select
 duckdb: Any = pytest.importorskip("duckdb")
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-DUCKDB = Dialect(
-    quoted='"{}"',
-    each="unnest({})",
-    size="len({})",
-    quotient="({} // {})",
-    moment="to_timestamp({})",
-    names="string_agg(distinct {0}, ', ' order by {0})",
-)
+DUCKDB = {
+    "`": '"',
+    "explode(": "unnest(",
+    "size(findings)": "len(findings)",
+    " div ": " // ",
+    "timestamp_seconds(": "to_timestamp(",
+    "array_join(sort_array(collect_set(f.protocol))": "string_agg(distinct f.protocol",
+    "', ') as protocol": "', ' order by f.protocol) as protocol",
+}
+"""What DuckDB spells differently; all else is the text that Spark runs."""
 SEVERAL = (
     *("rabbitmq-stream/c43_subentry.pcap", "rabbitmq-stream/c43_puberr.pcap", "nats/14-cluster-routes.pcap"),
     *("liftbridge/30-lb-publish-ack.pcap", "cursus/produce.pcap", "pravega/append_basic.pcap"),
@@ -47,7 +48,10 @@ def asked(path: Path, name: str) -> list[dict[str, Any]]:
         database.execute("set TimeZone = 'UTC'")
         database.register("incoming", rows)
         before = f"{statistic.level} as ({flat(statistic.needs, 'incoming')})"
-        found = database.sql(query(statistic, DUCKDB, 1, before=before)).to_arrow_table()
+        text = query(statistic, 1, before=before)
+        for spark, own in DUCKDB.items():
+            text = text.replace(spark, own)
+        found = database.sql(text).to_arrow_table()
     return list(found.drop_columns(["source"]).to_pylist())
 
 

@@ -260,7 +260,7 @@ def test_types_are_those_of_the_schema() -> None:
     for layer in vectors():
         columns = read_columns(layer, vectors()[layer][:1], raw=True)
         if columns is not None:
-            table = schema.arrow_type(layer)
+            table = pa.struct(schema.merged_fields(schema.layer_fields(layer, raw=True)))
             for name, array in columns.fields.items():
                 if name not in generated | hinted | {"messages", "chunk"}:
                     assert fits(array.type, table.field(name).type), (layer, name)

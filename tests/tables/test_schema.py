@@ -34,6 +34,11 @@ ADVICE = (
 )
 
 
+def arrow_type(layer: type[Layer], *, raw: bool = True) -> pa.StructType:
+    """The type of a layer's record."""
+    return pa.struct(schema.merged_fields(schema.layer_fields(layer, raw)))
+
+
 def test_no_frozen_column_is_gone_or_of_another_type() -> None:
     assert set(FROZEN.read_text().splitlines()) - set(lines()) == set(), ADVICE
 
@@ -78,7 +83,7 @@ class Everything(Layer):
 
 def test_each_kind_of_field_has_its_type() -> None:
     pair = pa.struct([("key", pa.string()), ("key_code", pa.uint16()), ("value", pa.string())])
-    assert schema.arrow_type(Everything) == pa.struct(
+    assert arrow_type(Everything) == pa.struct(
         [
             ("number", pa.uint64()),
             ("kind", pa.string()),
@@ -98,7 +103,7 @@ def test_each_kind_of_field_has_its_type() -> None:
 
 
 def test_bytes_shown_as_text_are_text_in_the_schema() -> None:
-    assert schema.arrow_type(Everything, "hex").field("data").type == pa.string()
+    assert arrow_type(Everything, raw=False).field("data").type == pa.string()
     assert pa.binary() not in {field.type for field in schema.messages_schema("base64")}
     assert not any(line.endswith(" binary") for line in map(str, schema.frames_schema("hex").field("layers").type))
 
@@ -144,7 +149,7 @@ def test_a_structure_inside_itself_ends_as_json_text() -> None:
         fields_desc: ClassVar[list[Any]] = [UInt8("more")]
 
     Nested.fields_desc = [UInt8("more"), Optional(Struct("inner", Nested), When("more == 1"))]
-    kind, depth = schema.arrow_type(Nested), 0
+    kind, depth = arrow_type(Nested), 0
     while pa.types.is_struct(kind):
         kind, depth = kind.field("inner").type, depth + 1
     assert depth == schema.MAX_DEPTH + 1

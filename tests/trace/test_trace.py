@@ -198,6 +198,21 @@ def test_nothing_that_fits_is_one_line_and_exit_code_1(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["--frame", "32"], "frame 32 holds no message, it is PublishConfirm of rabbitmq_stream; it answers frame 31"),
+        (["--frame", "29"], "frame 29 holds no message, it is DeclarePublisher of rabbitmq_stream; ask for a frame"),
+        (["--frame", "900"], "there is no frame 900: the last one is 142"),
+        (["--frame", "31", "--index", "4"], "no message of frame 31 fits; it has 1 message, counted from 0"),
+    ],
+)
+def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Run, asked: list[str], told: str) -> None:
+    result = run("trace", BASIC, *asked)
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert result.err.startswith(told)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         ((BASIC,), "which message? Give --frame, --id, --text, --bytes or --key"),

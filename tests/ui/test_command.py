@@ -16,7 +16,6 @@ from wiredecode.capture.live.saving import Rotation
 from wiredecode.capture.live.source import LiveOptions
 from wiredecode.cli import ui
 from wiredecode.cli.app import run
-from wiredecode.cli.sniff import Via
 from wiredecode.filter import Filter
 from wiredecode.ui import app
 from wiredecode.ui.packets import Growing
@@ -66,7 +65,7 @@ def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyP
     ring = ["--ring-size", "3", "--ring-seconds", "11", "--ring-files", "5"]
     assert run(["ui", "-i", "lo", *capture, "-w", "saved.pcapng", *ring]) == 2
     assert said == [
-        (LiveOptions("lo", "tcp", promiscuous=False, snaplen=96, buffer_mib=7), Via.tcpdump, 2.5, True),
+        (LiveOptions("lo", "tcp", promiscuous=False, snaplen=96, buffer_mib=7), "tcpdump", 2.5, True),
         (Path("saved.pcapng"), Rotation(3 << 20, 11, 5)),
         "closed",
     ]

@@ -11,13 +11,13 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers, responses
 from wiredecode.view.values import Raw
 
 CLIENT, SERVER = 0, 1
 HANDSHAKE: list[tuple[int, Layer]] = [
     (CLIENT, layers.PeerProperties(correlation_id=1)),
-    (SERVER, layers.PeerPropertiesResponse(correlation_id=1)),
+    (SERVER, responses.PeerPropertiesResponse(correlation_id=1)),
 ]
 
 

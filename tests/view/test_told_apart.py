@@ -29,6 +29,7 @@ def test_a_batch_commit_tells_its_offsets() -> None:
         assert "commits" not in frame.record()["layers"]["cursus"]
 
 
+@pytest.mark.slow
 def test_append_entries_tells_what_its_entries_do() -> None:
     found = lines("stories/leader-killed.pcap.gz", "AppendEntries")
     told = [line for _, line in found if " operations=" in line]

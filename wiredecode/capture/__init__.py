@@ -5,13 +5,7 @@ from __future__ import annotations
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo, Comment, FileInfo, Interface, NameRecord, Section
-from wiredecode.capture.reader import (
-    DEFAULT_BATCH_BYTES,
-    MAX_BATCH_PACKETS,
-    MAX_RECORD_BYTES,
-    Capture,
-    open_capture,
-)
+from wiredecode.capture.reader import DEFAULT_BATCH_BYTES, MAX_BATCH_PACKETS, MAX_RECORD_BYTES, Capture, open_capture
 from wiredecode.capture.write import write_pcap
 
 __all__ = [

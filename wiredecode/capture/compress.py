@@ -105,9 +105,7 @@ class DecompressedSource:
             self._codec = self._make()
         except ImportError:
             raise CaptureError(
-                raw.name,
-                f"is compressed with {name}, which needs another package",
-                advice=install(name),
+                raw.name, f"is compressed with {name}, whose package is not installed", advice=install(name)
             ) from None
         self._produced = 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 def printable(text: str) -> str:
     """``text`` on one line, control characters and lone surrogates as ``\\x..`` escapes."""
@@ -37,3 +39,22 @@ class CaptureError(Exception):
         more = f" [{others} more of the files cannot be read in full]" if others > 0 else ""
         advice = f"; {self.advice}" if self.advice else ""
         return printable(f"{self.path}: {self.what}{where}{advice}{more}")
+
+
+class Postponed:
+    """While it lasts a :class:`CaptureError` only ends the work; :meth:`tell` raises it, when all before it is done."""
+
+    def __init__(self) -> None:
+        self.error: CaptureError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> bool:
+        self.error = error if isinstance(error, CaptureError) else None
+        return self.error is not None
+
+    def tell(self) -> None:
+        """Raise what was postponed."""
+        if self.error is not None:
+            raise self.error

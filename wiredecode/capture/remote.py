@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
 from wiredecode.capture.errors import CaptureError
-from wiredecode.extras import install
+from wiredecode.extras import NotInstalled, need
 
 ALIASES = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names for what others call differently."""
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 def place_of(path: str) -> Place:
-    """Where a path leads. Raises CaptureError for what is not reachable."""
+    """Where a path leads. Raises CaptureError for what is not reachable, extras.NotInstalled for want of a package."""
     scheme, sign, rest = path.partition("://")
     if not sign:
         scheme, sign, rest = path.partition(":") if path.startswith("file:/") else ("", "", path)
@@ -52,11 +52,10 @@ def place_of(path: str) -> Place:
         return Place(pafs.LocalFileSystem(), os.path.abspath(rest), "", "")  # noqa: PTH100 - a text; globs stay
     authority, _, inner = rest.partition("/")
     known = ALIASES.get(scheme.lower(), scheme.lower())
+    for module in ("fsspec", "s3fs") if known == "s3" else ("fsspec",):
+        need(module, f"{scheme}://")
     try:
         system, root = file_system(f"{known}://{authority}/")
-    except ImportError as error:
-        advice = install("remote") if known == "s3" or error.name == "fsspec" else ""  # of others fsspec says it
-        raise CaptureError(path, f"{scheme}:// cannot be reached: {line_of(error)}", advice=advice) from None
     except Exception as error:  # every store has its own
         raise CaptureError(path, f"{scheme}:// cannot be reached: {line_of(error)}") from None
     root = root.rstrip("/") + "/"
@@ -177,6 +176,8 @@ class Remote(io.RawIOBase):
                 raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
             except FileNotFoundError:
                 raise OSError("it does not exist") from None
+            except NotInstalled:
+                raise
             except Exception as error:
                 raise OSError(line_of(error)) from None
         return self._file

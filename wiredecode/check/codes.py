@@ -229,7 +229,19 @@ TOO_LARGE = Code(
     "",
     EFFECT,
 )
+CODEC_MISSING = Code(
+    "frame.codec-missing",
+    "warning",
+    "compressed messages that were not decoded",
+    "The package that decompresses them is not installed here. Nothing is wrong with the traffic, but what is in these "
+    "messages was not looked at.",
+    ("wiredecode was installed without its extras",),
+    "Install what the message names, and ask again.",
+    "",
+    REMARK,
+)
 EXACT = {
+    "codec-missing": CODEC_MISSING,
     **dict.fromkeys(("unknown-version", "unknown-command", "unknown-message", "unknown-type", "versions"), VERSION),
     **dict.fromkeys(("frame-max", "max-payload"), TOO_LARGE),
 }
@@ -347,7 +359,7 @@ GENERIC = (
         LATE_START,
     ),
     *(CLOCK, MISMATCH, CLEAR_TEXT, UNCONFIRMED, PUBLISH_REFUSED, SLOW_CONFIRM, VERSION, TOO_LARGE, INTERNAL),
-    *(*GROUPS.values(), OTHER),
+    *(CODEC_MISSING, *GROUPS.values(), OTHER),
 )
 
 

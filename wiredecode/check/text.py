@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from wiredecode.frames.counted import counted, times
 from wiredecode.frames.escape import escape
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.checking import SEVERITIES, Problem
@@ -20,7 +21,7 @@ MOST_WORDS = 600
 def counts(problems: list[Problem]) -> str:
     """``"2 errors, 1 warning"``."""
     found = Counter(problem.severity for problem in problems)
-    return ", ".join(f"{found[each]} {each}{'s' * (found[each] != 1)}" for each in SEVERITIES if found[each])
+    return ", ".join(counted(found[each], each) for each in SEVERITIES if found[each])
 
 
 def lines(problems: list[Problem], first_ns: int) -> Iterator[str]:
@@ -66,7 +67,7 @@ def wrapped(text: str, first: str, others: str) -> list[str]:
 
 def evidence(problem: Problem, first_ns: int) -> str:
     """How often, when, and where to look."""
-    parts = [f"{problem.count:,} times" if problem.count != 1 else "once"]
+    parts = [times(problem.count)]
     if problem.first_ns is not None:
         begin, end = (problem.first_ns - first_ns) / 1e9, ((problem.last_ns or 0) - first_ns) / 1e9
         parts[0] += f", at {begin:.3f} s" if end - begin < 0.0005 else f", from {begin:.3f} to {end:.3f} s"

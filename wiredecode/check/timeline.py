@@ -9,6 +9,7 @@ from typing import Any
 
 from wiredecode.check.codes import offers
 from wiredecode.frames.bins import Bins
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import rfc3339
@@ -108,7 +109,7 @@ class Timeline:
             since, requests = waiting
             if requests and frame.time_ns - since >= LEAST_SILENCE_NS:
                 length = f"{(frame.time_ns - since) / 1e9:.3f} s"
-                what = f"{frame.source} sends nothing for {length}: {requests:,} request{'s' * (requests != 1)} wait"
+                what = f"{frame.source} sends nothing for {length}: {counted(requests, 'request')} wait"
                 self._add(Event(since, SILENCE, what, frame.source, frame.number, until_ns=frame.time_ns))
             waiting[1] = 0
         elif frame.expects_response:
@@ -236,7 +237,7 @@ def lines(timeline: Timeline, events: list[Event]) -> Iterator[str]:
     """One screen of 80 columns: throughput as spark lines, then what changed when."""
     first, span = timeline.first_ns, max(timeline.last_ns - timeline.first_ns, 1)
     number = timeline.before
-    began = f", {number:,} connection{'s' * (number != 1)} began before" if number else ""
+    began = f", {counted(number, 'connection')} began before" if number else ""
     yield f"{rfc3339(first)}, {span / 1e9:.3f} s{began}"
     yield from sparks(timeline)
     shown, left_out = condensed(events, span)

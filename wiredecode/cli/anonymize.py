@@ -90,10 +90,9 @@ def _key(settings: AnonymizeOptions) -> Key:
 
     if not settings.crypto_pan:
         return Key(read_key(settings.key))
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
 
-    if not installed("cryptography"):
-        raise options.UsageError(f"--crypto-pan needs the package cryptography: {install('tls')}")
+    need("cryptography", "--crypto-pan")
     from wiredecode.anonymize.cryptopan import CryptoPan
 
     return CryptoPan(read_key(settings.key, exact=True))
@@ -127,37 +126,34 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
-    quiet = settings.verbosity.quiet
-    session = Session(*(settings.files, dissector, Output(sys.stdout)), quiet=quiet, verbose=settings.verbosity.verbose)
+    session = Session(settings.files, dissector, Output(sys.stdout), verbosity=settings.verbosity)
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code
     target.commit()
-    if not quiet:
+    if not settings.verbosity.quiet:
         _report(settings, anonymizer)
     return code
 
 
 def _work(session: Session, anonymizer: Anonymizer) -> None:
     assert session.dissector is not None
-    from wiredecode.capture import CaptureError
+    from wiredecode.capture.errors import Postponed
 
-    failure: CaptureError | None = None
-    try:
+    with Postponed() as damage:
         for batch in session.batches():
             anonymizer.add_packets(batch, session.capture.info.interfaces)
             anonymizer.decoded(session.dissector.feed(batch))
-    except CaptureError as error:
-        failure = error
     anonymizer.decoded(session.dissector.finish())
     anonymizer.finish()
-    if failure is not None:
-        raise failure
+    damage.tell()
 
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
     """What was done, and what could not be done."""
-    say(f"{settings.out}: {anonymizer.written:,} packets, {anonymizer.frames:,} frames")
+    from wiredecode.frames.counted import counted
+
+    say(f"{settings.out}: {counted(anonymizer.written, 'packet')}, {counted(anonymizer.frames, 'frame')}")
     others = ", ".join(f"{name} {count:,}" for name, count in anonymizer.others.most_common())
     if others:
         done = "kept as they are" if settings.keep_unknown else "blanked (--keep-unknown keeps them)"

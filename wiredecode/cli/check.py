@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,8 +13,8 @@ from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
     from wiredecode.check import Checker, Problem
-    from wiredecode.check.timeline import Timeline
     from wiredecode.cli.session import Session
+    from wiredecode.frames.frame import Frame
 
 EXAMPLES = """\b
 Examples:
@@ -25,10 +25,7 @@ Examples:
 """
 
 
-class Severity(StrEnum):
-    error = "error"
-    warning = "warning"
-    note = "note"
+Severity = Literal["error", "warning", "note"]
 
 
 @with_groups
@@ -66,12 +63,14 @@ def check(
     over = None if when is None else when.end
     session = kind.of(files, decoding, span, verbosity, on_end=checker.end, on_over=over)
     session.quiet = verbosity.quiet or not verbosity.verbose
-    least = severity or (Severity.note if verbosity.verbose else Severity.warning)
+    least = severity or ("note" if verbosity.verbose else "warning")
     found: list[Problem] = []
 
     def work() -> None:
         try:
-            read(session, checker, when)
+            for frame in judged(session, checker):
+                if when is not None and session.within(frame.time_ns):
+                    when.frame(frame)
         finally:
             found.extend(checker.finish())
             shown = SEVERITIES[: SEVERITIES.index(least) + 1]
@@ -88,8 +87,8 @@ def check(
     return 1 if fail_on is not None and worst <= SEVERITIES.index(fail_on) else 0
 
 
-def read(session: Session, checker: Checker, timeline: Timeline | None = None) -> None:
-    """Tell the checker all frames."""
+def judged(session: Session, checker: Checker) -> Iterator[Frame]:
+    """All frames, each after the checker was told it; from the first one on it is known when the capture began."""
     report = checker.report
     session.look = checker.look
     try:
@@ -97,8 +96,7 @@ def read(session: Session, checker: Checker, timeline: Timeline | None = None) -
             if not report.first_ns:
                 report.first_ns, report.span = session.first_ns, session.span()
             checker.frame(frame)
-            if timeline is not None and session.within(frame.time_ns):
-                timeline.frame(frame)
+            yield frame
     finally:
         report.first_ns, report.span = session.first_ns, session.span()
 

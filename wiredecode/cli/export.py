@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import with_groups
+from wiredecode.cli.groups import group, with_groups
+
+if TYPE_CHECKING:
+    from wiredecode.filter import Filter
 
 EXAMPLES = """\b
 Examples:
@@ -23,33 +26,16 @@ Examples:
 """
 
 
-class FormatChoice(StrEnum):
-    ndjson = "ndjson"
-    json = "json"
-    csv = "csv"
-    parquet = "parquet"
-    arrow = "arrow"
-    arrows = "arrows"
+Level = Annotated[
+    Literal["frames", "messages", "packets", "connections"], typer.Option("--level", help="What a row is.")
+]
 
 
-class IdsChoice(StrEnum):
-    capture = "capture"
-    stable = "stable"
+@group
+class ExportOptions:
+    """What is written of captures, and where to."""
 
-
-class LevelChoice(StrEnum):
-    frames = "frames"
-    messages = "messages"
-    packets = "packets"
-    connections = "connections"
-
-
-@with_groups
-def export(
-    files: options.Files,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
+    files: options.Files
     out: Annotated[
         str,
         typer.Option(
@@ -58,26 +44,26 @@ def export(
             metavar="OUT",
             help="File or, partitioned, folder; delta:PATH, iceberg:CATALOG; - is standard output.",
         ),
-    ],
+    ]
     format_: Annotated[
-        FormatChoice | None,
+        Literal["ndjson", "json", "csv", "parquet", "arrow", "arrows"] | None,
         typer.Option("--format", help="Where the name does not tell. arrow: IPC file; arrows: IPC stream."),
-    ] = None,
-    level: Annotated[LevelChoice, typer.Option("--level", help="What a row is.")] = LevelChoice.frames,
+    ] = None
+    level: Level = "frames"
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="A,B,...", help="Only these, by the names that records or filters have."),
-    ] = None,
+    ] = None
     partition_by: Annotated[
         str | None,
         typer.Option("--partition-by", metavar="A,B,...", help="A folder per value of these columns, or hour, date."),
-    ] = None,
+    ] = None
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite", help="With --partition-by: replace a folder that is not empty. Tables: write captures again."
         ),
-    ] = False,
+    ] = False
     compression: Annotated[
         str | None,
         typer.Option(
@@ -85,63 +71,58 @@ def export(
             metavar="CODEC",
             help="parquet: zstd (default), snappy, gzip, lz4, none. arrow: lz4, zstd. Text: gzip, zstd.",
         ),
-    ] = None,
+    ] = None
     row_group: Annotated[
         int | None, typer.Option("--row-group", min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
-    ] = None,
-    csv_formulas: options.CsvFormulas = options.FormulasChoice.keep,
-    count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None,
-    display_filter: options.DisplayFilter = None,
+    ] = None
+    csv_formulas: options.CsvFormulas = "keep"
+    count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None
+    display_filter: options.DisplayFilter = None
     bytes_: Annotated[
-        options.BytesChoice | None,
+        options.BytesForm | None,
         typer.Option("--bytes", help="How bytes are shown. [default: hex; parquet and arrow hold them as they are]"),
-    ] = None,
-    ranges: Annotated[
-        bool, typer.Option("--ranges", help="Frames as ndjson or json: byte range of every field.")
-    ] = False,
+    ] = None
+    ranges: Annotated[bool, typer.Option("--ranges", help="Frames as ndjson or json: byte range of every field.")] = (
+        False
+    )
     ids: Annotated[
-        IdsChoice,
+        Literal["capture", "stable"],
         typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
-    ] = IdsChoice.capture,
-    two_passes: options.TwoPasses = False,
-    show_secrets: options.ShowSecrets = False,
-    summary_json: options.SummaryJson = None,
-) -> int:
+    ] = "capture"
+    two_passes: options.TwoPasses = False
+    show_secrets: options.ShowSecrets = False
+    summary_json: options.SummaryJson = None
+    decoding: options.Decoding
+    span: options.Span
+    verbosity: options.Verbosity
+
+    @cached_property
+    def chosen(self) -> list[str] | None:
+        """The columns that were asked for; None: all."""
+        return names(self.columns, "--columns")
+
+    @cached_property
+    def partitions(self) -> list[str]:
+        """What folders are named after."""
+        return names(self.partition_by, "--partition-by") or []
+
+    @cached_property
+    def display(self) -> Filter | None:
+        return options.display_filter(self.display_filter, secrets=self.show_secrets, utc=self.span.utc)
+
+
+@with_groups
+def export(settings: ExportOptions) -> int:
     """Write captures as ndjson, json, csv, parquet or arrow, by the ending of OUT or --format.
 
     OUT appears when it is complete: an interrupted export leaves nothing. Of a damaged capture it holds what could be
     decoded, and the exit code is 2. Totals go to standard error.
     """
-    from wiredecode.cli.export_job import Job
     from wiredecode.cli.exporting import run
 
-    job = Job(
-        files=files,
-        out=out,
-        format=format_ and format_.value,
-        compression=compression,
-        level=level.value,
-        columns=names(columns, "--columns"),
-        partition_by=names(partition_by, "--partition-by") or [],
-        overwrite=overwrite,
-        row_group=row_group,
-        guard_formulas=csv_formulas is options.FormulasChoice.guard,
-        count=count,
-        start=span.start,
-        end=span.end,
-        display=options.display_filter(display_filter, secrets=show_secrets, utc=span.utc),
-        decode_as=decoding.ports,
-        limits=decoding.limits,
-        bytes=bytes_ and bytes_.value,
-        ranges=ranges,
-        stable_ids=ids is IdsChoice.stable,
-        two_passes=two_passes,
-        show_secrets=show_secrets,
-        summary_json=summary_json,
-        quiet=verbosity.quiet,
-        verbose=verbosity.verbose,
-    )
-    return run(job)
+    _ = settings.chosen, settings.partitions, settings.span.start, settings.span.end, settings.display
+    _ = settings.decoding.arguments  # what is wrong is said before anything is read
+    return run(settings)
 
 
 def names(text: str | None, option: str) -> list[str] | None:

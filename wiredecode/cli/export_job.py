@@ -1,129 +1,100 @@
-"""What an export was asked for, and what of it cannot be done."""
+"""What of an export cannot be done, and what it reads."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wiredecode.capture.remote import is_local
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output
 from wiredecode.cli.session import Session
 from wiredecode.export import target
+from wiredecode.export.lake import kind_of
 
 if TYPE_CHECKING:
-    from wiredecode.cli.options import Moment
-    from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.cli.export import ExportOptions
+    from wiredecode.dissect.dissector import Dissector
     from wiredecode.dissect.lookahead import Known
     from wiredecode.filter import Filter
-    from wiredecode.net.limits import Limits
 
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
 
 
-@dataclass
-class Job:
-    """What the command line asked for."""
-
-    files: list[str]
-    out: str
-    format: str | None
-    compression: str | None
-    level: str
-    columns: list[str] | None
-    partition_by: list[str]
-    overwrite: bool
-    row_group: int | None
-    guard_formulas: bool
-    count: int | None
-    start: Moment | None
-    end: Moment | None
-    display: Filter | None
-    decode_as: dict[int, DecodeAs]
-    limits: Limits
-    bytes: str | None
-    ranges: bool
-    stable_ids: bool
-    two_passes: bool
-    show_secrets: bool
-    summary_json: Path | None
-    quiet: bool
-    verbose: bool
-
-    def session(self, dissector: Any, output: Output) -> Session:
-        session = Session(
-            *(self.files, dissector, output),
-            count=self.count,
-            start=self.start,
-            end=self.end,
-            display=self.display,
-            quiet=self.quiet,
-            verbose=self.verbose,
-        )
-        session.on_terminal = self.out == STANDARD_OUTPUT and sys.stdout.isatty()
-        return session
-
-    def answers(self) -> Mapping[int, Known] | None:
-        """What a first pass finds of requests that are answered late, where one is wanted."""
-        if not self.two_passes or self.level not in ("frames", "messages"):
-            return None
-        from wiredecode.capture import open_capture
-        from wiredecode.dissect.answers import find_answers
-
-        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
+def session_of(job: ExportOptions, dissector: Dissector | None) -> Session:
+    session = Session(
+        *(job.files, dissector, Output()),
+        count=job.count,
+        span=job.span,
+        display=job.display,
+        verbosity=job.verbosity,
+    )
+    session.on_terminal = job.out == STANDARD_OUTPUT and sys.stdout.isatty()
+    return session
 
 
-def form_of(job: Job) -> target.Form:
+def answers(job: ExportOptions) -> Mapping[int, Known] | None:
+    """What a first pass finds of requests that are answered late, where one is wanted."""
+    if not job.two_passes or job.level not in ("frames", "messages"):
+        return None
+    return job.decoding.late_answers(job.files, stable_ids=has_stable_ids(job))
+
+
+def has_stable_ids(job: ExportOptions) -> bool:
+    """Rows of many exports stand in one table, so their ids depend on nothing else."""
+    return job.ids == "stable" or kind_of(job.out) is not None
+
+
+def form_of(job: ExportOptions) -> target.Form:
     try:
-        if job.out == STANDARD_OUTPUT and job.format is None:
+        if job.out == STANDARD_OUTPUT and job.format_ is None:
             raise target.Unclear(f"standard output needs a --format ({', '.join(target.STREAMS)})")
-        if job.partition_by and job.format is None and not Path(job.out).suffix:
+        if job.partitions and job.format_ is None and not Path(job.out).suffix:
             return target.form(job.out, "parquet", job.compression)
-        return target.form(job.out, job.format, job.compression)
+        return target.form(job.out, job.format_, job.compression)
     except target.Unclear as error:
         raise UsageError(str(error)) from None
 
 
-def combine(job: Job, form: target.Form) -> None:
+def combine(job: ExportOptions, form: target.Form) -> None:
     """Refuse what cannot be done, before anything is read."""
     if job.out == STANDARD_OUTPUT:
-        if job.partition_by:
+        if job.partitions:
             raise UsageError("--partition-by makes a folder, and - is standard output")
         if form.name not in target.STREAMS:
             raise UsageError(f"{form.name} cannot go to standard output; {', '.join(target.STREAMS)} can")
         if not form.is_text and sys.stdout.isatty():
             raise UsageError(f"{form.name} is not for terminals; name a file or a pipe")
-    if job.ranges and (job.level != "frames" or form.name not in RECORDS or job.partition_by or job.columns):
+    if job.ranges and (job.level != "frames" or form.name not in RECORDS or job.partitions or job.chosen):
         raise UsageError("--ranges goes with whole frames as ndjson or json")
-    if job.overwrite and not job.partition_by:
+    if job.overwrite and not job.partitions:
         raise UsageError("--overwrite goes with --partition-by; a single file is replaced when the new one is complete")
-    if job.partition_by and (form.name in RECORDS or (form.is_text and form.compression)):
+    if job.partitions and (form.name in RECORDS or (form.is_text and form.compression)):
         raise UsageError("partitions are parquet, arrow or plain csv")
     if job.two_passes and STANDARD_INPUT in job.files:
         raise UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     if job.row_group and form.name != "parquet":
         raise UsageError(f"--row-group goes with parquet, not with {form.name}")
-    if job.guard_formulas and form.name != "csv":
+    if job.csv_formulas == "guard" and form.name != "csv":
         raise UsageError(f"--csv-formulas goes with csv, not with {form.name}")
     if job.out != STANDARD_OUTPUT:
         _check_place(job)
 
 
-def _check_place(job: Job) -> None:
+def _check_place(job: ExportOptions) -> None:
     if not is_local(job.out):
-        if job.partition_by:
+        if job.partitions:
             raise UsageError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
         return
     out = Path(job.out)
     if not out.resolve().parent.is_dir():
         raise UsageError(f"there is no folder {out.parent} to write {out.name} into")
-    if out.is_dir() and not job.partition_by:
+    if out.is_dir() and not job.partitions:
         raise UsageError(f"{job.out} is a folder; name a file, or say --partition-by")
     for file in job.files:
         if Path(file).is_file() and os.path.realpath(file) == os.path.realpath(job.out):

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from wiredecode.capture.remote import NewObject, is_local
-from wiredecode.cli import interrupt
+from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.export_job import (
     RECORDS,
     STANDARD_OUTPUT,
-    Job,
+    answers,
     check_stable,
     combine,
     form_of,
+    has_stable_ids,
+    session_of,
 )
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say, text_bytes
@@ -26,21 +28,23 @@ from wiredecode.cli.session import Session
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.export.lake import kind_of
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import PacketBatch
+    from wiredecode.cli.export import ExportOptions
     from wiredecode.export.background import Background
     from wiredecode.export.writers import Writer
     from wiredecode.frames.frame import Frame
     from wiredecode.tables.reader import TableReader
 
-INTERRUPTED, UNREADABLE = 130, 2
+UNREADABLE = 2
 
 
-def run(job: Job) -> int:
+def run(job: ExportOptions) -> int:
     """Do the job; return the exit code."""
     if kind_of(job.out):
         from wiredecode.cli.exporting_lake import run as run_into_tables
@@ -50,7 +54,7 @@ def run(job: Job) -> int:
     form = form_of(job)
     combine(job, form)
     interrupt.begin_at(signal.SIGTERM)  # so that it, too, leaves nothing behind
-    if job.level == "frames" and form.name in RECORDS and not job.partition_by:
+    if job.level == "frames" and form.name in RECORDS and not job.partitions:
         return Records(job, form).run()
     return Tables(job, form).run()
 
@@ -58,10 +62,12 @@ def run(job: Job) -> int:
 class Export:
     """What all exports have in common: an output that is committed or discarded, and the lines at the end."""
 
-    unit = "frames"
+    unit = "frame"
 
-    def __init__(self, job: Job, form: target.Form) -> None:
+    def __init__(self, job: ExportOptions, form: target.Form) -> None:
         self.job, self.form = job, form
+        self.columns = job.chosen
+        """The columns that are written; None: all."""
         self.done = 0
         """Rows handed to the writer."""
         self.place: NewFile | NewFolder | NewObject | None = None
@@ -131,7 +137,7 @@ class Export:
 
     def undone(self, why: str) -> str:
         """Why there is no output, and how far it had come."""
-        so_far = f"{why}, after {self.done:,} {self.unit}"
+        so_far = f"{why}, after {counted(self.done, self.unit)}"
         if self.job.out == STANDARD_OUTPUT:
             return f"{so_far}; what was written is not complete"
         before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
@@ -140,9 +146,9 @@ class Export:
     def write_totals(self, code: int) -> None:
         """Say what was written."""
         if code:
-            complain(f"{self.name} holds what could be decoded, {self.done:,} {self.unit}")
-        elif not self.job.quiet and self.job.out != STANDARD_OUTPUT:
-            say(f"{'written':<10}{self.done:,} {self.unit} to {self.name}{self.size()}")
+            complain(f"{self.name} holds what could be decoded, {counted(self.done, self.unit)}")
+        elif not self.job.verbosity.quiet and self.job.out != STANDARD_OUTPUT:
+            say(f"{'written':<10}{counted(self.done, self.unit)} to {self.name}{self.size()}")
 
     @property
     def name(self) -> str:
@@ -166,28 +172,33 @@ class Records(Export):
 
         job = self.job
         try:
-            if job.columns is not None:
-                job.columns = checked(job.columns, record_columns())
+            if self.columns is not None:
+                self.columns = checked(self.columns, record_columns())
         except UnknownColumn as error:
             raise UsageError(str(error)) from None
-        style = Style(BYTES[job.bytes or "hex"], job.show_secrets)
+        style = Style(BYTES[job.bytes_ or "hex"], job.show_secrets)
         if job.display is not None:
-            if job.stable_ids:
+            if has_stable_ids(job):
                 check_stable(job.display)
             style = job.display.style(style) or style
-        chosen = {"select": job.display, "decode_as": job.decode_as, "stable_ids": job.stable_ids}
-        demand = Demand(style=style, answers=job.answers(), **chosen)  # type: ignore[arg-type]
-        session = job.session(Dissector(demand, Network(job.limits)), Output())
+        demand = Demand(
+            style=style,
+            answers=answers(job),
+            select=job.display,
+            decode_as=job.decoding.ports,
+            stable_ids=has_stable_ids(job),
+        )
+        session = session_of(job, Dissector(demand, Network(job.decoding.limits)))
         self.open()
         session.output = Output(binary=self.packed)
         return session
 
     def work(self, session: Session) -> None:
         frames = self.count_frames(session.frames())
-        if self.form.name == "ndjson" and self.job.columns is None:
+        if self.form.name == "ndjson" and self.columns is None:
             from wiredecode.cli.pcap import record_lines
 
-            record_lines(session, self.job.ranges, self.job.bytes or "hex")(frames)
+            record_lines(session, self.job.ranges, self.job.bytes_ or "hex")(frames)
         else:
             self._rest(frames, session.output.write)
 
@@ -196,7 +207,7 @@ class Records(Export):
         from wiredecode.export.columns import picker
         from wiredecode.frames.record import BYTES, dumps, record
 
-        pick, show = picker(self.job.columns) if self.job.columns else dict, BYTES[self.job.bytes or "hex"]
+        pick, show = picker(self.columns) if self.columns else dict, BYTES[self.job.bytes_ or "hex"]
         before, between, after = (b"[\n", b",\n", b"") if self.form.name == "json" else (b"", b"", b"\n")
         for frame in frames:
             row = dumps(pick(record(frame, ranges=self.job.ranges)), show)
@@ -219,9 +230,9 @@ class Tables(Export):
     texts_encoded = True
     """Whether texts of messages may be dictionaries, where the format has them."""
 
-    def __init__(self, job: Job, form: target.Form) -> None:
+    def __init__(self, job: ExportOptions, form: target.Form) -> None:
         super().__init__(job, form)
-        self.unit = job.level
+        self.unit = job.level.removesuffix("s")
         self.writer: Writer | None = None
         self.portable: pa.Schema | None = None
         """Of rows that go to Parquet."""
@@ -257,7 +268,7 @@ class Tables(Export):
         from wiredecode.tables.portable import portable_schema
         from wiredecode.tables.reader import prefer_bulk
 
-        session = self.job.session(None, Output())
+        session = session_of(self.job, None)
         self.bulk = prefer_bulk(session.capture)
         self.reader = session.counted_reader = self._reader(session.batches())
         if self.form.name == "parquet":
@@ -271,12 +282,11 @@ class Tables(Export):
         from wiredecode.tables.reader import table_schema
         from wiredecode.tables.schema import named
 
-        job = self.job
-        timed = job.start is not None or job.end is not None
-        if self.form.name != "parquet" or job.columns is None:
-            return needed(job.columns, job.partition_by, timed=timed)
-        job.columns = named(portable_schema(table_schema(job.level)), job.columns)
-        return table_columns(needed(job.columns, job.partition_by, timed=timed))
+        by, timed = self.job.partitions, not self.job.span.is_whole
+        if self.form.name != "parquet" or self.columns is None:
+            return needed(self.columns, by, timed=timed)
+        self.columns = named(portable_schema(table_schema(self.job.level)), self.columns)
+        return table_columns(needed(self.columns, by, timed=timed))
 
     def _reader(self, packets: Iterator[PacketBatch]) -> TableReader:
         from wiredecode.tables.reader import TableReader
@@ -286,15 +296,14 @@ class Tables(Export):
             packets,
             job.level,
             columns=self._needed(),
-            decode_as=job.decode_as,
-            limits=job.limits,
-            bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
+            **job.decoding.arguments,
+            bytes_choice=job.bytes_ if job.bytes_ and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
-            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partition_by,
+            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partitions,
             bulk=self.bulk,
             display=job.display,
-            stable_ids=job.stable_ids,
-            answers=job.answers(),
+            stable_ids=has_stable_ids(job),
+            answers=answers(job),
         )
 
     def _columns(self, schema: pa.Schema) -> list[str]:
@@ -302,10 +311,10 @@ class Tables(Export):
         from wiredecode.export.partition import TIMES, check_partition
         from wiredecode.export.selection import TIME
 
-        by = [TIME if name in TIMES else name for name in self.job.partition_by]
+        by = [TIME if name in TIMES else name for name in self.job.partitions]
         for name in by:
             check_partition(schema, name)
-        return list(dict.fromkeys([*(self.job.columns or schema.names), *by]))
+        return list(dict.fromkeys([*(self.columns or schema.names), *by]))
 
     def _writer(self) -> Writer:
         from wiredecode.export.partition import LocalFiles, PartitionWriter
@@ -314,15 +323,15 @@ class Tables(Export):
 
         job, make = self.job, WRITERS[self.form.name]
         groups = job.row_group or ROW_GROUP
-        settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, groups, job.guard_formulas)
-        if not job.partition_by:
+        settings = Settings(BYTES[job.bytes_ or "hex"], self.form.compression, groups, job.csv_formulas == "guard")
+        if not job.partitions:
             self.open()
             return make(self.packed, self.projection.schema, settings)
         self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
         return PartitionWriter(
             LocalFiles(self.place.part, self.form.suffix),
             self.projection.schema,
-            job.partition_by,
+            job.partitions,
             lambda stream, schema: make(stream, schema, settings),
         )
 

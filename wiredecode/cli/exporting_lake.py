@@ -6,29 +6,30 @@ import os
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.remote import is_local
-from wiredecode.cli.export_job import STANDARD_OUTPUT, Job, check_stable
+from wiredecode.cli.export_job import STANDARD_OUTPUT, check_stable
 from wiredecode.cli.exporting import Tables
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say
 from wiredecode.export import target
 from wiredecode.export.lake.run import AlreadyThere, run_of, selection
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.cli.export import ExportOptions
     from wiredecode.cli.session import Session
 
 NEEDED = {"frames": ("time", "protocol")}
 """Columns that tables are divided by; of other levels it is ``time``."""
 
 
-def run(job: Job) -> int:
+def run(job: ExportOptions) -> int:
     """Do the job; return the exit code."""
     _combine(job)
-    job.stable_ids = True  # rows of many exports stand in one table
     try:
-        form = target.form("tables.parquet", job.format, job.compression)
+        form = target.form("tables.parquet", job.format_, job.compression)
         if form.name != "parquet":
             raise target.Unclear(f"{job.out} is a place of tables, whose files are parquet")
     except target.Unclear as error:
@@ -37,26 +38,26 @@ def run(job: Job) -> int:
     try:
         return export.run()
     except AlreadyThere as there:
-        if not job.quiet:
+        if not job.verbosity.quiet:
             say(f"{'nothing':<10}to do: {escape(job.out)} {there}")
         return 0
 
 
-def _combine(job: Job) -> None:
+def _combine(job: ExportOptions) -> None:
     """Refuse what cannot be done, before anything is read."""
     if STANDARD_OUTPUT in job.files:
         raise UsageError(f"{job.out} knows captures by their content, and standard input is read once: save it first")
-    for option, given in (("--partition-by", job.partition_by), ("--ranges", job.ranges), ("--bytes", job.bytes)):
+    for option, given in (("--partition-by", job.partition_by), ("--ranges", job.ranges), ("--bytes", job.bytes_)):
         if given:
             raise UsageError(f"{option} does not go with {job.out}")
     if job.display is not None:
         check_stable(job.display)
 
 
-def chosen(job: Job) -> str:
+def chosen(job: ExportOptions) -> str:
     """What of the captures is written."""
     display = None if job.display is None else job.display.text
-    return selection(job.level, display, count=job.count, **{"from": job.start, "to": job.end})
+    return selection(job.level, display, count=job.count, **{"from": job.span.start, "to": job.span.end})
 
 
 class LakeExport(Tables):
@@ -71,8 +72,8 @@ class LakeExport(Tables):
         from wiredecode.export.writers import size
 
         job = self.job
-        if job.columns is not None:
-            job.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *job.columns]))
+        if self.columns is not None:
+            self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
         self.lake = open_lake(job.out)
         self.captures = run_of(job.files, chosen(job))
         self.captures.replaces(self.lake.known(TABLES, self.captures), overwrite=job.overwrite)
@@ -98,7 +99,7 @@ class LakeExport(Tables):
             self.into.discard()
 
     def undone(self, why: str) -> str:
-        so_far, out = f"{why}, after {self.done:,} {self.unit}", escape(self.job.out)
+        so_far, out = f"{why}, after {counted(self.done, self.unit)}", escape(self.job.out)
         if self.writer is not None and self.committing:
             return f"{so_far}; some tables of {out} may have them, and the same command completes it"
         return f"{so_far}; {out} has nothing of them"

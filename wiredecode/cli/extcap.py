@@ -7,7 +7,7 @@ types and options of one, and then writes a capture to a FIFO until SIGTERM ends
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -90,7 +90,7 @@ CONFIG = (
     f"{{default={MAX_SNAPLEN}}}",
     "arg {number=2}{call=--via}{display=Program that captures}{type=selector}{required=false}"
     "{tooltip=with the rights that it has}",
-    *(f"value {{arg=2}}{{value={name}}}{{display={name}}}{{default=false}}" for name in Via),
+    *(f"value {{arg=2}}{{value={name}}}{{display={name}}}{{default=false}}" for name in get_args(Via)),
 )
 """What Wireshark asks before a capture."""
 

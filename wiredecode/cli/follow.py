@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
@@ -40,11 +39,6 @@ MAX_HOLES = 10
 """Holes that are told one by one."""
 
 
-class SideChoice(StrEnum):
-    client = "client"
-    server = "server"
-
-
 @group
 class FollowOptions:
     """Which connection, and what is shown of it."""
@@ -69,14 +63,14 @@ class FollowOptions:
         bool, typer.Option("--messages", help="Only the bodies of published and delivered messages, a line each.")
     ] = False
     full: Annotated[bool, typer.Option("--full", help="All bodies and all bytes, however many.")] = False
-    side: Annotated[SideChoice | None, typer.Option("--side", help="Only what this side sent.")] = None
+    side: Annotated[Literal["client", "server"] | None, typer.Option("--side", help="Only what this side sent.")] = None
     time: options.Time = None
     utc: options.Utc = False
     count: options.Count = None
-    bytes_: options.Bytes = options.BytesChoice.hex
+    bytes_: options.Bytes = "hex"
     ranges: options.RecordRanges = False
     show_secrets: options.ShowSecrets = False
-    color: options.Color = options.ColorChoice.auto
+    color: options.Color = "auto"
     decoding: options.Decoding
     span: options.Span
     verbosity: options.Verbosity
@@ -109,9 +103,7 @@ class FollowOptions:
         from wiredecode.view.theme import TreeOptions
 
         times = options.times(self.time, utc=self.utc, records=self.form not in ("text", "hex"))
-        return TreeOptions(
-            self.bytes_.value, full=self.full, secrets=self.show_secrets, hexdump=self.hexdump, times=times
-        )
+        return TreeOptions(self.bytes_, self.full, self.show_secrets, self.hexdump, times)
 
     def check(self) -> None:
         """Refuse what cannot be done, before anything is read."""
@@ -124,11 +116,6 @@ class FollowOptions:
         if self.form == "raw" and sys.stdout.isatty():
             raise options.UsageError("raw bytes are not for terminals; name a file or a pipe, or take --hex")
         _ = self.tree_options, self.connections, self.display, self.decoding.arguments, self.span.start, self.span.end
-
-    @property
-    def session(self) -> dict[str, Any]:
-        """Arguments of the session that shows the connection."""
-        return {"count": self.count, "start": self.span.start, "end": self.span.end, **vars(self.verbosity)}
 
 
 @with_groups
@@ -149,10 +136,7 @@ def follow(settings: FollowOptions) -> int:
     )
     if number is not None and direct:
         return Following(settings, number, settings.files).run()
-    with ExitStack() as opened:
-        source: list[str | BinaryIO] = [*settings.files]
-        if "-" in settings.files and sys.stdin is not None and not sys.stdin.isatty():
-            source = [opened.enter_context(spooled()) if name == "-" else name for name in settings.files]
+    with rereadable(settings.files) as source:
         return _choose(settings, source)
 
 
@@ -168,12 +152,17 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> int:
     return Following(settings, choice.chosen.connection.number, source, choice.chosen).run()
 
 
-def spooled() -> BinaryIO:
-    """Standard input, in a file: it is read twice, first to find the connection."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
-    shutil.copyfileobj(sys.stdin.buffer, file)
-    file.seek(0)
-    return file
+@contextmanager
+def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
+    """The same files; standard input, which is to be read twice, is copied into one that goes away."""
+    with ExitStack() as opened:
+        source: list[str | BinaryIO] = [*files]
+        if "-" in files and sys.stdin is not None and not sys.stdin.isatty():
+            file = opened.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.seek(0)
+            source = [file if name == "-" else name for name in files]
+        yield source
 
 
 class Choice:
@@ -198,7 +187,7 @@ class Choice:
         network = Network(settings.decoding.limits, analyse=True)
         dissector = Dissector(demand, network, on_end=self.survey.end)
         output = Output(sys.stdout)
-        self.session: Session = Session(open_capture(source), dissector, output, **vars(settings.verbosity))
+        self.session: Session = Session(open_capture(source), dissector, output, verbosity=settings.verbosity)
         self.chosen: Seen | None = None
 
     def run(self) -> int:
@@ -215,18 +204,17 @@ class Choice:
         return 0
 
     def _survey(self) -> None:
-        from wiredecode.capture import CaptureError
+        from wiredecode.capture.errors import Postponed
+        from wiredecode.view.follow import table
 
-        session, failure = self.session, None
+        session = self.session
         frames = session.frames()
         clock = self.settings.display.clock if self.settings.display is not None else None
-        try:
+        with Postponed() as damage:
             for frame in frames:
                 if clock is not None:
                     clock.first_ns = session.first_ns
                 self.survey.see(frame)
-        except CaptureError as error:
-            failure = error
         rows = [
             row
             for _, row in sorted(self.survey.seen.items())
@@ -238,15 +226,9 @@ class Choice:
             self.chosen = spoken[0]
             session.quiet = True  # the second pass tells all
             return
-        self._list(rows)
-        if failure is not None:
-            raise failure
-
-    def _list(self, rows: list[Seen]) -> None:
-        from wiredecode.view.follow import table
-
         for line in table(rows) if rows else ():
-            self.session.output.text(line + "\n")
+            session.output.text(line + "\n")
+        damage.tell()
 
     def _complain(self) -> None:
         total = len(self.survey.seen)
@@ -272,8 +254,13 @@ class Following:
         display = self._only()
         kind = PipeSession if seen is None and is_pipe(settings.files) else Session
         packets = source if kind is PipeSession else open_capture(source)
-        output, decoder = Output(sys.stdout), self._dissector(display)
-        self.session: Session = kind(packets, decoder, output, display=display, **settings.session)
+        self.session: Session = kind(
+            *(packets, self._dissector(display), Output(sys.stdout)),
+            count=settings.count,
+            span=settings.span,
+            display=display,
+            verbosity=settings.verbosity,
+        )
 
     def _only(self) -> Filter:
         from wiredecode.filter import compile_filter
@@ -291,7 +278,7 @@ class Following:
 
         shape, style = self.settings.form, None
         if shape == "json":
-            style = Style(show_bytes(True, self.settings.bytes_.value), self.settings.show_secrets, text=True)
+            style = Style(show_bytes(True, self.settings.bytes_), self.settings.show_secrets, text=True)
         linked = shape not in ("raw", "messages")
         how = {"link_responses": linked, "messages": self.messages, "select": only}
         decoding = self.settings.decoding
@@ -335,7 +322,7 @@ class Following:
             self.settings.form, "no frames"
         )
         text = f"connection #{self.number} has {what}"
-        if self.settings.side or self.session.start or self.session.end:
+        if self.settings.side or not self.settings.span.is_whole:
             return f"{text} that fit"
         if self.seen is not None and self.seen.other:
             text += f": it looks like {self.seen.other}, which is not decoded"
@@ -352,7 +339,7 @@ class Following:
         dialogue = Dialogue(
             self.session.output,
             self.settings.tree_options,
-            color=wants_color(self.settings.color.value, sys.stdout),
+            color=wants_color(self.settings.color, sys.stdout),
             terminal=sys.stdout.isatty(),
             messages=self.messages,
             guarded=self.session.guarded,
@@ -360,7 +347,7 @@ class Following:
         dialogue.show(self._count_frames(frames), lambda: self.session.first_ns)
 
     def _records(self, frames: Iterable[Frame]) -> None:
-        record_lines(self.session, self.settings.ranges, self.settings.bytes_.value)(self._count_frames(frames))
+        record_lines(self.session, self.settings.ranges, self.settings.bytes_)(self._count_frames(frames))
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.frames.message import FrameMessages
@@ -369,14 +356,14 @@ class Following:
         from wiredecode.view.theme import SIDE
 
         assert self.messages is not None
-        show, write = BYTES[self.settings.bytes_.value], self.session.output.text
+        show, write = BYTES[self.settings.bytes_], self.session.output.text
         for frame in frames:
             for part in self.messages.drain():
                 for body in part.bodies if isinstance(part, FrameMessages) and part.frame is frame else ():
                     line = painted(
                         body_line(body, show),
                         SIDE.get(frame.sender or "", ""),
-                        color=wants_color(self.settings.color.value, sys.stdout),
+                        color=wants_color(self.settings.color, sys.stdout),
                     )
                     write(f"{line}\n")
                     self.shown += 1
@@ -389,8 +376,7 @@ class Following:
 
     def _piece(self, piece: Piece) -> None:
         _, time_ns, what = piece
-        start, end = self.session.span()
-        if (start is not None and time_ns < start) or (end is not None and time_ns > end):
+        if not self.session.within(time_ns):
             return
         if isinstance(what, bytes):
             self.shown += 1

@@ -13,7 +13,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.errors import Postponed
 from wiredecode.capture.file import IDLE_SECONDS
+from wiredecode.cli import INTERRUPTED
 from wiredecode.cli.output import say
 from wiredecode.cli.session import Packets, Session
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.frames.frame import Frame
 
-INTERRUPTED = 130
-"""Exit code."""
 PATIENCE_NS = 100_000_000
 """How long, live, a request waits for its response before it is shown without."""
 MARGIN_NS = 200_000_000
@@ -50,11 +50,11 @@ class LiveSession(Session):
 
     def decoded(self) -> Iterator[Frame]:
         """As `Dissector.frames`; while nothing comes, what waits is shown when its time is over."""
-        dissector, error = self.dissector, None
+        dissector = self.dissector
         assert dissector is not None
         last_ns: int | None = None
         since = 0
-        try:
+        with Postponed() as damage:
             for batch in self.batches():
                 if len(batch):
                     yield from dissector.feed(batch)
@@ -62,11 +62,8 @@ class LiveSession(Session):
                 elif last_ns is not None and not self._recorded(last_ns):
                     now_ns = last_ns + time.monotonic_ns() - since - MARGIN_NS
                     yield from dissector.tick(max(now_ns, last_ns), PATIENCE_NS)
-        except CaptureError as raised:
-            error = raised
         yield from dissector.finish()
-        if error is not None:
-            raise error
+        damage.tell()
 
     def _recorded(self, last_ns: int) -> bool:
         return self.recorded_ns is not None and abs(time.time_ns() - last_ns) > self.recorded_ns

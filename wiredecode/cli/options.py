@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import Known
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
     from wiredecode.settings import Settings
@@ -26,25 +27,7 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """click's: newer versions of typer have their own copy of click, and do not name it."""
 
 
-class ColorChoice(StrEnum):
-    auto = "auto"
-    always = "always"
-    never = "never"
-
-
-class TimeChoice(StrEnum):
-    relative = "relative"
-    absolute = "absolute"
-    delta = "delta"
-    epoch = "epoch"
-
-
-class BytesChoice(StrEnum):
-    hex = "hex"
-    base64 = "base64"
-    text = "text"
-    sha256 = "sha256"
-    length = "length"
+BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 
 
 def _elsewhere(files: list[str]) -> list[str]:
@@ -64,18 +47,8 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
-class Resolution(StrEnum):
-    none = "none"
-    capture = "capture"
-
-
-class FormulasChoice(StrEnum):
-    keep = "keep"
-    guard = "guard"
-
-
 CsvFormulas = Annotated[
-    FormulasChoice,
+    Literal["keep", "guard"],
     typer.Option(
         "--csv-formulas", help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."
     ),
@@ -101,16 +74,19 @@ DecodeAsOption = Annotated[
         help="What is spoken on a TCP port, where the bytes do not tell. Repeatable.",
     ),
 ]
-Bytes = Annotated[BytesChoice, typer.Option("--bytes", help="How bytes are shown.")]
+Bytes = Annotated[BytesForm, typer.Option("--bytes", help="How bytes are shown.")]
 Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field. Trees always show it.")]
 RecordRanges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field.")]
 TwoPasses = Annotated[
     bool, typer.Option("--two-passes", help="Read the captures twice: requests know answers that come late, too.")
 ]
 ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
-Color = Annotated[ColorChoice, typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set.")]
+Color = Annotated[
+    Literal["auto", "always", "never"],
+    typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set."),
+]
 Time = Annotated[
-    TimeChoice | None,
+    Literal["relative", "absolute", "delta", "epoch"] | None,
     typer.Option(
         "--time",
         help="Since the first packet, date and time, since the frame before, or since 1970. [default: relative]",
@@ -137,26 +113,15 @@ def complete_filter(incomplete: str) -> list[str]:
     return completed(incomplete)
 
 
+def _filter_option(help: str) -> Any:  # noqa: A002 - as typer calls it
+    text = f"{help}; names: wiredecode fields."
+    return typer.Option("-Y", "--display-filter", metavar="FILTER", autocompletion=complete_filter, help=text)
+
+
 DisplayFilter = Annotated[
-    str | None,
-    typer.Option(
-        "-Y",
-        "--display-filter",
-        metavar="FILTER",
-        autocompletion=complete_filter,
-        help="Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'; names: wiredecode fields.",
-    ),
+    str | None, _filter_option("Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'")
 ]
-FollowFilter = Annotated[
-    str | None,
-    typer.Option(
-        "-Y",
-        "--display-filter",
-        metavar="FILTER",
-        autocompletion=complete_filter,
-        help="The connection that has a frame that fits, as in 'latency > 5ms'; names: wiredecode fields.",
-    ),
-]
+FollowFilter = Annotated[str | None, _filter_option("The connection that has a frame that fits, as in 'latency > 5ms'")]
 From = Annotated[
     str | None,
     typer.Option(
@@ -204,7 +169,7 @@ KeyLogDir = Annotated[
 ]
 
 Resolve = Annotated[
-    Resolution,
+    Literal["none", "capture"],
     typer.Option(
         "--resolve", help="Names for addresses: those that DNS answers and blocks of the capture tell. Nobody is asked."
     ),
@@ -229,7 +194,7 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
-    resolve: Resolve = Resolution.none
+    resolve: Resolve = "none"
     sandbox: Sandbox = False
 
     @cached_property
@@ -257,13 +222,20 @@ class Decoding:
 
     def without_names(self, command: str) -> None:
         """``command`` shows nobody addresses."""
-        if self.resolve is not Resolution.none:
+        if self.resolve != "none":
             raise UsageError(f"wiredecode {command} shows no names of addresses: leave out --resolve")
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The same as arguments of ``Dissector`` and ``TableReader``."""
         return {"decode_as": self.ports, "limits": self.limits}
+
+    def late_answers(self, files: list[str], *, stable_ids: bool = False) -> Mapping[int, Known]:
+        """What a first pass over captures finds of requests that are answered late."""
+        from wiredecode.capture import open_capture
+        from wiredecode.dissect.answers import find_answers
+
+        return find_answers(open_capture(files), self.limits, self.ports, stable_ids=stable_ids)
 
 
 @group
@@ -281,6 +253,16 @@ class Span:
     @cached_property
     def end(self) -> Moment | None:
         return _moment(self.to, "--to", utc=self.utc)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether frames of all times are meant."""
+        return self.start is None and self.end is None
+
+    def since(self, first_ns: int) -> tuple[int | None, int | None]:
+        """Begin and end, nanoseconds since the epoch, of a capture that began at ``first_ns``."""
+        start = None if self.start is None else self.start.since(first_ns)
+        return start, None if self.end is None else self.end.since(first_ns)
 
 
 @group
@@ -303,13 +285,13 @@ class Moment:
         return self.ns + first_ns if self.relative else self.ns
 
 
-def times(choice: TimeChoice | None, *, utc: bool, records: bool) -> Times:
+def times(choice: str | None, *, utc: bool, records: bool) -> Times:
     """How times are shown; ``records``: the output has its own times."""
     from wiredecode.view.times import Times
 
     if choice and records:
         raise UsageError("--time is for people; records always have time, in UTC, and time_ns")
-    chosen = choice.value if choice else "absolute" if utc else None if records else settings().time
+    chosen = choice or ("absolute" if utc else None if records else settings().time)
     return Times(chosen or "relative", utc=utc)
 
 
@@ -422,18 +404,16 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
 
 def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
     """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
-    keyed, resolve = bool(decoding.keylog) or decoding.keylog_dir is not None, decoding.resolve is Resolution.capture
+    keyed, resolve = bool(decoding.keylog) or decoding.keylog_dir is not None, decoding.resolve == "capture"
     if not keyed and not resolve:
         return limits
     from wiredecode.cli.output import say
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
     from wiredecode.tls.keylog import Keyed, KeyLog
 
     if not keyed:
         return Keyed.of(limits, None, resolve=True)
-    if not installed("cryptography"):
-        say(f"wiredecode: cryptography is needed for --keylog, and not installed: {install('tls')}")
-        raise typer.Exit(2)
+    need("cryptography", "--keylog")
     try:
         return Keyed.of(limits, KeyLog(decoding.key_files), resolve=resolve)
     except OSError as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from enum import Enum, StrEnum
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -44,13 +44,7 @@ Examples:
 """
 
 
-class FormChoice(StrEnum):
-    text = "text"
-    tabs = "tabs"
-    fields = "fields"
-    json = "json"
-    ek = "ek"
-    pdml = "pdml"
+Shown = TypeVar("Shown")
 
 
 class Shape(Enum):
@@ -71,7 +65,7 @@ class FrameOptions:
     summary: Annotated[bool, typer.Option("--summary", help="One line per frame.")] = False
     json: options.Json = False
     form: Annotated[
-        FormChoice | None,
+        Literal["text", "tabs", "fields", "json", "ek", "pdml"] | None,
         typer.Option(
             "-T",
             help="As tshark: lines, lines with tabs, the fields of -e, a JSON array of records, one per line, XML.",
@@ -98,10 +92,10 @@ class FrameOptions:
     full: Annotated[bool, typer.Option("-V", "--full", help="Trees with all bytes and all elements of arrays.")] = False
     time: options.Time = None
     utc: options.Utc = False
-    bytes_: options.Bytes = options.BytesChoice.hex
+    bytes_: options.Bytes = "hex"
     ranges: options.Ranges = False
     show_secrets: options.ShowSecrets = False
-    color: options.Color = options.ColorChoice.auto
+    color: options.Color = "auto"
 
     def check(self) -> None:
         """Refuse options that exclude each other."""
@@ -116,20 +110,20 @@ class FrameOptions:
                 raise options.UsageError(f"{name} goes with trees, not with {form}")
         if self.ranges and self.shape not in (Shape.TREES, Shape.RECORDS, Shape.ARRAY):
             raise options.UsageError(f"--ranges goes with --json or trees, not with {form}")
-        if (self.field or self.field_form) and self.form is not FormChoice.fields:
+        if (self.field or self.field_form) and self.form != "fields":
             raise options.UsageError("-e and -E go with -T fields")
-        if self.form is FormChoice.fields and not self.field:
+        if self.form == "fields" and not self.field:
             raise options.UsageError("-T fields needs the fields: -e NAME, as in -e frame.time -e frame.type")
         _ = self.times, self.lines
 
     @cached_property
     def shape(self) -> Shape:
         """What is written."""
-        if self.form is None or self.form is FormChoice.text:
+        if self.form is None or self.form == "text":
             lines = self.summary or (self.form is not None and not self.full and not self.hexdump)
             return Shape.RECORDS if self.json else Shape.LINES if lines else Shape.TREES
         shapes = {"ek": Shape.RECORDS, "json": Shape.ARRAY, "pdml": Shape.PDML}
-        return shapes.get(self.form.value, Shape.FIELDS)
+        return shapes.get(self.form, Shape.FIELDS)
 
     @property
     def is_records(self) -> bool:
@@ -146,7 +140,7 @@ class FrameOptions:
         if self.shape is Shape.LINES:
             return None
         json = self.is_records or self.shape is Shape.PDML
-        return Style(show_bytes(json, self.bytes_.value), self.show_secrets, text=self.is_records)
+        return Style(show_bytes(json, self.bytes_), self.show_secrets, text=self.is_records)
 
     @cached_property
     def lines(self) -> FieldLines | None:
@@ -159,7 +153,7 @@ class FrameOptions:
         names = self.field or TABS
         try:
             form = Form.of(self.field_form or ())
-            return FieldLines(names, form, show=BYTES[self.bytes_.value], secrets=self.show_secrets)
+            return FieldLines(names, form, show=BYTES[self.bytes_], secrets=self.show_secrets)
         except UnknownField as error:
             raise options.UsageError(str(error)) from None
 
@@ -170,7 +164,7 @@ class FrameOptions:
     @cached_property
     def rules(self) -> ColorRules | None:
         """The user's colour rules, where lines or trees have colours."""
-        if self.shape not in (Shape.LINES, Shape.TREES) or not wants_color(self.color.value, sys.stdout):
+        if self.shape not in (Shape.LINES, Shape.TREES) or not wants_color(self.color, sys.stdout):
             return None
         settings = options.settings()
         if not settings.colors:
@@ -186,9 +180,7 @@ class FrameOptions:
     def tree_options(self) -> TreeOptions:
         from wiredecode.view.theme import TreeOptions
 
-        return TreeOptions(
-            self.bytes_.value, full=self.full, secrets=self.show_secrets, hexdump=self.hexdump, times=self.times
-        )
+        return TreeOptions(self.bytes_, self.full, self.show_secrets, self.hexdump, self.times)
 
 
 @with_groups
@@ -232,7 +224,7 @@ def pcap(
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     live = is_pipe(files) or follow_file
     packets = _grows(files) if follow_file else files if live else open_capture(files)
-    whole = count is None and span.start is None and span.end is None
+    whole = count is None and span.is_whole
     if write is not None:
         check_writing(files, write, selects=display is not None or not whole)
         if follow_file:
@@ -246,11 +238,9 @@ def pcap(
         dissector(frames, display, decoding, tally=tally and write is None),
         Output(sys.stdout),
         count=count,
-        start=span.start,
-        end=span.end,
+        span=span,
         display=display,
-        quiet=verbosity.quiet,
-        verbose=verbosity.verbose,
+        verbosity=verbosity,
     )
     if write is not None:
         return run_writing(session, files, write, summary_json, whole=whole_connections, limits=decoding.limits)
@@ -304,12 +294,12 @@ def dissector(
 
 def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]], None]:
     """What shows the frames of a session as the options say."""
-    color, times = wants_color(frames.color.value, sys.stdout), frames.times
+    color, times = wants_color(frames.color, sys.stdout), frames.times
     if frames.lines is not None:
         return _fields(session, frames.lines)
     if frames.is_records:
-        lines = record_lines(session, frames.ranges, frames.bytes_.value)
-        return lines if frames.shape is Shape.RECORDS else _array(session, frames.ranges, frames.bytes_.value)
+        lines = record_lines if frames.shape is Shape.RECORDS else _array
+        return lines(session, frames.ranges, frames.bytes_)
     if frames.shape is Shape.PDML:
         return _pdml(session, frames)
     lined = frames.shape is Shape.LINES
@@ -363,22 +353,39 @@ def _in_colors(line: Callable[[Frame, int], str], rules: ColorRules) -> Callable
 
 def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
     """Write NDJSON, one record per frame; ``bytes_`` is how bytes are shown."""
+    return _each(session.output.write, _record_line(session, ranges, bytes_))
+
+
+def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
     from wiredecode.frames.record import BYTES, RecordLines
 
-    write, line = session.output.write, session.guarded(RecordLines(ranges=ranges, show=BYTES[bytes_]).line)
+    return session.guarded(RecordLines(ranges=ranges, show=BYTES[bytes_]).line)
+
+
+def _each(
+    write: Callable[[Shown], object],
+    make: Callable[[Frame], Shown],
+    head: Shown | None = None,
+    foot: Shown | None = None,
+) -> Callable[[Iterable[Frame]], None]:
+    """What writes something of every frame; ``foot`` comes behind it, whatever ends it."""
 
     def show(frames: Iterable[Frame]) -> None:
-        for frame in frames:
-            write(line(frame))
+        if head is not None:
+            write(head)
+        try:
+            for frame in frames:
+                write(make(frame))
+        finally:
+            if foot is not None:
+                write(foot)
 
     return show
 
 
 def _array(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
     """Write one JSON array of all records."""
-    from wiredecode.frames.record import BYTES, RecordLines
-
-    write, line = session.output.write, session.guarded(RecordLines(ranges=ranges, show=BYTES[bytes_]).line)
+    write, line = session.output.write, _record_line(session, ranges, bytes_)
 
     def show(frames: Iterable[Frame]) -> None:
         before = b"["
@@ -398,32 +405,16 @@ def _pdml(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]]
     from wiredecode.frames.record import BYTES
     from wiredecode.view.pdml import FOOT, HEAD, Pdml
 
-    packet = Pdml(BYTES[options.bytes_.value], secrets=options.show_secrets).packet
-    write, line = session.output.text, session.guarded(packet)
-
-    def show(frames: Iterable[Frame]) -> None:
-        write(HEAD.format(version=version_number()))
-        try:
-            for frame in frames:
-                write(line(frame))
-        finally:
-            write(FOOT)
-
-    return show
+    line = session.guarded(Pdml(BYTES[options.bytes_], secrets=options.show_secrets).packet)
+    return _each(session.output.text, line, HEAD.format(version=version_number()), FOOT)
 
 
 def _fields(session: Session, lines: FieldLines) -> Callable[[Iterable[Frame]], None]:
-    write, line = session.output.text, session.guarded(lines.line)
+    def line(frame: Frame) -> str:
+        lines.clock.first_ns = session.first_ns
+        return lines.line(frame)
 
-    def show(frames: Iterable[Frame]) -> None:
-        header = lines.header()
-        if header:
-            write(header)
-        for frame in frames:
-            lines.clock.first_ns = session.first_ns
-            write(line(frame))
-
-    return show
+    return _each(session.output.text, session.guarded(line), lines.header())
 
 
 def _trees(session: Session, options: FrameOptions, color: bool) -> Callable[[Iterable[Frame]], None]:
@@ -437,9 +428,4 @@ def _trees(session: Session, options: FrameOptions, color: bool) -> Callable[[It
         style = "" if rules is None else rules.style(frame, session.first_ns)
         return frame_tree(frame, session.first_ns, tree_options, style)
 
-    def show(frames: Iterable[Frame]) -> None:
-        safely = session.guarded(tree)
-        for frame in frames:
-            console.print(safely(frame))
-
-    return show
+    return _each(console.print, session.guarded(tree))

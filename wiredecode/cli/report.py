@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -26,7 +25,6 @@ Examples:
   wiredecode report a.pcap -o r.html -Y 'ip.addr == 10.0.0.7'
   wiredecode report a.pcap* -o r.html --from 60 --to 90 --title 'Ticket 4711'
 """
-STANDARD_INPUT = "-"
 
 
 @group
@@ -59,17 +57,13 @@ def report(settings: ReportOptions) -> int:
     The page loads nothing from elsewhere and runs no scripts; it is for light and dark screens and for paper. Needs
     matplotlib and Jinja (extra report).
     """
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
 
     for module in ("matplotlib", "jinja2"):
-        if not installed(module):
-            raise options.UsageError(f"reports need {module}, which is not installed: {install('report')}")
-    with ExitStack() as opened:
-        source: list[str | BinaryIO] = [*settings.files]
-        if STANDARD_INPUT in source and sys.stdin is not None and not sys.stdin.isatty():
-            from wiredecode.cli.follow import spooled
+        need(module, "a report")
+    from wiredecode.cli.follow import rereadable
 
-            source = [opened.enter_context(spooled()) if name == STANDARD_INPUT else name for name in settings.files]
+    with rereadable(settings.files) as source:
         return Reporting(settings, source).run()
 
 
@@ -110,18 +104,14 @@ class Reporting:
 
     @staticmethod
     def _gather(session: Session, gathering: Gathering) -> None:
-        """Tell all frames; from the first one on it is known when the capture began."""
+        """Tell all frames."""
+        from wiredecode.cli.check import judged
+
         display = session.display
-        report = gathering.checker.report
-        session.look = gathering.checker.look
         try:
-            for frame in session.decoded():
-                if not report.first_ns:
-                    report.first_ns, report.span = session.first_ns, session.span()
-                gathering.checker.frame(frame)
+            for frame in judged(session, gathering.checker):
                 gathering.frame(frame, counts=display is None or display.matches(frame))
         finally:
-            report.first_ns, report.span = session.first_ns, session.span()
             gathering.first_ns = session.first_ns
             gathering.finish()
 
@@ -153,9 +143,5 @@ class Reporting:
         settings = self.settings
         source = Source(settings.files, settings.title, session.totals, version_number())
         text = page(gathering, source, number, sequence)
-        place = NewFile(settings.out)
-        try:
-            place.stream.write(text.encode("utf-8", "backslashreplace"))
-            place.commit()
-        finally:
-            place.discard()
+        with NewFile(settings.out) as file:
+            file.write(text.encode("utf-8", "backslashreplace"))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TypeVar
 
 from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
-from wiredecode.cli import interrupt
-from wiredecode.cli.options import Decoding, Moment, Span, Verbosity
+from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli.options import Decoding, Span, Verbosity
 from wiredecode.cli.output import Output, complain, say
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ TOTALS_WIDTH = 120
 """Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by so much: reading goes on so far beyond ``--to``."""
+ALWAYS = Span()
 
 
 class Packets(Protocol):
@@ -77,17 +78,15 @@ class Session:
         output: Output,
         *,
         count: int | None = None,
-        start: Moment | None = None,
-        end: Moment | None = None,
+        span: Span = ALWAYS,
         display: Filter | None = None,
-        quiet: bool = False,
-        verbose: bool = False,
+        verbosity: Verbosity,
     ) -> None:
         self.capture: Packets = open_capture(source) if isinstance(source, list) else source
         self.dissector, self.output = dissector, output
         self.counted_reader: PacketReader | None = dissector
-        self.count, self.start, self.end, self.display = count, start, end, display
-        self.quiet, self.verbose = quiet, verbose
+        self.count, self.times, self.display = count, span, display
+        self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
         self.first_ns = 0
         """Time of the first packet."""
         self.reads_on = False
@@ -133,14 +132,7 @@ class Session:
         wanted = Demand(**{"link_responses": links, "copies": copies, "decode_as": decoding.ports, **demand})
         network = Network(decoding.limits, analyse=(on_end or on_over) is not None)
         dissector = Dissector(wanted, network, on_end=on_end, on_over=on_over)
-        return cls(
-            *(source, dissector, Output(sys.stdout)),
-            start=span.start,
-            end=span.end,
-            display=display,
-            quiet=verbosity.quiet,
-            verbose=verbosity.verbose,
-        )
+        return cls(source, dissector, Output(sys.stdout), span=span, display=display, verbosity=verbosity)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show everything, then the totals; return the exit code."""
@@ -172,7 +164,7 @@ class Session:
             complain(str(_single_error(each)))
         if summary_json is not None:
             self._write_totals(summary_json, failure)
-        return 130 if interrupted else 2 if failure or self._report_failures() else 0
+        return INTERRUPTED if interrupted else 2 if failure or self._report_failures() else 0
 
     def _report_failures(self) -> bool:
         """Say that some frames were not read or shown, by mistakes of ours."""
@@ -211,7 +203,7 @@ class Session:
     @property
     def is_whole(self) -> bool:
         """Whether frames of all times are shown, however many."""
-        return self.count is None and self.start is None and self.end is None
+        return self.count is None and self.times.is_whole
 
     def decoded(self) -> Iterator[Frame]:
         """All frames."""
@@ -241,8 +233,7 @@ class Session:
 
     def span(self) -> tuple[int | None, int | None]:
         """The times asked for, in nanoseconds since the epoch; known when the first packets have been read."""
-        start = None if self.start is None else self.start.since(self.first_ns)
-        return start, None if self.end is None else self.end.since(self.first_ns)
+        return self.times.since(self.first_ns)
 
     def batches(self) -> Iterator[PacketBatch]:
         """The packets, until enough has been shown; what was shown is written out before more is waited for."""
@@ -271,9 +262,8 @@ class Session:
             gc.collect()
 
     def _is_past_end(self, batch: PacketBatch) -> bool:
-        if self.end is None or not len(batch) or self.reads_on:
-            return False
-        return int(batch.time_ns[0]) > self.end.since(self.first_ns) + READING_SLACK_NS
+        _, end = self.span()
+        return not (end is None or self.reads_on) and len(batch) > 0 and int(batch.time_ns[0]) > end + READING_SLACK_NS
 
     def advance(self, bytes_read: int) -> None:
         """Progress on standard error, for longer work whose output goes elsewhere."""
@@ -340,12 +330,8 @@ class Session:
             row["connection_list"] = self.connections.records()
             row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
-        place = NewFile(path, follow=False)
-        try:
-            place.stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
-            place.commit()
-        finally:
-            place.discard()
+        with NewFile(path, follow=False) as file:
+            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
 
 
 def _single_error(error: CaptureError) -> CaptureError:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -32,9 +31,7 @@ Examples:
 MAX_SNAPLEN = 262_144
 
 
-class Via(StrEnum):
-    dumpcap = "dumpcap"
-    tcpdump = "tcpdump"
+Via = Literal["dumpcap", "tcpdump"]
 
 
 def complete_interface(incomplete: str) -> list[str]:
@@ -152,7 +149,6 @@ def sniff(
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     decoder = dissector(frames, display, decoding, lookahead_ns=PATIENCE_NS)
-    quiet = verbosity.quiet
     saves = saving.save is not None or summary_json is not None
     sniffer = open_live(live.wanted, live.via, live.duration, saves=saves)
     if sniffer is None:
@@ -160,11 +156,10 @@ def sniff(
     try:
         if not saving.begin(sniffer):
             return 2
-        session = SniffSession(
-            sniffer, decoder, Output(sys.stdout), count=count, display=display, quiet=quiet, verbose=verbosity.verbose
-        )
+        output = Output(sys.stdout)
+        session = SniffSession(sniffer, decoder, output, count=count, display=display, verbosity=verbosity)
         show = shower(session, frames)
-        if not quiet and sys.stderr.isatty():
+        if not verbosity.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")
         return session.run(show, summary_json)
     finally:
@@ -180,7 +175,7 @@ def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, s
     from wiredecode.capture.live.source import RingSource
 
     try:
-        source: LiveSource = RingSource(wanted) if via is None else HelperSource(via.value, wanted)
+        source: LiveSource = RingSource(wanted) if via is None else HelperSource(via, wanted)
     except LiveError as error:
         complain(str(error))
         for line in error.advice:

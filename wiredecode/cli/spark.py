@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiredecode.cli import options
-from wiredecode.cli.export import names
+from wiredecode.cli.export import Level, names
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.help import Command
 
@@ -27,13 +26,6 @@ Examples:
   wiredecode spark s3://bucket/ring -o s3://bucket/lake --master spark://host:7077
   wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
 """
-
-
-class SparkLevel(StrEnum):
-    frames = "frames"
-    messages = "messages"
-    packets = "packets"
-    connections = "connections"
 
 
 @group
@@ -97,7 +89,7 @@ class SparkOptions:
             "are added to.",
         ),
     ]
-    level: Annotated[SparkLevel, typer.Option("--level", help="What a row is.")] = SparkLevel.frames
+    level: Level = "frames"
     columns: Annotated[
         str | None,
         typer.Option(
@@ -209,7 +201,7 @@ class SparkOptions:
         from wiredecode.spark.decode import Plan
         from wiredecode.spark.writing import KEPT
 
-        level, columns = self.level.value, names(self.columns, "--columns")
+        level, columns = self.level, names(self.columns, "--columns")
         if columns is not None:
             columns = list(dict.fromkeys([*KEPT[level], *columns]))
         spoken = {

@@ -47,7 +47,7 @@ def run(options: SparkOptions) -> int:
     check_combined(options)
     if options.stream is not None and (options.split_bytes is not None or options.summary_json is not None):
         raise UsageError("--stream does not go with --split-bytes and --summary-json")
-    if options.plan_only and (options.stream is not None or options.level.value == "packets"):
+    if options.plan_only and (options.stream is not None or options.level == "packets"):
         raise UsageError("--plan tells of what is decoded, and does not go with --stream and --level packets")
     try:
         session.check(cluster.master)
@@ -159,7 +159,7 @@ class Run:
         """Write the tables of a folder anew."""
         from wiredecode.spark import output, pipeline
 
-        options, level = self.options, self.options.level.value
+        options, level = self.options, self.options.level
         self.folder = folder
         folder.begin()
         planned = self.planned(spark, folder)
@@ -185,7 +185,7 @@ class Run:
         options, source = self.options, self.options.source
         plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
         given = None if source == "none" else source
-        selected = selection(options.level.value, options.display_filter, source=given)
+        selected = selection(options.level, options.display_filter, source=given)
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
         found = find(options.inputs, source)
         if plan.fail_fast and found.problems:
@@ -208,7 +208,7 @@ class Run:
         from wiredecode.spark import lake, pipeline
 
         options = self.options
-        level, source = options.level.value, options.source
+        level, source = options.level, options.source
         selected = selection(level, options.display_filter, source=None if source == "none" else source)
         captures = lake.captures(options.inputs, selected)
         columns = tuple(self.plan.schema.names)
@@ -260,11 +260,11 @@ class Run:
             finish=options.finish,
         )
         query = streaming.write(
-            rows, options.out, checkpoint, level=options.level.value, every=every, partitions=options.partitions
+            rows, options.out, checkpoint, level=options.level, every=every, partitions=options.partitions
         )
         query.awaitTermination()
         if kind_of(options.out) is None:
-            output.finish(options.out, options.level.value)
+            output.finish(options.out, options.level)
         if not options.verbosity.quiet:
             say(f"{'written':<10}{escape(options.out)}; all connections were brought to their end")
         return 0
@@ -276,7 +276,7 @@ class Run:
         row = totals_record(accounts.totals)
         row["errors"] = [problem for _, _, problem in accounts.problems]
         row["apart"] = [{"protocol": name, "port": port} for name, port in accounts.apart]
-        return {"level": self.options.level.value, **row}
+        return {"level": self.options.level, **row}
 
     def discard(self) -> None:
         """Leave nothing that takes room."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.output import complain, wants_color
+from wiredecode.cli.output import complain
 from wiredecode.cli.spark import Cluster
 from wiredecode.cli.stats import StatsOptions, requested, show
 from wiredecode.frames.escape import escape
@@ -49,49 +48,34 @@ def stats(
 
     Throughput is counted from messages, the rest from frames: name a folder of each for both.
     """
-    return run(
-        folders,
-        master=cluster.master,
-        settings=cluster.settings,
-        tables=form.table,
-        interval=form.interval,
-        json=form.json,
-        csv=form.csv,
-        color=form.color.value,
-        verbose=verbose,
-    )
+    return run(folders, form, cluster, verbose=verbose)
 
 
 def run(
     folders: Sequence[str],
+    form: StatsOptions,
+    cluster: Cluster,
     *,
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
-    settings: Mapping[str, str] | None = None,
-    tables: list[str] | None = None,
-    interval: str = "1h",
-    json: bool = False,
-    csv: bool = False,
-    color: str = "auto",
     verbose: bool = False,
+    spark: SparkSession | None = None,
 ) -> int:
-    """Print the statistics of folders; return the exit code.
+    """Print the statistics of folders; return the exit code. What is wrong is one line on standard error.
 
-    ``spark``: a session to use, which is left running; otherwise one is started with ``master`` and ``settings``, whose
-    own messages ``verbose`` shows. What is wrong is one line on standard error.
+    ``spark``: a session to use, which is left running; otherwise one is started, whose own messages ``verbose`` shows.
     """
     from wiredecode.spark import session
     from wiredecode.spark.reading import Unusable
     from wiredecode.spark.stats import collected
     from wiredecode.stats.tables import chosen
 
+    tables, interval = form.table, "1h" if form.interval == "auto" else form.interval
     try:
-        requested(tables, interval, json=json, csv=csv)
+        requested(form)
         if spark is not None:
             found = collected(spark, folders, tables, interval)
         else:
             log = nullcontext(None) if verbose else Path(os.devnull).open("wb")  # noqa: SIM115
-            with log as quiet, session.session(master, settings=settings, log=quiet) as started:
+            with log as quiet, session.session(cluster.master, settings=cluster.settings, log=quiet) as started:
                 found = collected(started, folders, tables, interval)
     except (ValueError, Unusable, session.CannotStart, OSError) as error:
         complain(escape(str(error)))
@@ -101,7 +85,7 @@ def run(
             raise
         complain(escape(session.one_line(error)))
         return 2
-    show(found, json=json, csv=csv, color=wants_color(color, sys.stdout))
+    show(found, form)
     left = [statistic.name for statistic in chosen(tables) if statistic.name not in {each.name for each, _ in found}]
     if left:
         complain(f"without {', '.join(left)}: name a folder with {chosen(left)[0].level}, too")

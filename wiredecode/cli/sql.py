@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import CaptureError, PacketBatch
-    from wiredecode.dissect.lookahead import Known
     from wiredecode.export.query import Open, Reader
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
@@ -46,14 +45,7 @@ SHOWN = ("table", "vertical", "markdown")
 """Formats for people."""
 
 
-class SqlFormat(StrEnum):
-    table = "table"
-    vertical = "vertical"
-    markdown = "markdown"
-    csv = "csv"
-    json = "json"
-    ndjson = "ndjson"
-    parquet = "parquet"
+SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "parquet"]
 
 
 @with_groups
@@ -74,14 +66,14 @@ def sql(
         str, typer.Option("-o", "--output", metavar="OUT", help="Write a file; - is standard output.")
     ] = "-",
     display_filter: options.DisplayFilter = None,
-    bytes_: options.Bytes = options.BytesChoice.hex,
+    bytes_: options.Bytes = "hex",
     show_secrets: options.ShowSecrets = False,
     allow_files: Annotated[
         bool, typer.Option("--allow-files", help="The query may read and write files, and load extensions.")
     ] = False,
     two_passes: options.TwoPasses = False,
-    csv_formulas: options.CsvFormulas = options.FormulasChoice.keep,
-    color: options.Color = options.ColorChoice.auto,
+    csv_formulas: options.CsvFormulas = "keep",
+    color: options.Color = "auto",
 ) -> int:
     """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
 
@@ -95,15 +87,17 @@ def sql(
     from wiredecode.export.query import Database, QueryError
     from wiredecode.export.writers import Settings
     from wiredecode.frames.record import BYTES
+    from wiredecode.tables import without_pandas
 
-    form, guarded = _form(format_, out), csv_formulas is options.FormulasChoice.guard
+    without_pandas()
+    form, guarded = _form(format_, out), csv_formulas == "guard"
     if guarded and (form is None or form.name != "csv"):
         raise options.UsageError("--csv-formulas goes with csv: say --format csv")
     if two_passes and STANDARD_INPUT in files:
         raise options.UsageError("--two-passes reads the captures twice, and standard input can be read only once")
     reading = {**decoding.arguments, "show_secrets": show_secrets}
     if two_passes:
-        reading["answers"] = _late_answers(files, decoding)
+        reading["answers"] = decoding.late_answers(files)
 
     def display() -> Filter | None:
         return options.display_filter(display_filter, secrets=show_secrets, utc=span.utc)
@@ -118,12 +112,12 @@ def sql(
             if not database.unreadable:
                 answer = chain(first, batches)
                 if form is None:
-                    colored = wants_color(color.value, sys.stdout)
-                    more = _show(schema, answer, bytes_.value, format_, color=colored)
+                    colored = wants_color(color, sys.stdout)
+                    more = _show(schema, answer, bytes_, format_, color=colored)
                     if more and not verbosity.quiet:
                         complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
                 else:
-                    settings = Settings(BYTES[bytes_.value], form.compression, guard_formulas=guarded)
+                    settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
                     _write(schema, answer, form, out, settings)
             return _exit_code(database.errors)
     except (QueryError, ValueError) as error:
@@ -131,14 +125,6 @@ def sql(
 
         complain(escape(str(error)))
         return 2
-
-
-def _late_answers(files: list[str], decoding: options.Decoding) -> Mapping[int, Known]:
-    """What a first pass finds of requests that are answered late."""
-    from wiredecode.capture import open_capture
-    from wiredecode.dissect.answers import find_answers
-
-    return find_answers(open_capture(files), decoding.limits, decoding.ports)
 
 
 def _exit_code(errors: Iterable[CaptureError]) -> int:
@@ -156,10 +142,10 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
         if out != STANDARD_OUTPUT:
             raise options.UsageError("that form is for people; a file can be csv, json, ndjson or parquet")
         return None
-    if out == STANDARD_OUTPUT and chosen == SqlFormat.parquet:
+    if out == STANDARD_OUTPUT and chosen == "parquet":
         raise options.UsageError("parquet cannot go to standard output; name a file with -o")
     try:
-        return target.form(out, chosen.value if chosen else "ndjson" if out == STANDARD_OUTPUT else None)
+        return target.form(out, chosen or ("ndjson" if out == STANDARD_OUTPUT else None))
     except target.Unclear as error:
         raise options.UsageError(str(error)) from None
 
@@ -172,14 +158,9 @@ def _opener(
     from wiredecode.export.selection import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
-    start, end = span.start, span.end
-
-    def since(first_ns: int) -> tuple[int | None, int | None]:
-        return start.since(first_ns) if start else None, end.since(first_ns) if end else None
-
     def open_(level: str, columns: list[str] | None) -> Reader:
         capture, chosen = open_capture(files), display()
-        if start is not None or end is not None:
+        if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
 
         def reader(packets: Iterable[PacketBatch]) -> TableReader:
@@ -187,7 +168,7 @@ def _opener(
             bulk = prefer_bulk(capture)
             return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **reading)
 
-        return Timed(capture, reader, since) if start or end else reader(capture)
+        return reader(capture) if span.is_whole else Timed(capture, reader, span.since)
 
     return open_
 
@@ -197,10 +178,8 @@ def _write(
 ) -> None:
     from wiredecode.export.writers import WRITERS
 
-    place = None if out == STANDARD_OUTPUT else NewFile(Path(out))
-    try:
-        standard = text_bytes() if form.is_text else sys.stdout.buffer
-        raw = standard if place is None else place.stream
+    standard = text_bytes() if form.is_text else sys.stdout.buffer
+    with nullcontext(standard) if out == STANDARD_OUTPUT else NewFile(Path(out)) as raw:
         packed = target.packing(raw, form) if form.is_text else raw
         writer = WRITERS[form.name](packed, schema, settings)
         for batch in batches:
@@ -209,11 +188,6 @@ def _write(
         if packed is not raw:
             packed.close()
         raw.flush()
-        if place is not None:
-            place.commit()
-    finally:
-        if place is not None:
-            place.discard()
 
 
 def _show(
@@ -251,7 +225,7 @@ def _print(
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
     from wiredecode.view.grid import Grid, markdown, vertical
 
-    if form == SqlFormat.markdown:
+    if form == "markdown":
         output.text(markdown(schema.names, rows))
         return
     grid = Grid(schema.names, [_is_number(field.type) for field in schema])
@@ -260,7 +234,7 @@ def _print(
     console = tree_console(output, color=color, terminal=sys.stdout.isatty())
     wide = console.options.update(width=UNBOUNDED_WIDTH)
     needed = console.measure(grid.table, options=wide).maximum
-    if form == SqlFormat.vertical or (form is None and needed > console.width):
+    if form == "vertical" or (form is None and needed > console.width):
         for line in vertical(schema.names, rows):
             console.print(line)
     else:

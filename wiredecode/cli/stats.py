@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wiredecode.cli.session import Session
     from wiredecode.filter import Filter
+    from wiredecode.net.types import Connection
     from wiredecode.stats.counting import Counting
     from wiredecode.stats.tables import Statistic
 
@@ -63,72 +66,72 @@ class StatsOptions:
     ] = "auto"
     json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
     csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
-    color: options.Color = options.ColorChoice.auto
+    color: options.Color = "auto"
 
 
 @group
-class OfCaptures:
-    """What can be counted of captures, and not of tables that were written."""
+class CaptureOptions:
+    """What is counted of captures."""
 
+    files: options.Files
+    form: StatsOptions
     hops: Annotated[
         bool, typer.Option("--hops", help="Latency: count requests again where servers pass them on to others.")
     ] = False
     timeline: Annotated[
         bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen.")
     ] = False
+    display_filter: options.DisplayFilter = None
+    decoding: options.Decoding
+    span: options.Span
+    verbosity: options.Verbosity
+
+    @cached_property
+    def display(self) -> Filter | None:
+        return options.display_filter(self.display_filter, utc=self.span.utc)
+
+    def session(self, **watched: Any) -> Session:
+        """The captures; ``watched``: as for :meth:`Session.of`."""
+        from wiredecode.cli.session import Session
+
+        return Session.of(self.files, self.decoding, self.span, self.verbosity, self.display, **watched)
 
 
 @with_groups
-def stats(
-    files: options.Files,
-    form: StatsOptions,
-    more: OfCaptures,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    display_filter: options.DisplayFilter = None,
-) -> int:
+def stats(settings: CaptureOptions) -> int:
     """Count what is in captures: frames, latency percentiles, publish to confirm, throughput, findings, connections.
 
     With -Y, --from and --to only the frames and messages chosen count.
     """
-    if more.timeline:
-        return _timeline(files, form, decoding, span, verbosity, display_filter)
+    form = settings.form
+    if settings.timeline:
+        if form.csv or form.table:
+            raise options.UsageError("--timeline is no table: it goes without --table and --csv")
+        return _timeline(settings)
     try:
-        statistics, length = requested(form.table, form.interval, json=form.json, csv=form.csv)
+        statistics, length = requested(form)
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    display = options.display_filter(display_filter, utc=span.utc)
-    code, counting = _counted(files, statistics, length, more, decoding, span, verbosity, display)
-    if counting is None:
-        return code
-    found = [(statistic, counting.table(statistic)) for statistic in statistics]
-    show(found, json=form.json, csv=form.csv, color=wants_color(form.color.value, sys.stdout))
+    code, counting = _counted(settings, statistics, length)
+    if counting is not None:
+        show([(statistic, counting.table(statistic)) for statistic in statistics], form)
     return code
 
 
 def _counted(
-    files: list[str],
-    statistics: Sequence[Statistic],
-    interval: int | None,
-    more: OfCaptures,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    display: Filter | None,
+    settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counting | None]:
     """The exit code, and what was counted; None: nothing could be."""
-    from wiredecode.cli.session import Session
     from wiredecode.stats.counting import Counting
-    from wiredecode.tables import bound_memory
+    from wiredecode.tables import bound_memory, without_pandas
 
     bound_memory()
-    counting = Counting(statistics, interval, hops=more.hops)
+    without_pandas()
+    display = settings.display
+    counting = Counting(statistics, interval, hops=settings.hops)
     watched = counting.connections
-    over = None if watched is None else watched.end
-    session = Session.of(files, decoding, span, verbosity, display, on_over=over, messages=counting.messages)
-    timed = span.start is not None or span.end is not None
-    counting.whole = display is None and not timed
+    session = settings.session(on_over=None if watched is None else watched.end, messages=counting.messages)
+    counting.whole = display is None and settings.span.is_whole
 
     def work() -> None:
         for frame in session.decoded():
@@ -140,42 +143,51 @@ def _counted(
     return code, None if failed else counting
 
 
-def _timeline(
-    files: list[str],
-    form: StatsOptions,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    display_filter: str | None,
-) -> int:
-    from wiredecode.cli.timeline import run
+def _timeline(settings: CaptureOptions) -> int:
+    """Show what changed when, of the connections of the frames chosen."""
+    from wiredecode.check.timeline import Timeline
+    from wiredecode.cli import timeline
 
-    if form.csv or form.table:
-        raise options.UsageError("--timeline is no table: it goes without --table and --csv")
-    display = options.display_filter(display_filter, utc=span.utc)
-    return run(files, decoding, span, verbosity, display, json=form.json)
+    changes = Timeline()
+    chosen: set[Connection] = set()
+
+    def over(connection: Connection, other: str | None) -> None:
+        if settings.display is None or connection in chosen:
+            changes.end(connection, other)
+
+    session = settings.session(on_over=over)
+
+    def work() -> None:
+        try:
+            for frame in session.frames():
+                chosen.add(frame.connection)
+                changes.frame(frame)
+        finally:
+            timeline.show(session, changes, json=settings.form.json)
+
+    return session.work(work)
 
 
-def requested(tables: list[str] | None, interval: str, *, json: bool, csv: bool) -> tuple[list[Statistic], int | None]:
+def requested(form: StatsOptions) -> tuple[list[Statistic], int | None]:
     """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
     from wiredecode.stats.tables import chosen, seconds
 
-    statistics = chosen(tables, captures=True)
-    if json and csv:
+    statistics = chosen(form.table, captures=True)
+    if form.json and form.csv:
         raise ValueError("--json and --csv are two formats: choose one")
-    if csv and len(statistics) > 1:
+    if form.csv and len(statistics) > 1:
         raise ValueError("--csv writes one table: name it with --table")
-    return statistics, None if interval == "auto" else seconds(interval)
+    return statistics, None if form.interval == "auto" else seconds(form.interval)
 
 
-def show(found: Found, *, json: bool, csv: bool, color: bool) -> None:
+def show(found: Found, form: StatsOptions) -> None:
     """Write tables to standard output: for people, as one JSON object, or the first one as CSV."""
-    if csv:
+    if form.csv:
         _write_csv(found[0][1])
-    elif json:
+    elif form.json:
         _write_json(found)
     else:
-        _show_tables(found, color=color)
+        _show_tables(found, color=wants_color(form.color, sys.stdout))
 
 
 def _write_csv(table: pa.Table) -> None:

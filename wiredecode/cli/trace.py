@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiredecode.cli import INTERRUPTED, options
-from wiredecode.cli.groups import with_groups
+from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, say
 
@@ -29,34 +29,56 @@ Examples:
 """
 
 
-@with_groups
-def trace(
-    files: options.Files,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    frame: Annotated[int | None, typer.Option("--frame", min=1, metavar="N", help="A message of frame N.")] = None,
+@group
+class TraceOptions:
+    """Which message, and what is shown of it."""
+
+    files: options.Files
+    frame: Annotated[int | None, typer.Option("--frame", min=1, metavar="N", help="A message of frame N.")] = None
     index: Annotated[
         int | None, typer.Option("--index", min=0, metavar="I", help="With --frame: message I of it, from 0.")
-    ] = None,
+    ] = None
     ident: Annotated[
         str | None,
         typer.Option("--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."),
-    ] = None,
+    ] = None
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="Only of this stream, topic, subject or segment.")
-    ] = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Its body holds this text.")] = None,
-    hexadecimal: Annotated[
-        str | None, typer.Option("--bytes", metavar="HEX", help="Its body holds these bytes.")
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Its key.")] = None,
+    ] = None
+    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Its body holds this text.")] = None
+    hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Its body holds these bytes.")] = (
+        None
+    )
+    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Its key.")] = None
     own_clocks: Annotated[
         bool, typer.Option("--own-clocks", help="Several captures: by their own times, however their clocks differ.")
-    ] = False,
-    nth: Annotated[int, typer.Option("--nth", min=1, metavar="N", help="Which, where several messages fit.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> int:
+    ] = False
+    nth: Annotated[int, typer.Option("--nth", min=1, metavar="N", help="Which, where several messages fit.")] = 1
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False
+    decoding: options.Decoding
+    span: options.Span
+    verbosity: options.Verbosity
+
+    @property
+    def criteria(self) -> Criteria:
+        from wiredecode.trace import Criteria
+
+        if self.index is not None and self.frame is None:
+            raise UsageError("--index is of a frame: give --frame, too")
+        key = None if self.key is None else _bytes(self.key)
+        contents = [] if self.text is None else [_bytes(self.text)]
+        if self.hexadecimal is not None:
+            try:
+                contents.append(bytes.fromhex(self.hexadecimal))
+            except ValueError:
+                raise UsageError(f"--bytes: {self.hexadecimal!r} is not hexadecimal, as in 'de ad be ef'") from None
+        if self.frame is None and self.ident is None and key is None and not contents:
+            raise UsageError("which message? Give --frame, --id, --text, --bytes or --key")
+        return Criteria(self.frame, self.index, self.ident, self.topic, key, tuple(contents))
+
+
+@with_groups
+def trace(settings: TraceOptions) -> int:
     """Follow one message from its publisher to broker, replicas and consumers.
 
     Every hop has its frame, the time since the hop before, and what tells that it is the same message. Where several
@@ -67,32 +89,32 @@ def trace(
     from wiredecode.trace import Collector, Finder, chosen, group
     from wiredecode.trace.clocks import compare
 
-    criteria = _criteria(frame, index, ident, topic, text, hexadecimal, key)
+    criteria, files, quiet = settings.criteria, settings.files, settings.verbosity.quiet
     if is_pipe(files) or "-" in files:
         raise UsageError("trace reads captures twice: give it files, not a pipe")
-    clocks = [] if own_clocks else compare(files)
-    if not verbosity.quiet:
+    clocks = [] if settings.own_clocks else compare(files)
+    if not quiet:
         for line in clock_lines(files, clocks):
             say(line)
     finder = Finder(criteria)
-    session = _session(files, clocks, finder.messages, decoding, span, verbosity, again=False)
+    session = _session(settings, clocks, finder.messages, again=False)
     code = session.work(lambda: _find(session, finder))
     if code == INTERRUPTED:
         return code
     if not finder.found:
-        if not verbosity.quiet:
-            say("no message fits")
+        if not quiet:
+            say(finder.why())
         return code or 1
     collector = Collector(finder.found)
-    second = _session(files, clocks, collector.messages, decoding, span, verbosity, again=True)
+    second = _session(settings, clocks, collector.messages, again=True)
     if second.work(lambda: _collect(second, collector)) == INTERRUPTED:
         return INTERRUPTED
     messages = chosen(group(collector.sightings), finder.found)
-    if nth > len(messages):
-        raise UsageError(f"--nth {nth}: messages that fit: {len(messages)}")
-    _show(second, collector, messages, clocks, nth, json=json)
+    if settings.nth > len(messages):
+        raise UsageError(f"--nth {settings.nth}: messages that fit: {len(messages)}")
+    _show(second, collector, messages, clocks, settings)
     for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
-        if more and not verbosity.quiet:
+        if more and not quiet:
             say(f"{more:,} more sightings {what}: ask for less, as with --topic, --from and --to")
     return code
 
@@ -108,69 +130,38 @@ def clock_lines(files: list[str], clocks: list[Offset | None]) -> Iterator[str]:
             yield f"{file}: its clock is {by} {ahead} that of {files[0]} (± {clock.error_ns / 1e9:.6f} s); corrected"
 
 
-def _criteria(
-    frame: int | None,
-    index: int | None,
-    ident: str | None,
-    topic: str | None,
-    text: str | None,
-    hexadecimal: str | None,
-    key: str | None,
-) -> Criteria:
-    from wiredecode.trace import Criteria
-
-    if index is not None and frame is None:
-        raise UsageError("--index is of a frame: give --frame, too")
-    if all(each is None for each in (frame, ident, text, hexadecimal, key)):
-        raise UsageError("which message? Give --frame, --id, --text, --bytes or --key")
-    contents = [] if text is None else [_bytes(text)]
-    if hexadecimal is not None:
-        try:
-            contents.append(bytes.fromhex(hexadecimal))
-        except ValueError:
-            raise UsageError(f"--bytes: {hexadecimal!r} is not hexadecimal, as in 'de ad be ef'") from None
-    return Criteria(frame, index, ident, topic, None if key is None else _bytes(key), tuple(contents))
-
-
 def _bytes(text: str) -> bytes:
     """What was typed, also where it was no UTF-8."""
     return text.encode(errors="surrogateescape")
 
 
-def _session(
-    files: list[str],
-    clocks: list[Offset | None],
-    messages: Messages,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    *,
-    again: bool,
-) -> Session:
+def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Messages, *, again: bool) -> Session:
     """One pass; the second one is told nothing of."""
     from wiredecode.capture import open_capture
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import ALWAYS, Session
     from wiredecode.dissect.demand import Demand
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.net import Network
 
+    files, decoding = settings.files, settings.decoding
     demand = Demand(link_responses=again, messages=messages, decode_as=decoding.ports)
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
-    return Session(
+    session = Session(
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
         Dissector(demand, Network(decoding.limits)),
         Output(sys.stdout),
-        start=None if again else span.start,
-        end=None if again else span.end,
-        quiet=again or verbosity.quiet or not verbosity.verbose,
-        verbose=verbosity.verbose,
+        span=ALWAYS if again else settings.span,
+        verbosity=settings.verbosity,
     )
+    session.quiet = again or session.quiet or not session.verbose
+    return session
 
 
 def _find(session: Session, finder: Finder) -> None:
     try:
-        for _ in session.decoded():
+        for frame in session.decoded():
             finder.search(*session.span())
+            finder.frame(frame)
     finally:
         finder.search(*session.span())
 
@@ -190,14 +181,13 @@ def _show(
     collector: Collector,
     messages: list[Message],
     clocks: list[Offset | None],
-    nth: int,
-    *,
-    json: bool,
+    settings: TraceOptions,
 ) -> None:
     from wiredecode.trace import text
 
+    nth = settings.nth
     message = messages[nth - 1]
-    if json:
+    if settings.json:
         from wiredecode.frames.record import dumps
 
         record = text.record(message, collector.names, nth, len(messages))

@@ -73,10 +73,9 @@ def ui(
     what the list shows is kept in a temporary folder. Packets of an interface are saved to a ring of files there, or to
     -w. Needs Textual (extra ui) and a terminal.
     """
-    from wiredecode.extras import install, installed
+    from wiredecode.extras import need
 
-    if not installed("textual"):
-        raise options.UsageError(f"the screen needs textual, which is not installed: {install('ui')}")
+    need("textual", "the screen")
     _check_source(files or [], live, saving, follow_file)
     select = options.display_filter(display_filter)
     arguments = {**decoding.arguments, "settings": options.settings()}

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture.errors import Postponed
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.capture.private import MODE
 from wiredecode.cli import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 from wiredecode.net.selection import ConnectionPackets
 
@@ -116,7 +118,7 @@ def run(
         if code != INTERRUPTED:
             target.commit()
             if not session.quiet:
-                say(f"{out}: {writing.written:,} packets, {writing.chosen.frames:,} frames")
+                say(f"{out}: {counted(writing.written, 'packet')}, {counted(writing.chosen.frames, 'frame')}")
     finally:
         target.discard()
     return code
@@ -149,15 +151,11 @@ class _Writing:
 
     def selected(self) -> None:
         """The packets of some frames."""
-        failure: CaptureError | None = None
-        try:
+        with Postponed() as damage:
             self.chosen.select(self.session.frames())
-        except CaptureError as error:
-            failure = error
         self.chosen.finish()
         self._copy()
-        if failure is not None:
-            raise failure
+        damage.tell()
 
     def _copy(self) -> None:
         """The second pass; what cannot be read was told by the first."""

@@ -48,6 +48,8 @@ def undisturbed() -> Iterator[None]:
 class NewFile:
     """A new file for ``path``, or in place of it: write to ``stream``, then :meth:`commit` or :meth:`discard`.
 
+    As a context manager it gives ``stream``, and commits unless something is raised.
+
     What is no regular file (a pipe, a device) is written to directly. Links are followed, unless ``follow`` is false:
     then the file takes the place of the link. A file that was there keeps its permissions; a new one has ``mode``,
     less what the umask takes. Raises OSError.
@@ -69,6 +71,16 @@ class NewFile:
         except BaseException:  # an interrupt, too
             self._part.unlink(missing_ok=True)
             raise
+
+    def __enter__(self) -> BinaryIO:
+        return self.stream
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.discard()
 
     @property
     def is_direct(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError
-from wiredecode.extras import install
+from wiredecode.extras import need
 from wiredecode.tables.reader import table_schema
 
 if TYPE_CHECKING:
@@ -50,10 +50,6 @@ SCAN = "PYTHON_ARROW_SCAN"
 
 class QueryError(Exception):
     """A query that cannot be answered; ``str()`` is one line."""
-
-
-class MissingDuckdb(QueryError):
-    """DuckDB is not installed."""
 
 
 class Table:
@@ -125,14 +121,13 @@ class Database:
     """The tables ``frames``, ``messages``, ``packets`` and ``connections``; a context manager.
 
     ``once``: the captures can be read once. ``files``: queries may read and write files, load extensions and change
-    settings; else they see the tables, and nothing else. Raises MissingDuckdb.
+    settings; else they see the tables, and nothing else. Raises extras.NotInstalled.
     """
 
     def __init__(self, open_: Open, *, once: bool = False, files: bool = False) -> None:
-        try:
-            import duckdb
-        except ImportError:
-            raise MissingDuckdb(f"SQL needs DuckDB, which is not installed: {install('sql')}") from None
+        need("duckdb", "SQL")
+        import duckdb
+
         self._error: type[Exception] = duckdb.Error
         self._once = once
         self._open = ExitStack()

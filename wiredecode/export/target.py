@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from wiredecode.extras import install
+from wiredecode.extras import need
 
 SUFFIXES = {
     ".ndjson": "ndjson",
@@ -79,17 +79,16 @@ def form(out: str, chosen: str | None = None, compression: str | None = None) ->
 def packing(stream: BinaryIO, form: Form) -> BinaryIO:
     """A stream that compresses text into ``stream``; closing it ends the compressed data and leaves ``stream`` open.
 
-    Raises Unclear where the codec is not installed.
+    Raises extras.NotInstalled where the codec is not.
     """
     if form.compression == "gzip":
         import gzip
 
         return gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0, filename="")  # type: ignore[return-value]
     if form.compression == "zstd":
-        try:
-            import zstandard
-        except ImportError:
-            raise Unclear(f"compressing with zstd needs zstandard, which is not installed: {install('zstd')}") from None
+        need("zstandard", "compressing with zstd")
+        import zstandard
+
         found: BinaryIO = zstandard.ZstdCompressor().stream_writer(stream, closefd=False)
         return found
     return stream

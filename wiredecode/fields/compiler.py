@@ -26,12 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    Short,
-    Struct,
-    plain,
-)
+from wiredecode.fields import Array, Short, Struct, plain
 from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.kind import Cut as Cut

@@ -6,16 +6,13 @@ Two masks are told apart: the rows that match for sure, and those that may; wher
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.filter.compare import ORDER, SAME
 from wiredecode.filter.logic import Atom, Expression, Negation
-
-if TYPE_CHECKING:
-    pass
 
 Mask = npt.NDArray[np.bool_]
 Masks = tuple[Mask, Mask]

@@ -78,7 +78,7 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
         tracked.note_end(side, segment.flags)
     expire(tracked, origin.clock, out)
     waiting, other = tracked.waiting, tracked.streams[1 - side]
-    awaited = _awaited(other, segment) if tracked.waits else 0
+    awaited = _awaited(other, segment)
     if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
         awaited = max(awaited, waiting.last_awaited(side))  # an end stays behind the data it follows
     if awaited > (other.reach if waiting is None else waiting.reach(1 - side)):
@@ -116,18 +116,15 @@ def _awaited(other: Reassembler, segment: Segment) -> int:
 class Waiting:
     """The segments of one connection, of both sides, that wait for what they acknowledge."""
 
-    __slots__ = ("_arrivals", "_heaps", "_misses", "_order", "_tracked", "delayed", "missed")
+    __slots__ = ("_arrivals", "_heaps", "_order", "_tracked", "delayed")
 
     def __init__(self, tracked: Tracked) -> None:
         self.delayed = 0
         """Segments that wait."""
-        self.missed = [0, 0]
-        """Position in each stream that is no longer waited for, for the time is over."""
         self._tracked = tracked
         self._arrivals: deque[Delayed] = deque()  # in packet order
         self._heaps: tuple[list[Delayed], list[Delayed]] = ([], [])  # by position waited for
         self._order = 0
-        self._misses = 0
 
     @property
     def streams(self) -> tuple[Reassembler, Reassembler]:
@@ -141,7 +138,8 @@ class Waiting:
 
     def reach(self, side: int) -> int:
         """Up to which position the stream of ``side`` is there, or no longer waited for."""
-        return max(self.streams[side].reach, self.missed[side])
+        stream = self.streams[side]
+        return max(stream.reach, stream.missed)
 
     def oldest(self) -> Arrival | None:
         """What has waited longest."""
@@ -242,17 +240,11 @@ class Waiting:
     def _miss(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
         """What ``delayed`` waited for is not in this capture."""
         other = 1 - delayed.side
-        self.missed[other] = max(self.missed[other], delayed.awaited)
         stream = self.streams[other]
+        stream.missed = max(stream.missed, delayed.awaited)
         stream.direction.lose(delayed.origin.at, stream.offset, delayed.origin.ready_ns, cause.at)
-        self._misses += 1
         self._deliver(delayed, cause, out)
-        if self._misses >= self.streams[0].limits.missed_acks:
-            self._tracked.waits = False
-            while self.oldest() is not None:
-                self._deliver(self._arrivals[0], cause, out)
-        else:
-            self.release(cause, out)
+        self.release(cause, out)
 
     def _deliver(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
         """Put a segment into its stream: ready when ``cause`` and what it acknowledges of the other stream are."""

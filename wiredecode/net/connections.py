@@ -33,7 +33,7 @@ BOTH = 3
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    __slots__ = ("acks", "connection", "ends", "key", "last", "registry", "shared", "streams", "waiting", "waits")
+    __slots__ = ("acks", "connection", "ends", "key", "last", "registry", "shared", "streams", "waiting")
 
     def __init__(
         self,
@@ -52,8 +52,6 @@ class Tracked:
         self.waiting: Waiting | None = None
         self.acks = [-1, -1]
         """The last acknowledgment number of each side; -1: none was seen."""
-        self.waits = True
-        """Whether segments wait for the bytes that they acknowledge."""
         self.ends = 0
         """Sides that have ended, as bits; `BOTH`: the connection is closed."""
         self.last = 0

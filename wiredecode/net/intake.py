@@ -223,10 +223,10 @@ class ColumnIntake:
         for flow, (tracked, side) in enumerate(owners):
             expected.append(tracked.streams[side].expected())
             other = tracked.streams[1 - side]
-            if opposite[flow] >= 0 and tracked.waits:
+            if opposite[flow] >= 0:
                 others.append(UNKNOWN)  # until the rows of that flow are looked at
             else:
-                others.append(other.expected() if tracked.waits and other.has_sent else NO_WAIT)
+                others.append(other.expected() if other.has_sent else NO_WAIT)
         holed = []
         if self._connections.shared.holed:
             for flow, (tracked, side) in enumerate(owners):

@@ -37,8 +37,6 @@ class Limits:
     """The same of all directions (looked at every `TOTAL_CHECK_PACKETS` packets)."""
     buffered_segments: int = 16 * KIB
     """Segments of one direction kept so."""
-    missed_acks: int = 3
-    """So often may a connection wait in vain for bytes that were acknowledged; then it waits no more."""
     window_bytes: int = GIB
     """A segment further than this from the next expected byte is ignored (RFC 7323: the largest window)."""
     late_syn_bytes: int = MIB

@@ -35,7 +35,7 @@ class Reassembler:
         *("_acks", "_acks_until", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
         *("_holes", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
         *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "hole_ns", "isn"),
-        *("limits", "offset", "over", "shown"),
+        *("limits", "missed", "offset", "over", "shown"),
     )
 
     def __init__(self, direction: Direction, shared: Shared, acked_by: FlowKey) -> None:
@@ -50,6 +50,8 @@ class Reassembler:
         """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
         self.offset = 0
         """Stream offset of the next byte expected."""
+        self.missed = 0
+        """Position up to which the other side had acknowledged it for so long that nothing of it is waited for."""
         self.shown: Shown | None = None
         """What segments acknowledged that had to wait for it."""
         self.limits = limits = shared.limits
@@ -216,13 +218,16 @@ class Reassembler:
         if backlog is None or acks is None:
             return None
         self._learn_acks()
-        end = self._fin if backlog.first is None else backlog.first.start
-        assert end is not None
-        since = acks.since(end)
+        since = acks.since(self._hole_end(backlog))
         oldest = backlog.oldest(self.offset)
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
             since = oldest.origin.clock  # nobody there who could acknowledge
         return None if since is None else since + self.hole_ns
+
+    def _hole_end(self, backlog: Backlog) -> int:
+        end = self._fin if backlog.first is None else backlog.first.start
+        assert end is not None
+        return end
 
     def _learn_acks(self) -> None:
         shared, after = self._shared, self._acks_until
@@ -250,14 +255,13 @@ class Reassembler:
         What lay behind it has its place there, but keeps the time of its own packets: the wait was ours.
         """
         assert self._backlog is not None
-        first = self._backlog.first
-        target, origin = (self._fin, self._fin_origin) if first is None else (first.start, first.origin)
-        assert target is not None and origin is not None
+        origin = self._fin_origin if self._backlog.first is None else self._backlog.first.origin
+        assert origin is not None
         self.over = max(self.over, cause.at)
         self._now_ready(origin)
-        oldest = self._backlog.oldest(self.offset)
-        since = (oldest.origin if oldest else origin).ready_ns
-        self._gap(target, NOT_CAPTURED, out, since if self.shown is None else self.shown.since(self.offset, since))
+        since = (self._backlog.oldest(self.offset) or Arrival(0, origin)).origin.ready_ns
+        shown = since if self.shown is None else self.shown.since(self.offset, since)
+        self._gap(self._hole_end(self._backlog), NOT_CAPTURED, out, shown)
         self._drain(out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "hole given up") -> None:
@@ -393,6 +397,8 @@ class Reassembler:
             out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
+        while self._backlog is not None and self._hole_end(self._backlog) <= self.missed:
+            self.give_up(origin, out)
         while self._backlog is not None and (name := self.over_budget()) is not None:
             self.limit_reached(name, origin, out)
             self.give_up(origin, out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -117,12 +117,6 @@ class Gathering:
         if health is not None:
             talk.last_ns = max(talk.last_ns, health.last_ns)
             self.by_time.add(health.last_ns, CLOSED)
-
-    def frames(self, frames: Iterable[Frame]) -> None:
-        """All of a capture, in order."""
-        for frame in frames:
-            self.checker.frame(frame)
-            self.frame(frame)
 
     def over(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and no frame of it comes any more."""

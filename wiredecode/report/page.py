@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from wiredecode.check import SEVERITIES
 from wiredecode.check.text import evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.frames import who
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.report.drawn import drawn
 from wiredecode.report.listed import commands, connections, streams
@@ -109,9 +110,8 @@ def remarks(totals: Totals) -> list[str]:
     """What of the capture is not on the page."""
     texts = []
     if totals.not_decoded:
-        texts.append(
-            f"Not decoded: {', '.join(f'{count:,} packets {why}' for why, count in totals.not_decoded.most_common(5))}."
-        )
+        reasons = (f"{counted(count, 'packet')} {why}" for why, count in totals.not_decoded.most_common(5))
+        texts.append(f"Not decoded: {', '.join(reasons)}.")
     for (name, port), size in totals.other.most_common(5):
         spoken = "an unknown protocol" if name == "unknown" else name
         texts.append(f"Port {port}: {spoken}, {size:,} bytes, not decoded.")
@@ -197,17 +197,8 @@ def step(each: Any, first_ns: int) -> dict[str, Any]:
         remark.append(f"{seconds_text(each.latency_ns / 1e9)} after frame {each.request}")
     if each.status:
         remark.append(each.status)
-    return {
-        "skipped": "",
-        "number": each.number,
-        "time": f"{(each.time_ns - first_ns) / 1e9:,.6f}",
-        "from_client": each.from_client,
-        "is_evidence": each.is_evidence,
-        "name": each.name,
-        "facts": each.facts,
-        "remark": ", ".join(remark),
-        "findings": each.findings,
-    }
+    time = f"{(each.time_ns - first_ns) / 1e9:,.6f}"
+    return {**asdict(each), "skipped": "", "time": time, "remark": ", ".join(remark)}
 
 
 def cut(text: str) -> str:

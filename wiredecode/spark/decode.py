@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,10 +131,6 @@ def key_file(path: str) -> Path:
     return Path(SparkFiles.get(Path(path).name))
 
 
-Part = tuple[str, int]
-"""A source, and a bucket of it."""
-
-
 def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     """Rows of packets in the order of ``packets.ORDER`` to rows of the table; reports come through.
 
@@ -170,10 +167,24 @@ def ended(
     return report_row(text, plan.row_schema())
 
 
+def without_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[str], pa.RecordBatch]]:
+    """The reports of each batch of the result, and its rows."""
+    for batch in batches:
+        reports = batch.column(REPORTED.name)
+        if reports.null_count == len(batch):
+            yield [], batch
+        else:
+            yield reports.drop_null().to_pylist(), batch.filter(reports.is_null())
+
+
+def one_row(schema: pa.Schema, **values: Any) -> pa.RecordBatch:
+    """A row of which only these values are told."""
+    return pa.RecordBatch.from_pylist([values], schema=schema)
+
+
 def report_row(text: str, schema: pa.Schema) -> pa.RecordBatch:
     """A report as a row of the result."""
-    columns = [pa.nulls(1, field.type) for field in schema][:-1]
-    return pa.record_batch([*columns, pa.array([text])], schema=schema)
+    return one_row(schema, **{REPORTED.name: text})
 
 
 def parted(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int | None], Iterator[pa.RecordBatch]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from wiredecode.export.lake.run import Known, Run, run_of
 from wiredecode.export.lake.table import Lake, Places, Written, create_file, remove_file
 from wiredecode.export.lake.writer import TABLES, LakeWriter
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import REPORTED
+from wiredecode.spark.decode import REPORTED, one_row, without_reports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,11 +84,8 @@ class LakeSink:
         lake = TaskLake(self.places)
         writer = LakeWriter(lake, self.level, self.run)
         try:
-            for batch in rows:
-                report = batch.column(REPORTED.name)
-                if report.null_count < len(batch):
-                    yield from (_told(report=text) for text in report.drop_null().to_pylist())
-                    batch = batch.filter(report.is_null())
+            for reports, batch in without_reports(rows):
+                yield from (one_row(TOLD, report=text) for text in reports)
                 if len(batch):
                     writer.write(batch.select(list(self.columns)))
             writer.close()
@@ -97,11 +94,7 @@ class LakeSink:
             raise
         for each in writer.complete():
             told = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
-            yield _told(**told, schema=lake.schemas[each.table])
-
-
-def _told(**values: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values], schema=TOLD)
+            yield pa.RecordBatch.from_pylist([told | {"schema": lake.schemas[each.table]}], schema=TOLD)
 
 
 class LakeRun:

@@ -50,6 +50,8 @@ PACKETS = pa.schema(
 ``place`` where the packet stands in the file. A row of ``linktype`` :data:`REPORT` or :data:`SECRETS` is no packet."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which a bucket is to be read: that of the files merged by time."""
+WITHIN = ORDER[2:]
+"""The order of the packets of one bucket."""
 REPORT, SECRETS = -1, -2
 """In place of a link type: a report, and TLS secrets that a file brings, which come before its packets."""
 IPV6_FRAGMENT = 44

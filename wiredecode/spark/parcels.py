@@ -14,10 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, no_packets
+from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, WITHIN, no_packets
 
-KEY = ORDER[2:]
-"""Order within a bucket."""
 OUTER = ("source", "bucket", "file_ns", "file")
 """What all packets of a parcel have in common; the others are columns in ``data``."""
 INNER = pa.schema([field for field in PACKETS if field.name not in OUTER])
@@ -147,7 +145,7 @@ def _all(parts: Iterable[Opened]) -> Iterator[pa.RecordBatch]:
         yield some[0].rows
         return
     table = pa.Table.from_batches([each.rows for each in some]).combine_chunks()
-    order = np.lexsort([table[name].to_numpy() for name in reversed(KEY)])
+    order = np.lexsort([table[name].to_numpy() for name in reversed(WITHIN)])
     yield from table.take(order).combine_chunks().to_batches()
 
 

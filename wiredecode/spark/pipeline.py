@@ -18,7 +18,7 @@ import pyarrow as pa
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.net.buckets import Bucket, Chosen, Uint64s
 from wiredecode.spark import planner, session, splits
-from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row
+from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row, row_batch
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
 from wiredecode.spark.parcels import PARCELS, opened, parcels
@@ -35,7 +35,6 @@ from wiredecode.spark.prepare import (
     stopping,
 )
 from wiredecode.tables import bound_memory
-from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
@@ -236,12 +235,10 @@ def read_rows(
 
 def packet_table(file: File, batches: Iterable[PacketBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     """Rows of the table of packets, and reports."""
-
     schema, reader = plan.row_schema(), plan.reader(batches, 0)
     try:
         for batch in reader:
-            made = converted(batch, file.source, plan.schema)
-            yield pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=schema)
+            yield row_batch(batch, file.source, plan)
     except CaptureError as error:
         for each in error.errors:
             yield report_row(report_text(file.source, problem=str(each), file=file.name), schema)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wiredecode.capture.batch import Int64s
 from wiredecode.capture.errors import CaptureError
 from wiredecode.net.buckets import Chosen, Uint64s, session
 from wiredecode.spark.decode import Plan, ended, report_row, row_batch
@@ -23,7 +23,6 @@ from wiredecode.spark.packets import File, packed, report_text
 from wiredecode.spark.splits import merged
 
 Divide = Literal["auto", "direct", "shuffle"]
-Int64s = npt.NDArray[np.int64]
 ONCE, MOST_READS = 1.5, 3.0
 """So often may all files be read, on average, by as many tasks as the shuffle has, and by one per core."""
 NARROW = 2.0
@@ -181,8 +180,6 @@ def task(units: Units, group: Int64s, number: int) -> Task:
 
 def reporting(tasks: list[Task], index: pa.Table, units: Units, shuffled: set[int]) -> list[Task]:
     """The same, and each tells of files that nobody before told of; those that the shuffle reads are told of there."""
-    from dataclasses import replace
-
     left = [number for number in range(len(index)) if number not in shuffled]
     teller: dict[tuple[str, str], int] = {}
     for number, each in enumerate(tasks):

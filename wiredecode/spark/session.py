@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from wiredecode.extras import install, installed
+from wiredecode.extras import install, installed, need
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,10 @@ class CannotStart(Exception):
 
 
 def check(master: str = "local[*]") -> None:
-    """Raise :class:`CannotStart` where pyspark, pandas or Java is missing or too old; nothing is started for it."""
+    """Raise :class:`CannotStart` where pyspark, pandas or Java is missing or too old; nothing is started for it.
+
+    NotInstalled of extras where there is no pyspark.
+    """
     if master.startswith("sc:"):
         raise CannotStart("Spark Connect (sc://...) cannot be used: name the master itself, or run it there")
     _check_packages()
@@ -78,8 +81,7 @@ def check(master: str = "local[*]") -> None:
 
 
 def _check_packages() -> None:
-    if not installed("pyspark"):
-        raise CannotStart(f"Spark needs pyspark {PYSPARK}.0 or newer, which is not installed: {GET_PYSPARK}")
+    need("pyspark", "Spark")
     from importlib.metadata import PackageNotFoundError, version
 
     with suppress(PackageNotFoundError):  # Spark's own copy on SPARK_HOME is in no list of packages

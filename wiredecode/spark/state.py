@@ -14,14 +14,12 @@ import pyarrow as pa
 
 from wiredecode.frames.totals import Totals
 from wiredecode.spark.decode import Plan, ended, row_batch
-from wiredecode.spark.packets import ORDER, packet_batches
+from wiredecode.spark.packets import WITHIN, packet_batches
 
 CODEC = "zstd"
 BEGIN_ANEW = "the checkpoint was written with {}: go on with that, or begin a new checkpoint"
 FEED_PACKETS = 16_384
 """Most packets that are decoded at a time."""
-PLACE = ORDER[2:]
-"""The order of the packets of one bucket."""
 
 
 class OtherState(ValueError):
@@ -42,7 +40,7 @@ class BucketState:
         """Packets so far."""
 
     def feed(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows that some more packets bring: rows of them in the order of :data:`PLACE`, see :func:`in_order`."""
+        """The rows that some more packets bring: rows of them in the order of :data:`WITHIN`, see :func:`in_order`."""
         for packets in packet_batches([rows], self.packets + 1):
             self.packets += len(packets)
             for made in self.reader.push(self.reader.dissector.feed(packets)):
@@ -106,6 +104,6 @@ def in_order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow.compute as pc
 
     table = pa.Table.from_batches(rows)
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in PLACE])
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in WITHIN])
     for first in range(0, len(table), FEED_PACKETS):
         yield from table.take(order.slice(first, FEED_PACKETS)).combine_chunks().to_batches()

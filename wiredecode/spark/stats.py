@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wiredecode.spark.reading import Unusable, read
-from wiredecode.stats.dialects import SPARK
 from wiredecode.stats.queries import columns, flat, query
 from wiredecode.stats.tables import FRAMES, MESSAGES, Statistic, chosen, seconds
 
@@ -51,7 +50,7 @@ def _answer(rows: DataFrame, statistic: Statistic, interval: int) -> DataFrame:
     if missing:
         raise ValueError(f"{statistic.name} needs the column {missing[0]}, which the {statistic.level} do not have")
     before = f"{statistic.level} as ({flat(statistic.needs, '{rows}')})"
-    return rows.sparkSession.sql(query(statistic, SPARK, interval, before=before), rows=rows)
+    return rows.sparkSession.sql(query(statistic, interval, before=before), rows=rows)
 
 
 def _missing(rows: DataFrame, names: Sequence[str]) -> list[str]:

@@ -28,8 +28,8 @@ from wiredecode.spark import lake, output, session
 from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
-from wiredecode.spark.pipeline import problem_row, read_rows
-from wiredecode.spark.prepare import Stopped
+from wiredecode.spark.pipeline import Sink, problem_row, read_rows
+from wiredecode.spark.prepare import Stopped, cores
 from wiredecode.spark.ring import UNREADABLE, Closed, Next, Offset, Ring
 from wiredecode.spark.state import BucketState, in_order
 from wiredecode.spark.writing import KEPT
@@ -93,7 +93,7 @@ def stream(
     if plan.level == CONNECTIONS:
         raise ValueError("connections have no rows before they end; streams give frames, messages and packets")
     listed = [paths] if isinstance(paths, str) else list(paths)
-    settings = listed, source, idle, files, finish, plan, max(1, spark.sparkContext.defaultParallelism)
+    settings = listed, source, idle, files, finish, plan, cores(spark)
     Ring(listed, source)  # raises ValueError
     spark.dataSource.register(RingSource)
     parcels = spark.readStream.format(NAME).option("settings", _text(settings)).load()
@@ -201,7 +201,7 @@ def parcels(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
         if plan.level == PACKETS:
             yield _parcel(source, REPORTS, wrapped(rows))
             continue
-        for (_, bucket), part in pieces(_by_bucket(rows)):
+        for (_, bucket), part in pieces(rows):
             if bucket is None:
                 for text in part.column("data").to_pylist():
                     yield _parcel(source, REPORTS, wrapped(report_row(text.decode(), schema)))
@@ -224,13 +224,6 @@ def _rows(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
         return
     if first is None:
         yield from read_rows(File(file.name, file.source, max(file.first_ns, 0)), batches, plan)
-
-
-def _by_bucket(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, those of one bucket together and in their order."""
-    import pyarrow.compute as pc
-
-    return rows.take(pc.sort_indices(rows, sort_keys=[("bucket", "ascending"), ("place", "ascending")]))
 
 
 def _parcel(source: str, bucket: int, data: bytes) -> pa.RecordBatch:
@@ -330,23 +323,16 @@ def write(
     started: Future[str] = Future()
 
     def save(batch: DataFrame, number: int) -> None:
+        def rows_of(sink: Sink) -> DataFrame:
+            return batch.mapInArrow(sink, from_arrow_schema(sink.schema))
+
         step: Any = output.step if kind_of(out) is None else lake.step
-        step(
-            out,
-            level,
-            columns,
-            started.result(),
-            number,
-            lambda sink: batch.mapInArrow(sink, from_arrow_schema(sink.schema)),
-        )
+        step(out, level, columns, started.result(), number, rows_of)
 
     writer = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     spark = rows.sparkSession
-    settings = {
-        TASKS: str(partitions or max(1, spark.sparkContext.defaultParallelism)),
-        EMPTY: "false",
-    }
+    settings = {TASKS: str(partitions or cores(spark)), EMPTY: "false"}
     if PROVIDER not in spark.conf.getAll:
         settings[PROVIDER] = ROCKSDB
     with session.having(spark, settings):  # a query keeps the settings with which it was started

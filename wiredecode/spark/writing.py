@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from wiredecode.export.lake.table import create_file
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
-from wiredecode.spark.decode import REPORTED
+from wiredecode.spark.decode import REPORTED, one_row, without_reports
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.portable import TIME, TIME_NS
 from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
@@ -73,11 +73,8 @@ class TaskWriter:
         attempt = Attempt(self.place, f"{self.name}-{attempt_name()}")
         writers: dict[str, PartitionWriter] = {}
         try:
-            for batch in rows:
-                report = batch.column(REPORTED.name)
-                if report.null_count < len(batch):
-                    yield from (_told(report=text) for text in report.drop_null().to_pylist())
-                    batch = batch.filter(report.is_null())
+            for reports, batch in without_reports(rows):
+                yield from (one_row(FILES, report=text) for text in reports)
                 for table, part in self._tables(batch):
                     if table not in writers:
                         writers[table] = _writer(attempt, table, part.schema)

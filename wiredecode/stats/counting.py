@@ -217,34 +217,23 @@ class Counting:
         schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
         if self.connections is not None and statistic.name == "connections":
             rows, schema = joined(rows, schema, self.connections.rows, whole=self.whole)
-        return pa.Table.from_pylist(valid(sorted(rows, key=ORDERS[statistic.name])), schema)
+        return pa.Table.from_pylist(valid(sorted(rows, key=order(statistic))), schema)
 
 
 def type_of(column: str) -> pa.DataType:
     return pa.string() if column in TEXTS else TYPES.get(column, pa.int64())
 
 
-def order(*names: str, **ranks: dict[str, int]) -> Any:
-    """A key of rows: by these columns, nulls last; ``-name``: the largest first."""
+def order(statistic: Statistic) -> Callable[[Row], list[Any]]:
+    """A key of rows: by the columns that they are sorted by."""
 
     def key(row: Row) -> list[Any]:
         found: list[Any] = []
-        for name in names:
+        for name in statistic.order:
             value = row[name.removeprefix("-")]
-            if name in ranks:
-                value = ranks[name].get(value, len(ranks[name]))
+            if name == "severity":
+                value = RANKS.get(value, len(RANKS))
             found += [value is None, 0 if value is None else -value if name.startswith("-") else value]
         return found
 
     return key
-
-
-ORDERS = {
-    "frames": order("protocol", "-frames", "type", "sender"),
-    "latency": order("protocol", "long_poll", "-count", "request", "broker"),
-    "confirms": order("protocol", "-confirmed", "stream", "broker"),
-    "throughput": order("protocol", "topic", "operation", "start"),
-    "findings": order("severity", "-count", "code", "src", "dst", "connection", severity=RANKS),
-    "connections": order("start", "client", "server", "connection"),
-    "consumers": order("protocol", "what", "of"),
-}

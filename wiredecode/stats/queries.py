@@ -7,12 +7,11 @@ counts per value: exact, in memory that does not grow with the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from wiredecode.check.codes import offers
 from wiredecode.protocols.registry import protocols, requests
-from wiredecode.stats.dialects import Dialect
 from wiredecode.stats.tables import HOUR, PERCENTILES, SOURCE, Statistic
 
 BROKER = "case sender when 'client' then dst when 'server' then src end"
@@ -51,28 +50,34 @@ def flat(names: Sequence[str], table: str) -> str:
     return f"select {', '.join([SOURCE, *(f'{made.get(name, name)} as {name}' for name in names)])} from {table}"
 
 
-def query(statistic: Statistic, dialect: Dialect, interval: int = HOUR, *, before: str = "") -> str:
+def query(statistic: Statistic, interval: int = HOUR, *, before: str = "") -> str:
     """The query of a statistic over the flat tables; ``interval`` in seconds. ``before``: a further ``with`` item."""
-    items, final = QUERIES[statistic.name](dialect, interval)
-    names = ", ".join([SOURCE, *(dialect.quoted.format(name) for name in statistic.columns)])
+    items, final = QUERIES[statistic.name](interval)
+    names = ", ".join([SOURCE, *(f"`{name}`" for name in statistic.columns)])
     parts = ([before] if before else []) + [*items, f"answer as ({final})"]
-    return f"with {', '.join(parts)} select {names} from answer order by {ORDERS[statistic.name]}"
+    return f"with {', '.join(parts)} select {names} from answer order by {', '.join(_order(statistic))}"
+
+
+def _order(statistic: Statistic) -> Iterator[str]:
+    """Nulls are last, texts in the order of their bytes."""
+    for name in (SOURCE, *statistic.order):
+        key = SEVERITY if name == "severity" else name
+        yield f"{name[1:]} desc" if name.startswith("-") else f"{key} nulls last"
 
 
 Parts = tuple[list[str], str]
 """Items of ``with``, and the query behind them."""
 
 
-def _frames(dialect: Dialect, _: int) -> Parts:
+def _frames(_: int) -> Parts:
     states = ", ".join(_count(f"status = '{name}'") + f" as {name}" for name in ("partial", "malformed", "undecoded"))
-    findings = f"coalesce({dialect.size.format('findings')}, 0)"
     return [], (
         f"select source, protocol, type, sender, count(*) as frames, {_sum('length')} as bytes, {states}, "
-        f"{_sum(findings)} as findings from frames group by source, protocol, type, sender"
+        f"{_sum('coalesce(size(findings), 0)')} as findings from frames group by source, protocol, type, sender"
     )
 
 
-def _latency(_: Dialect, __: int) -> Parts:
+def _latency(_: int) -> Parts:
     """Exchanges, not hops: where servers pass requests and answers on, only what the one who asked saw counts."""
     same = "case when a.connection = q.connection then 1 else 0 end"
     linked = (
@@ -109,7 +114,7 @@ def _long_poll() -> str:
     return f"coalesce({' or '.join(told) or 'false'}, false)"
 
 
-def _confirms(_: Dialect, __: int) -> Parts:
+def _confirms(_: int) -> Parts:
     """Each message that was published, of protocols that confirm; of a sub-batch one."""
     shared = {(name, kind) for name, checks in offers() for kind in checks.sub_batches}
     cases = _types(shared)
@@ -140,13 +145,13 @@ def _asks() -> str:
     return _types((name, kind) for name, types in requests().items() for kind in types)
 
 
-def _throughput(dialect: Dialect, interval: int) -> Parts:
-    second = dialect.quotient.format("time_ns", 1_000_000_000)
+def _throughput(interval: int) -> Parts:
+    second = "(time_ns div 1000000000)"
     start = f"second - (second % {interval} + {interval}) % {interval}"
     counted = f"select source, protocol, {_topic()} as topic, operation, size, {second} as second from messages"
     rates = f"count(*) / {interval}e0 as messages_per_s, {_sum('size')} / {interval}e0 as bytes_per_s"
     return [f"counted as ({counted})"], (
-        f"select source, protocol, topic, operation, {dialect.moment.format(start)} as start, count(*) as messages, "
+        f"select source, protocol, topic, operation, timestamp_seconds({start}) as start, count(*) as messages, "
         f"{_sum('size')} as bytes, {rates} from counted group by source, protocol, topic, operation, {start}"
     )
 
@@ -159,17 +164,15 @@ def _topic() -> str:
     return f"case{cases} else topic end" if cases else "topic"
 
 
-def _findings(dialect: Dialect, _: int) -> Parts:
-    group = dialect.quoted.format("group")
-    keys = f"source, connection, src, dst, finding.severity, finding.{group}, finding.code"
-    each = dialect.each.format("findings")
-    return [f"found as (select source, connection, src, dst, time, {each} as finding from frames)"], (
+def _findings(_: int) -> Parts:
+    keys = "source, connection, src, dst, finding.severity, finding.`group`, finding.code"
+    return ["found as (select source, connection, src, dst, time, explode(findings) as finding from frames)"], (
         f"select {keys}, count(*) as count, min(time) as first, min(finding.message) as message "
         f"from found group by {keys}"
     )
 
 
-def _connections(dialect: Dialect, _: int) -> Parts:
+def _connections(_: int) -> Parts:
     """Where no frame tells who is the client, it is the end that is first in the order of texts."""
     client = "case sender when 'client' then src when 'server' then dst end"
     ours, theirs = "f.src = e.client", "f.src <> e.client"
@@ -182,14 +185,14 @@ def _connections(dialect: Dialect, _: int) -> Parts:
         "from frames group by source, connection)"
     ], (
         f"select f.source, f.connection, e.client, max(case when {ours} then f.dst else f.src end) as server, "
-        f"{dialect.names.format('f.protocol')} as protocol, min(f.time) as start, "
+        "array_join(sort_array(collect_set(f.protocol)), ', ') as protocol, min(f.time) as start, "
         f"(max(f.time_ns) - min(f.time_ns)) / 1e9 as seconds, {sums} "
         "from frames f join ends e on f.source = e.source and f.connection = e.connection "
         "group by f.source, f.connection, e.client"
     )
 
 
-QUERIES: dict[str, Callable[[Dialect, int], Parts]] = {
+QUERIES: dict[str, Callable[[int], Parts]] = {
     "frames": _frames,
     "latency": _latency,
     "confirms": _confirms,
@@ -199,20 +202,7 @@ QUERIES: dict[str, Callable[[Dialect, int], Parts]] = {
 }
 
 
-def _keys(*names: str) -> str:
-    """Keys of an order; nulls are last in both dialects, texts in the order of their bytes."""
-    return ", ".join(name if name.endswith(" desc") else f"{name} nulls last" for name in ("source", *names))
-
-
 SEVERITY = "case severity when 'error' then 0 when 'warning' then 1 when 'note' then 2 else 3 end"
-ORDERS = {
-    "frames": _keys("protocol", "frames desc", "type", "sender"),
-    "latency": _keys("protocol", "long_poll", "count desc", "request", "broker"),
-    "confirms": _keys("protocol", "confirmed desc", "stream", "broker"),
-    "throughput": _keys("protocol", "topic", "operation", "start"),
-    "findings": _keys(SEVERITY, "count desc", "code", "src", "dst", "connection"),
-    "connections": _keys("start", "client", "server", "connection"),
-}
 
 
 def _texts(words: Iterable[str]) -> str:

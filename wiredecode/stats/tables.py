@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 FRAMES, MESSAGES = "frames", "messages"
@@ -29,6 +29,8 @@ class Statistic:
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
     """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
+    order: tuple[str, ...]
+    """Columns that rows are sorted by, nulls last; ``-name``: the largest first."""
 
 
 STATISTICS = (
@@ -39,6 +41,7 @@ STATISTICS = (
         ("protocol", "type", "sender", "status", "length", "findings"),
         ("protocol", "type", "sender", "frames", "bytes", "partial", "malformed", "undecoded", "findings"),
         ("type", "sender", "frames", "bytes", "findings"),
+        ("protocol", "-frames", "type", "sender"),
     ),
     Statistic(
         "latency",
@@ -50,6 +53,7 @@ STATISTICS = (
         ),
         ("protocol", "request", "broker", "long_poll", "count", *SPREAD, "unanswered"),
         ("request", "count", "p50_us", "p99_us", "unanswered"),
+        ("protocol", "long_poll", "-count", "request", "broker"),
     ),
     Statistic(
         "confirms",
@@ -58,6 +62,7 @@ STATISTICS = (
         ("frame", "protocol", "type", "broker", "topic", "operation", "index", "sequence", "latency_ns", "outcome"),
         ("protocol", "stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "unknown"),
         ("stream", "confirmed", "p50_us", "p99_us", "failed", "unconfirmed"),
+        ("protocol", "-confirmed", "stream", "broker"),
     ),
     Statistic(
         "throughput",
@@ -66,6 +71,7 @@ STATISTICS = (
         ("protocol", "topic", "operation", "time_ns", "size"),
         ("protocol", "topic", "operation", "start", "messages", "bytes", "messages_per_s", "bytes_per_s"),
         ("topic", "operation", "start", "messages"),
+        ("protocol", "topic", "operation", "start"),
     ),
     Statistic(
         "findings",
@@ -74,6 +80,7 @@ STATISTICS = (
         ("connection", "time", "src", "dst", "findings"),
         ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message"),
         ("connection", "severity", "code", "count", "message"),
+        ("severity", "-count", "code", "src", "dst", "connection"),
     ),
     Statistic(
         "connections",
@@ -85,6 +92,7 @@ STATISTICS = (
             *("client_frames", "client_bytes", "server_frames", "server_bytes"),
         ),
         ("connection", "client", "server", "name", "ended_by"),
+        ("start", "client", "server", "connection"),
     ),
 )
 CONSUMERS = Statistic(
@@ -94,6 +102,7 @@ CONSUMERS = Statistic(
     (),
     ("protocol", "what", "of", "readings", "lowest", "highest", "last"),
     ("what", "of", "lowest", "highest", "last"),
+    ("protocol", "what", "of"),
 )
 """Counted frame by frame only: not of tables that were written."""
 CONNECTION_FACTS = (
@@ -124,12 +133,6 @@ def chosen(names: Iterable[str] | None, *, captures: bool = False) -> list[Stati
         if name not in known:
             raise ValueError(f"no statistic is called {name!r}; there is {', '.join(known)}")
     return [each for name, each in known.items() if name in wanted]
-
-
-def needed(statistics: Sequence[Statistic], level: str) -> list[str]:
-    """The columns that those of a level read; none: they do not read it."""
-    names = [name for statistic in statistics if statistic.level == level for name in statistic.needs]
-    return list(dict.fromkeys(names))
 
 
 FITTING = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)

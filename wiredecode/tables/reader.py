@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
@@ -78,7 +78,7 @@ class TableReader:
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
-    :class:`CaptureError` is raised after everything before it came out. ``totals`` is whole at the end. Raises
+    ``CaptureError`` is raised after everything before it came out. ``totals`` is whole at the end. Raises
     ``ValueError`` for a level or column that is not there.
 
     ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
@@ -217,39 +217,31 @@ class TableReader:
         if self.dissector.demand.runs is not None:
             yield from self._message_batches(collect) if self.level == MESSAGES else self._mixed_batches()
             return
-        error: CaptureError | None = None
         frames = self.dissector.frames(self.capture)
-        try:
+        with Postponed() as damage:
             for frame in frames if self._select is None else self._selected(self._select, frames):
                 if collect.add(frame):
                     yield from collect.drain()
-        except CaptureError as raised:
-            error = raised
         yield from collect.drain()
-        if error is not None:
-            raise error
+        damage.tell()
 
     def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
-        error: CaptureError | None = None
         assert isinstance(collect, MessageBatches) and self.messages is not None
         waiting = Waiting(self.messages) if self.dissector.demand.link_responses else None
-        try:
+        with Postponed() as damage:
             for items in self.dissector.mixed(self.capture):
                 if waiting is not None:
                     waiting.add(items)
                     waiting.release()
                 del items
                 yield from collect.ready()
-        except CaptureError as raised:
-            error = raised
         if waiting is not None:
             waiting.finish()
             waiting.release()
             yield from collect.ready()
         yield from collect.drain()
-        if error is not None:
-            raise error
+        damage.tell()
 
     def _mixed_batches(self) -> Iterator[pa.RecordBatch]:
         """Frames, plain ones read many at a time."""
@@ -259,16 +251,12 @@ class TableReader:
         failures = dissector.totals.failures
         table = FrameTable(self.schema, self.bytes_choice, show_secrets=self._show_secrets, failures=failures)
         collect = MixedBatches(table, linking=dissector.demand.link_responses)
-        error: CaptureError | None = None
-        try:
+        with Postponed() as damage:
             for items in dissector.mixed(self.capture):
                 collect.add(items)
                 yield from collect.drain()
-        except CaptureError as raised:
-            error = raised
         yield from collect.drain(final=True)
-        if error is not None:
-            raise error
+        damage.tell()
 
     def _over(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
@@ -278,19 +266,15 @@ class TableReader:
 
     def _connection_batches(self, table: ConnectionTable, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """Connections as they end: those that are open at the end of the capture come last."""
-        error: CaptureError | None = None
         select, matched = self._select, self.matched
-        try:
+        with Postponed() as damage:
             for frame in frames:
                 if select is not None and frame.connection not in matched and select.matches(frame):
                     matched.add(frame.connection)
                 if len(table.rows) >= BATCH_ROWS:
                     yield from table.batches(BATCH_ROWS)
-        except CaptureError as raised:
-            error = raised
         yield from table.batches(BATCH_ROWS)
-        if error is not None:
-            raise error
+        damage.tell()
 
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:

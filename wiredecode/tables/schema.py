@@ -305,11 +305,6 @@ def _is_type(layer: type[Layer], name: str, kind: str | None) -> bool:
     return layer.filter_name == name and kind is not None and called.lower() == kind.lower()
 
 
-def arrow_type(layer: type[Layer], bytes_choice: str = RAW) -> pa.StructType:
-    """The type of a layer's record."""
-    return pa.struct(merged_fields(layer_fields(layer, bytes_choice == RAW)))
-
-
 def layer_fields(layer: type[Layer], raw: bool, depth: int = 0) -> list[pa.Field]:
     """The columns of a layer's fields, in the order of the declaration."""
     return [field for kind in layer.fields_desc for field in _fields(plain(kind), raw, depth)]

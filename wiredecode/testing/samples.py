@@ -13,20 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    Flags,
-    Kind,
-    Moment,
-    Number,
-    Optional,
-    Sized,
-    Struct,
-    Varint,
-    When,
-    compiler,
-    plain,
-)
+from wiredecode.fields import Array, Flags, Kind, Moment, Number, Optional, Sized, Struct, Varint, When, compiler, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.presence import WORDS
 

@@ -98,7 +98,6 @@ class Decryption:
             if start[5:6] == b"\1" and len(start) == HELLO:
                 self._begin(connection, state, side, starts, events, out)
                 return
-            break
         out += events
         _pass(state, events)
         if all(state.ends):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wiredecode.frames.counted import counted, times
 from wiredecode.frames.frame import LATE, UNANSWERED
 from wiredecode.frames.message import PUBLISH
 from wiredecode.net.types import Connection
@@ -76,17 +77,13 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
         if several:
             ends = len({(hop.connection.number, hop.what.side) for hop in several})
             after = f", first after {duration(several[0].since_first_ns)}" if published else ""
-            yield f"{word} {times(len(several))} on {ends} connection{'s' * (ends != 1)}{after}"
+            yield f"{word} {times(len(several))} on {counted(ends, 'connection')}{after}"
     stored = next((hop for hop in way if hop.word == STORED), None)
     if stored is not None:
         after = f" {duration(stored.since_first_ns)} after it was published" if published else ""
         yield f"a consumer stored a position behind it{after}"
     if not any(hop.word == DELIVERED for hop in way):
         yield "no delivery of it in this capture"
-
-
-def times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 def duration(ns: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from wiredecode.check.gauges import Gauges
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.checking import Names
@@ -33,6 +34,29 @@ class Finder:
         self.criteria, self.messages = criteria, Messages()
         self.found: list[Sighting] = []
         self.more = 0
+        self._asked: Frame | None = None
+        """The frame that is asked for by its number, and how many messages it has."""
+        self._messages = self._last = 0
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame; its messages have been looked at."""
+        self._last = frame.number
+        if frame.number == self.criteria.frame:
+            self._asked = frame
+
+    def why(self) -> str:
+        """Why nothing was found, where a frame was asked for, and what to ask instead."""
+        number, asked = self.criteria.frame, self._asked
+        if number is None or not self._last:
+            return "no message fits"
+        if asked is None:
+            return f"there is no frame {number:,}: the last one is {self._last:,}"
+        if self._messages:
+            return f"no message of frame {number} fits; it has {counted(self._messages, 'message')}, counted from 0"
+        told = f"frame {number} holds no message, it is {asked.type or 'unknown'} of {asked.protocol}"
+        if asked.confirmations:
+            return f"{told}; it answers frame {asked.confirmations[0].request}: ask for that one"
+        return f"{told}; ask for a frame that publishes or delivers one, or with --text, --id or --key"
 
     def search(self, start: int | None, end: int | None) -> None:
         """Look at what was decoded since the last time; only of that time, nanoseconds since the epoch."""
@@ -40,6 +64,8 @@ class Finder:
             time_ns = part.frame.time_ns
             if (start is not None and time_ns < start) or (end is not None and time_ns > end):
                 continue
+            if part.frame.number == self.criteria.frame:
+                self._messages = before + len(part.bodies)
             for index in self.criteria.fits(part, before):
                 if len(self.found) < MOST_FOUND:
                     self.found.append(sighting(part, index, before))

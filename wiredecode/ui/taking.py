@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from wiredecode.export.atomic import NewFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, RecordLines, dumps
 from wiredecode.ui.jobs import Job, Stopped
@@ -94,12 +95,8 @@ def save(reading: Reading, name: str, numbers: Iterable[int] | None, job: Job) -
     if path.exists():
         raise FileExistsError(f"{name} is there already; choose another name")
     wanted = None if numbers is None else set(numbers)
-    target = NewFile(path)
-    try:
-        counted = WRITERS.get(path.suffix, _packets)(reading, target, wanted, job)
-        target.commit()
-    finally:
-        target.discard()
+    with NewFile(path) as file:
+        counted = WRITERS.get(path.suffix, _packets)(reading, file, wanted, job)
     return f"saved: {name}, {counted}"
 
 
@@ -110,18 +107,18 @@ def _frames(reading: Reading, style: Style | None, wanted: set[int] | None, job:
             yield frame
 
 
-def _records(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
+def _records(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
     count, line = 0, RecordLines(ranges=False, show=BYTES["hex"]).line
     for frame in _frames(reading, Style(text=True), wanted, job):
-        target.stream.write(line(frame))
+        file.write(line(frame))
         count += 1
-    return f"{count:,} records"
+    return counted(count, "record")
 
 
-def _packets(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
+def _packets(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
     numbers = {number for frame in _frames(reading, None, wanted, job) for number in frame.packets}
     packets, count = np.array(sorted(numbers), np.int64), 0
-    capture, writer = open_capture(reading.files), PcapNgWriter(target.stream)
+    capture, writer = open_capture(reading.files), PcapNgWriter(file)
     try:
         for batch in capture:
             part = batch.select(np.flatnonzero(np.isin(batch.number, packets)))
@@ -131,10 +128,10 @@ def _packets(reading: Reading, target: NewFile, wanted: set[int] | None, job: Jo
             count += len(part)
     except CaptureError:  # told by the pass that reads all
         pass
-    return f"{count:,} packets"
+    return counted(count, "packet")
 
 
-def _table(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job) -> str:
+def _table(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -146,7 +143,7 @@ def _table(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job)
     table = TableReader(packets, "frames", decode_as=reading.decode_as, limits=reading.limits, bulk=False)
     numbers = None if wanted is None else pa.array(sorted(wanted), table.schema.field("frame").type)
     count, schema = 0, portable_schema(table.schema)
-    writer = ParquetWriter(target.stream, schema, Settings())
+    writer = ParquetWriter(file, schema, Settings())
     for batch in table:
         chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
         writer.write(converted(chosen, "", schema))
@@ -154,7 +151,7 @@ def _table(reading: Reading, target: NewFile, wanted: set[int] | None, job: Job)
     writer.close()
     if job.stopped:
         raise Stopped
-    return f"{count:,} rows"
+    return counted(count, "row")
 
 
 WRITERS = {".json": _records, ".ndjson": _records, ".parquet": _table}

@@ -157,8 +157,6 @@ class Payload:
     """
 
     def __init__(self, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
-        self.found = False
-        """Whether the connection sent something."""
         self._number, self._side = number, side
         self._waiting: list[Piece] = []
         self._out = out
@@ -168,7 +166,6 @@ class Payload:
             direction = event.direction
             if direction.connection.number != self._number:
                 continue
-            self.found = True
             if self._side is not None and direction.side != self._side:
                 continue
             if isinstance(event, Chunk):

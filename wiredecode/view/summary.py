@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Kind, Number, Optional, Struct, compiler, plain, redacted
 from wiredecode.fields.credentials import without_secrets
@@ -13,9 +13,6 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.view.times import USUAL, Times
-
-if TYPE_CHECKING:
-    pass
 
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""

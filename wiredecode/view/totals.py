@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.extras import install, installed
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def totals_text(
     if verbose or not (shown and how):
         rows += _frames(totals, width) if verbose else [("frames", _protocols(totals))]
     rows += _others(totals, MAX_ROWS if verbose else MAX_SHORT_ROWS)
-    rows += [("limits", f"{code}: reached {_plural(count, 'time')}") for code, count in sorted(totals.limits.items())]
+    rows += [("limits", f"{code}: reached {counted(count, 'time')}") for code, count in sorted(totals.limits.items())]
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
     if not how and totals.packets and {name for name, *_ in totals.frames} <= {"tls"}:
@@ -63,13 +64,13 @@ def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> st
     """How many frames were shown, and of how many where the capture was read to its end (``whole``); "" for all."""
     what = "match the filter" if matching else "are in the time asked for"
     if not whole:
-        return _plural(shown, "frame")
+        return counted(shown, "frame")
     total = sum(totals.frames.values())
     if shown == total and not matching:
         return ""
     if not shown:
         return f"no frame: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
-    return f"{shown:,} of {_plural(total, 'frame')} {what}"
+    return f"{shown:,} of {counted(total, 'frame')} {what}"
 
 
 def files_text(info: CaptureInfo) -> str:
@@ -90,7 +91,7 @@ def escape_lines(lines: list[str]) -> str:
 def _packets(totals: Totals) -> str:
     text = f"{totals.packets:,} read, {totals.tcp_packets:,} with TCP"
     if totals.connections or not totals.tcp_packets:
-        text += f" in {_plural(totals.connections, 'connection')}"
+        text += f" in {counted(totals.connections, 'connection')}"
     if totals.copies:
         text += f", {totals.copies:,} of them seen before at another interface"
     reasons = totals.not_decoded.most_common()
@@ -163,7 +164,7 @@ def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
     for (name, port), number in totals.other_connections.most_common():
         size = totals.other[name, port]
         spoken = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
-        texts.append(f"port {port}: {spoken} in {_plural(number, 'connection')}")
+        texts.append(f"port {port}: {spoken} in {counted(number, 'connection')}")
     return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts, most))]
 
 
@@ -191,10 +192,6 @@ def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
     elif not totals.captured and totals.packets:
         texts.append("the TCP packets carry no payload")
     return texts
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from rich.tree import Tree
 
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redacted
 from wiredecode.fields.layer import Layer, Range
+from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.record import rfc3339
@@ -184,7 +185,7 @@ class Fields:
         return ranged(text, span)
 
     def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Range | None) -> None:
-        count = f"{len(values):,} element{'' if len(values) == 1 else 's'}"
+        count = counted(len(values), "element")
         limit = self.options.limit(theme.SHOWN_ELEMENTS)
         text = Text(f"{kind.name}: ")
         if isinstance(kind.element, Struct):

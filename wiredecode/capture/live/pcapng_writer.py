@@ -13,12 +13,7 @@ import numpy.typing as npt
 
 from wiredecode.capture.batch import Int64s, PacketBatch
 from wiredecode.capture.info import Interface
-from wiredecode.capture.pcapng import (
-    ENHANCED_PACKET,
-    INTERFACE_DESCRIPTION,
-    INTERFACE_STATISTICS,
-    SECTION_HEADER,
-)
+from wiredecode.capture.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, SECTION_HEADER
 
 _BYTE_ORDER = 0x1A2B3C4D
 _NANOSECONDS = 9

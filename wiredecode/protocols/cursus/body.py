@@ -5,29 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus import layers, names
 from wiredecode.protocols.cursus.batch import LABELS, batch_layer, choose, fits
 from wiredecode.protocols.cursus.kinds import TOKEN
-from wiredecode.protocols.cursus.layers import (
-    DISCOVERY_COMMAND,
-    ENVELOPE_COMMAND,
-    RAW_COMMAND,
-    AuthCommand,
-    Command,
-    Compressed,
-    DiscoveryCommand,
-    Empty,
-    Envelope,
-    Failure,
-    JsonReply,
-    Message,
-    PayloadCommand,
-    PositionalCommand,
-    StreamControl,
-    Success,
-    TextReply,
-    Unknown,
-)
 from wiredecode.protocols.shared.compression import Decompressed, Status, decompress
 
 MAX_DECOMPRESSED_BYTES = 16 * 1024 * 1024
@@ -45,9 +25,9 @@ XERIAL_HEADER = 16
 EMPTY = bytes(4)
 """The length of an empty body; another length and no body: the connection was closed inside."""
 
-raw_command = re.compile(RAW_COMMAND).match
-envelope_command = re.compile(ENVELOPE_COMMAND).match
-discovery_command = re.compile(DISCOVERY_COMMAND).match
+raw_command = re.compile(layers.RAW_COMMAND).match
+envelope_command = re.compile(layers.ENVELOPE_COMMAND).match
+discovery_command = re.compile(layers.DISCOVERY_COMMAND).match
 success = re.compile(rb"[ \t\r\n]*OK(?=[ \t\r\n]|\Z)").match
 failure = re.compile(rb"[ \t\r\n]*ERROR(?::|(?= ))").match
 control = re.compile(rb"[ \t\r\n]*STREAM_CONTROL(?=[ \t\r\n]|\Z)").match
@@ -103,7 +83,7 @@ LINES_AND_JOINERS = dict.fromkeys(map(ord, "\n\r\t\u200d"))
 """Not printable by themselves, and yet in texts: the last one joins emoji."""
 
 
-def text_command(data: bytes, start: int, stop: int) -> type[Message] | None:
+def text_command(data: bytes, start: int, stop: int) -> type[layers.Message] | None:
     """The layer of a client's text at ``data[start:stop]`` (a whole frame), None if it is none."""
     position = start + 4
     if raw_command(data, position, stop):
@@ -114,25 +94,25 @@ def text_command(data: bytes, start: int, stop: int) -> type[Message] | None:
         return None
     inside = position + 2 + topic
     if data[position + 2 : inside] == b"cluster" and discovery_command(data, inside, stop):
-        return DiscoveryCommand
+        return layers.DiscoveryCommand
     if envelope_command(data, inside, stop):
         return _command_layer(data, inside, stop)
     if topic <= MAX_TOPIC_BYTES and topic_characters(data, position + 2, inside):
-        return Envelope
+        return layers.Envelope
     return None
 
 
-def _command_layer(data: bytes, position: int, stop: int) -> type[Message]:
+def _command_layer(data: bytes, position: int, stop: int) -> type[layers.Message]:
     """``key=value`` when the first argument is a known parameter, positional when it is anything else."""
     match = first_argument(data, position, stop)
     name = command_name(data, position, stop)
     if name == "AUTH":
-        return AuthCommand
+        return layers.AuthCommand
     if match is not None and (match[1] or match[2]):
         key = (match[1] or b"").decode("ascii", "replace")
         if key not in names.PARAMETERS and not key.endswith(("message", "payload")):
-            return PositionalCommand
-    return PayloadCommand if name in names.PAYLOAD_COMMANDS else Command
+            return layers.PositionalCommand
+    return layers.PayloadCommand if name in names.PAYLOAD_COMMANDS else layers.Command
 
 
 def command_name(data: bytes, position: int, stop: int) -> str:
@@ -140,17 +120,17 @@ def command_name(data: bytes, position: int, stop: int) -> str:
     return match[1].decode("ascii", "replace").upper() if match else ""
 
 
-def reply(data: bytes, start: int, stop: int) -> type[Message] | None:
+def reply(data: bytes, start: int, stop: int) -> type[layers.Message] | None:
     """The layer of a broker's text, None if it is none that is known."""
     position = start + 4
     if success(data, position, stop):
-        return Success
+        return layers.Success
     if failure(data, position, stop):
-        return Failure
+        return layers.Failure
     if control(data, position, stop):
-        return StreamControl
+        return layers.StreamControl
     if json_start(data, position, stop) and is_json(data[position:stop]):
-        return JsonReply
+        return layers.JsonReply
     return None
 
 
@@ -181,7 +161,7 @@ class Body:
 
     __slots__ = ("ambiguous", "codec", "dialect", "fits", "inflated", "layer")
 
-    def __init__(self, layer: type[Message], dialect: str | None = None, **known: Any) -> None:
+    def __init__(self, layer: type[layers.Message], dialect: str | None = None, **known: Any) -> None:
         self.layer, self.dialect = layer, dialect
         self.ambiguous: bool = known.get("ambiguous", False)
         self.fits: bool = known.get("fits", True)
@@ -193,24 +173,24 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
     """What the frame at ``data[start:stop]`` is; ``dialect`` is what the user said, ``sender`` None if unknown."""
     position = start + 4
     if position == stop:
-        return Body(Empty if data[start:position] == EMPTY else Unknown)
+        return Body(layers.Empty if data[start:position] == EMPTY else layers.Unknown)
     is_batch = data.startswith(names.MAGIC, position) and stop - position >= 6
     if is_batch and (body := _batch(data, start, stop, dialect)) is not None:
         return body
     codec = codec_of(data, position, stop)
     if codec is not None:
-        return Body(Compressed, None, codec=codec, inflated=inflate(codec, data[position:stop]))
+        return Body(layers.Compressed, None, codec=codec, inflated=inflate(codec, data[position:stop]))
     layer = _text_layer(data, start, stop, sender)
-    if layer is not None and not (layer is Envelope and sender != "client"):
-        return Body(layer, "seed" if layer is PositionalCommand else None)
+    if layer is not None and not (layer is layers.Envelope and sender != "client"):
+        return Body(layer, "seed" if layer is layers.PositionalCommand else None)
     if not is_batch and sender != "client" and is_text(data[position:stop]):
-        return Body(TextReply)
+        return Body(layers.TextReply)
     inflated = raw_snappy(data[position:stop])
     if inflated and (holds_message(inflated) or (sender == "server" and is_text(inflated))):
-        return Body(Compressed, None, codec="snappy", inflated=Decompressed(inflated))
+        return Body(layers.Compressed, None, codec="snappy", inflated=Decompressed(inflated))
     if is_batch:
         return Body(batch_layer("cur", guarded=True), "cur", fits=False)
-    return Body(layer or Unknown)
+    return Body(layer or layers.Unknown)
 
 
 def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | None:
@@ -224,9 +204,9 @@ def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | No
     return Body(batch_layer(found, guarded), found, ambiguous=ambiguous)
 
 
-def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[Message] | None:
+def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[layers.Message] | None:
     layer = None if sender == "server" else text_command(data, start, stop)
-    if layer is None or (layer is Envelope and sender is None):
+    if layer is None or (layer is layers.Envelope and sender is None):
         return (reply(data, start, stop) or layer) if sender != "client" else layer
     return layer
 
@@ -237,4 +217,4 @@ def holds_message(body: bytes) -> bool:
     if body.startswith(names.MAGIC):
         return choose(framed, 0, len(framed))[0] is not None
     layer = text_command(framed, 0, len(framed))
-    return layer not in (None, Envelope) or reply(framed, 0, len(framed)) is not None
+    return layer not in (None, layers.Envelope) or reply(framed, 0, len(framed)) is not None

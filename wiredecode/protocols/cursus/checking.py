@@ -1,17 +1,80 @@
-"""What goes wrong between Cursus clients and brokers: groups of consumers, and publishing without acks."""
+"""What goes wrong between Cursus clients and brokers: groups of consumers, publishing without acks; what changes."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.frames.counted import times
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import codes, names
-from wiredecode.protocols.cursus.changes import CHANGES
-from wiredecode.protocols.cursus.gauges import GAUGES
+from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.checking import Checks, Publishing, Report, Rule
+from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
+
+# For the timeline.
+
+
+def membership(frame: Frame) -> Iterator[Change]:
+    """The names in ``generated`` are printable."""
+    told = frame.generated
+    did = "joins" if frame.type == "JOIN_GROUP" else "leaves"
+    yield Change(GROUP, f"{told['member']} {told['group']}", f"{told['member']} {did} group {told['group']}")
+
+
+def new_generation(frame: Frame) -> Iterator[Change]:
+    told = frame.generated
+    yield Change(GROUP, told["group"], f"group {told['group']} is in generation {told['generation']}")
+
+
+def topic_request(frame: Frame) -> Iterator[Change]:
+    did = "create" if frame.type == "CREATE" else "delete"
+    yield Change(STREAM, frame.generated["topic"], f"a client asks to {did} topic {frame.generated['topic']}")
+
+
+CHANGES = {
+    **dict.fromkeys(("JOIN_GROUP", "LEAVE_GROUP"), membership),
+    "SYNC_GROUP": new_generation,
+    **dict.fromkeys(("CREATE", "DELETE"), topic_request),
+}
+
+
+# For plots.
+
+
+class Commits(Gauge):
+    """Offsets that groups go on from, from the answer on that accepts them."""
+
+    types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
+
+    def __init__(self) -> None:
+        self._waiting: Newest[int, list[Reading]] = Newest(MOST_KNOWN)
+        """By frame of the commit; those that are refused are forgotten last."""
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if frame.type == "OK":
+            if frame.request is not None:
+                yield from self._waiting.pop(frame.request, ())
+            return
+        self._waiting.put(frame.id, list(_committed(frame)))
+
+
+def _committed(frame: Frame) -> Iterator[Reading]:
+    """What a commit asks for."""
+    told = frame.generated
+    topic, group = str(told["topic"]), told["group"]
+    commits = told.get("commits") or f"{told['partition']}:{told['offset']}"
+    for each in commits.removesuffix(",...").split(","):
+        partition, offset = map(int, each.split(":"))
+        yield Reading(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
+
+
+GAUGES = (Commits,)
+
+
+# Rules.
 
 MOST_MEMBERS = 10_000
 """That are remembered, as are groups; the oldest are forgotten."""
@@ -49,9 +112,9 @@ class Groups(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._members: OrderedDict[tuple[str, str], Member] = OrderedDict()
-        self._generations: OrderedDict[str, int] = OrderedDict()
-        self._requests: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
+        self._members: Newest[tuple[str, str], Member] = Newest(MOST_MEMBERS)
+        self._generations: Newest[str, int] = Newest(MOST_MEMBERS)
+        self._requests: Newest[int, tuple[str, str, str]] = Newest(MOST_COMMANDS)
         """Command, group and member, by frame."""
 
     def frame(self, frame: Frame) -> None:
@@ -61,24 +124,14 @@ class Groups(Rule):
         elif frame.type == "ERROR":
             self._refused(frame, told)
         elif "group" in told and "member" in told:
-            self._requests[frame.id] = frame.type or "", str(told["group"]), str(told["member"])
-            if len(self._requests) > MOST_COMMANDS:
-                self._requests.popitem(last=False)
-
-    def _member(self, group: str, name: str) -> Member:
-        member = self._members.get((group, name))
-        if member is None:
-            member = self._members[group, name] = Member()
-            if len(self._members) > MOST_MEMBERS:
-                self._members.popitem(last=False)
-        return member
+            self._requests.put(frame.id, (frame.type or "", str(told["group"]), str(told["member"])))
 
     def _accepted(self, frame: Frame, told: Mapping[str, Any]) -> None:
         asked = self._requests.pop(frame.request, None) if frame.request is not None else None
         if asked is None:
             return
         command, group, name = asked
-        member = self._member(group, str(told.get("member", name)))  # JOIN_GROUP appends digits
+        member = self._members.get_or_make((group, str(told.get("member", name))), Member)  # JOIN_GROUP appends digits
         member.last_frame_ns, member.refused = frame.time_ns, 0
         if command == "LEAVE_GROUP":
             member.left = True
@@ -90,15 +143,12 @@ class Groups(Rule):
         if not isinstance(generation, int):
             return
         known = self._generations.get(group)
-        self._generations[group] = max(generation, known or 0)
-        if len(self._generations) > MOST_MEMBERS:
-            self._generations.popitem(last=False)
+        self._generations.put(group, max(generation, known or 0))
         if known is None or generation <= known:
             return
         problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
         if problem is not None:
-            times = "once" if problem.count == 1 else f"{problem.count:,} times"
-            problem.what = f"group {group} was rebalanced {times}"
+            problem.what = f"group {group} was rebalanced {times(problem.count)}"
             problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
             if problem.count >= MANY_REBALANCES:
                 problem.severity = "warning"
@@ -112,7 +162,7 @@ class Groups(Rule):
         if asked is None:
             return
         command, group, name = asked
-        member = self._member(group, name)
+        member = self._members.get_or_make((group, name), Member)
         if code in FENCED:
             self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", told)
         elif code == "member_not_found" and not member.left:
@@ -153,15 +203,13 @@ class Admission(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._principals: OrderedDict[int, str] = OrderedDict()
+        self._principals: Newest[int, str] = Newest(MOST_MEMBERS)
         """By connection: who it said it is."""
 
     def frame(self, frame: Frame) -> None:
         number, told = frame.connection.number, frame.generated
         if frame.type == "AUTH":
-            self._principals[number] = str(told.get("principal", ""))
-            if len(self._principals) > MOST_MEMBERS:
-                self._principals.popitem(last=False)
+            self._principals.put(number, str(told.get("principal", "")))
             return
         error = str(frame.values.get("error_code", ""))
         if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import NOT_ASKED, WAITING, Frame
+from wiredecode.frames.frame import NOT_ASKED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.cursus import names, naming
-from wiredecode.protocols.cursus.layers import (
-    Command,
-    DiscoveryCommand,
-    Failure,
-    JsonReply,
-    PayloadCommand,
-    PositionalCommand,
-    StreamControl,
-    Success,
-    TextReply,
-)
+from wiredecode.protocols.cursus import layers, names, naming
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request, outcome_of
+from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request
 
-MAX_UNMATCHED = 16
-"""Replies that were captured before their commands and wait for them, and how much later those may come."""
-REORDER_NS = 10_000_000
-
-CLIENT_LAYERS = frozenset({Command, PayloadCommand, PositionalCommand, DiscoveryCommand})
-SERVER_LAYERS = frozenset({Success, Failure, StreamControl, JsonReply, TextReply})
+CLIENT_LAYERS = frozenset({layers.Command, layers.PayloadCommand, layers.PositionalCommand, layers.DiscoveryCommand})
+SERVER_LAYERS = frozenset({layers.Success, layers.Failure, layers.StreamControl, layers.JsonReply, layers.TextReply})
 PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
 """Replies with which a stream is accepted."""
 PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})
@@ -73,8 +57,6 @@ class CursusConversation(Conversation):
         self.stream: CommandRequest | None = None
         """The STREAM that the broker accepted: from then on it answers nothing else."""
         self.losses = Losses()
-        self.unmatched: deque[tuple[Frame, dict[str, Any]]] = deque()
-        self.command_seen = False
         self.rows: list[Row] | None = None
         """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
         self.named: dict[str, Any] = {}
@@ -154,9 +136,6 @@ class CursusConversation(Conversation):
         self.next_offset[frame.side] = frame.offset + frame.length
         if (expected is not None and frame.offset != expected) or self.losses.news(frame):
             self.outstanding.clear()
-            for early, _ in self.unmatched:
-                early.expects_response = False
-            self.unmatched.clear()
             self.uncertain = True
         if frame.missing and frame.offset == expected:
             self.losses.inside(frame)
@@ -176,17 +155,9 @@ class CursusConversation(Conversation):
         self.outstanding.add(frame, frame.id, request)
         if silent:
             frame.outcome = NOT_ASKED
-        self.command_seen = True
-        while self.unmatched and self.outstanding:
-            early, said = self.unmatched.popleft()
-            early.expects_response = False
-            if frame.first_ns - early.time_ns <= REORDER_NS:
-                self._answer(early, said, early=True)
-                frame.response = frame.response or early.id
-                frame.outcome = outcome_of(early) or None
 
-    def _answer(self, frame: Frame, named: dict[str, Any], *, early: bool = False) -> None:
-        """A reply: it belongs to the oldest command that waits, or to the stream. ``early``: it was captured first."""
+    def _answer(self, frame: Frame, named: dict[str, Any]) -> None:
+        """A reply: it belongs to the oldest command that waits, or to the stream."""
         if self.stream is not None:
             frame.request = self.stream.frame
             return
@@ -194,7 +165,7 @@ class CursusConversation(Conversation):
             self.outstanding.pop_oldest()
         request = next(iter(self.outstanding), None)
         if request is None:
-            self._wait(frame, named)
+            self.uncertain = True  # its command was not captured, or comes too late: then the next reply is not its own
             return
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
@@ -202,8 +173,7 @@ class CursusConversation(Conversation):
             frame.find("note", "protocol", "after-gap", "frames were lost: which command it answers is not known")
         else:
             frame.request, self.answered = request.frame, request
-            if not early:
-                frame.latency_ns = frame.time_ns - request.time_ns
+            frame.latency_ns = frame.time_ns - request.time_ns
             self._report_request(frame, request, named)
         if not request.type and frame.type in PUSHED:
             self.outstanding.clear()  # it may have been STREAM
@@ -220,12 +190,6 @@ class CursusConversation(Conversation):
                 self._check_second(frame, request)
             self.outstanding.pop_oldest()
         self.uncertain = self.uncertain and bool(self.outstanding)
-
-    def _wait(self, frame: Frame, named: dict[str, Any]) -> None:
-        """A reply before its command: a capture may hold packets in another order than they were sent."""
-        if self.command_seen and not self.uncertain and len(self.unmatched) < MAX_UNMATCHED:
-            self.unmatched.append((frame, named))
-            frame.expects_response, frame.outcome = True, WAITING
 
     def _report_request(self, frame: Frame, request: CommandRequest, named: dict[str, Any]) -> None:
         added: dict[str, Any] = {"in_reply_to": request.type or None}

@@ -12,29 +12,11 @@ from typing import Any
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
-from wiredecode.protocols.cursus import names, naming
+from wiredecode.protocols.cursus import layers, names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, Batch, batch_layer, may_be_seed, sound
 from wiredecode.protocols.cursus.batch_findings import report_layout, report_markers
 from wiredecode.protocols.cursus.body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
 from wiredecode.protocols.cursus.kinds import MAX_PIECES, TOKEN, holds_credential
-from wiredecode.protocols.cursus.layers import (
-    AuthCommand,
-    Command,
-    Compressed,
-    CompressedSecret,
-    DiscoveryCommand,
-    Empty,
-    Envelope,
-    Failure,
-    JsonReply,
-    PayloadCommand,
-    PositionalCommand,
-    StreamControl,
-    Success,
-    TextReply,
-    Unknown,
-    body_of,
-)
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.compression import Decompressed, Status
 
@@ -80,7 +62,7 @@ def read(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, 
     if frame.length - 4 > MAX_ACCEPTED_BYTES:
         message = f"length {frame.length - 4} is above what newer brokers accept ({MAX_ACCEPTED_BYTES})"
         frame.find("note", "protocol", "length", message, "length", (0, 4))
-    return (_read_compressed if body.layer is Compressed else _read_body)(frame, body, style, context)
+    return (_read_compressed if body.layer is layers.Compressed else _read_body)(frame, body, style, context)
 
 
 def _read_current_batch(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, Any] | None:
@@ -124,17 +106,17 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
             dialect = "seed" if may_be_seed(buffer, frame.start, stop) else "cur"
         return Body(batch_layer(dialect, guarded=True), dialect)
     if position == stop:
-        return Body(Unknown)
+        return Body(layers.Unknown)
     if frame.sender != "client" and json_start(buffer, position, stop):
-        return Body(JsonReply)
+        return Body(layers.JsonReply)
     codec = codec_of(buffer, position, stop)
     if codec is None:
         layer = classify(buffer, frame.start, stop, frame.sender).layer
-        if layer is Envelope:
+        if layer is layers.Envelope:
             position += 2 + int.from_bytes(buffer[position : position + 2])
-        untold = layer in (Envelope, TextReply) and FIRST_WORD.fullmatch(buffer, position, stop)
-        return Body(Unknown) if untold else None
-    return Body(Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
+        untold = layer in (layers.Envelope, layers.TextReply) and FIRST_WORD.fullmatch(buffer, position, stop)
+        return Body(layers.Unknown) if untold else None
+    return Body(layers.Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
 
 
 def _decoder(layer: type[Layer]) -> FrameDecoder:
@@ -179,19 +161,19 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
     """Decompress, and read what is inside as if it had come alone."""
     codec, inflated = body.codec, body.inflated
     assert codec is not None and inflated is not None
-    _decoder(CompressedSecret if holds_credential(inflated.data) else Compressed).read(frame, style)
+    _decoder(layers.CompressedSecret if holds_credential(inflated.data) else layers.Compressed).read(frame, style)
     frame.type = "Compressed"
     added: dict[str, Any] = {"compression": codec}
     if not frame.missing:
         added["inflated_length"] = len(inflated.data)
     if frame.layers is not None:
-        frame.layers[Compressed.filter_name].update(added)
+        frame.layers[layers.Compressed.filter_name].update(added)
     if inflated.status is not Status.OK:
         _report_decompression(frame, codec, inflated)
         return {"compression": codec}
     inner = _inner_frame(frame, inflated.data)
     inside = classify(inner.buffer, 0, inner.stop, frame.sender, context.forced)
-    if inside.layer is Compressed:
+    if inside.layer is layers.Compressed:
         frame.find("warning", "limit", "nested-compression", "compressed content inside is not opened", "data")
         return added
     named = _read_body(inner, inside, style, context)
@@ -227,7 +209,7 @@ def _adopt(frame: Frame, inner: Frame, data: bytes) -> None:
     """What was found inside becomes the frame's: type, findings, and a layer of its own."""
     assert inner.layer is not None
     frame.type, frame.dialect = inner.type, inner.dialect
-    frame.inner = [Inner(body_of(inner.layer), data, None), *inner.inner]
+    frame.inner = [Inner(layers.body_of(inner.layer), data, None), *inner.inner]
     if inner.status == MALFORMED:
         frame.status = MALFORMED
     for finding in inner.findings:
@@ -284,7 +266,7 @@ def _internal_batch(frame: Frame, named: dict[str, Any], secrets: bool) -> None:
     if body.dialect not in BATCHES or not data.startswith(names.MAGIC):
         frame.find("warning", "malformed", "no-batch", "payload holds no batch", "arguments")
         return
-    layer = body_of(body.layer, INNER_BATCH)
+    layer = layers.body_of(body.layer, INNER_BATCH)
     frame.inner = [*frame.inner, Inner(layer, data, None)]
     if TOKEN in data and not secrets:
         named["payload"] = f"<redacted {len(named['payload'])} bytes>"
@@ -396,18 +378,18 @@ def _empty(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 HANDLERS: dict[type[Layer], Callable[[Frame, bool], dict[str, Any]]] = {
-    Command: _command,
-    PayloadCommand: _command,
-    AuthCommand: _command,
-    PositionalCommand: _positional,
-    DiscoveryCommand: _discovery,
-    Envelope: _envelope,
-    Success: _success,
-    Failure: _failure,
-    StreamControl: _control,
-    JsonReply: _json,
-    TextReply: _text,
-    Empty: _empty,
+    layers.Command: _command,
+    layers.PayloadCommand: _command,
+    layers.AuthCommand: _command,
+    layers.PositionalCommand: _positional,
+    layers.DiscoveryCommand: _discovery,
+    layers.Envelope: _envelope,
+    layers.Success: _success,
+    layers.Failure: _failure,
+    layers.StreamControl: _control,
+    layers.JsonReply: _json,
+    layers.TextReply: _text,
+    layers.Empty: _empty,
 }
 
 

@@ -1,21 +1,148 @@
-"""What goes wrong among Liftbridge servers, and with what is published to them."""
+"""What goes wrong among Liftbridge servers, and with what is published to them; what changes, and how replicas lag."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wiredecode.fields import printable
+from wiredecode.fields import compiler, printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import codes, names
-from wiredecode.protocols.liftbridge.changes import CHANGES
-from wiredecode.protocols.liftbridge.gauges import GAUGES
 from wiredecode.protocols.liftbridge.metadata import Metadata, Refusals
+from wiredecode.protocols.liftbridge.operations import Cursor
 from wiredecode.protocols.liftbridge.replicas import Replicas, Silence, server_of
+from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, Change
 from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, inner_values, place_of
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
+
+# For the timeline.
+
+
+def requested_change(frame: Frame) -> Iterator[Change]:
+    """What a server asks the metadata leader to do."""
+    values = inner_values(frame)
+    for name, change in OPERATIONS.items():
+        said = values.get(name)
+        if isinstance(said, Mapping):
+            yield change(said)
+
+
+def named(said: Mapping[str, Any], name: str) -> str:
+    return printable(str(said.get(name) or "?"))
+
+
+def partition_of(said: Mapping[str, Any]) -> str:
+    return f"{named(said, 'stream')}[{said.get('partition', 0)}]"
+
+
+def reported(said: Mapping[str, Any]) -> Change:
+    of = partition_of(said)
+    return Change(LEADER, of, f"{named(said, 'replica')} reports that {named(said, 'leader')} does not lead {of}")
+
+
+def new_leader(said: Mapping[str, Any]) -> Change:
+    return Change(LEADER, partition_of(said), f"{named(said, 'leader')} leads {partition_of(said)}")
+
+
+def shrunk(said: Mapping[str, Any]) -> Change:
+    replica = named(said, "replica_to_remove")
+    return Change(REPLICAS, f"{replica} {partition_of(said)}", f"{replica} is out of sync with {partition_of(said)}")
+
+
+def expanded(said: Mapping[str, Any]) -> Change:
+    replica = named(said, "replica_to_add")
+    return Change(REPLICAS, f"{replica} {partition_of(said)}", f"{replica} is in sync with {partition_of(said)} again")
+
+
+def created(said: Mapping[str, Any]) -> Change:
+    stream = said.get("stream")
+    name = named(stream, "stream_name") if isinstance(stream, Mapping) else named(said, "stream")
+    return Change(STREAM, name, f"stream {name} is created")
+
+
+def deleted(said: Mapping[str, Any]) -> Change:
+    return Change(STREAM, named(said, "stream"), f"stream {named(said, 'stream')} is deleted")
+
+
+OPERATIONS: dict[str, Callable[[Mapping[str, Any]], Change]] = {
+    "report_leader_op": reported,
+    "change_leader_op": new_leader,
+    "shrink_isr_op": shrunk,
+    "expand_isr_op": expanded,
+    "create_stream_op": created,
+    "delete_stream_op": deleted,
+}
+
+
+def votes(frame: Frame) -> Iterator[Change]:
+    values = inner_values(frame)
+    candidate, term = named(values, "candidate"), values["term"]
+    yield Change(TERM, f"{candidate} {term}", f"{candidate} asks for votes in term {term}")
+
+
+def leads(frame: Frame) -> Iterator[Change]:
+    """The metadata leader tells its term with every AppendEntries."""
+    values = inner_values(frame)
+    yield Change(LEADER, "metadata", f"{named(values, 'leader')} leads the cluster's metadata, term {values['term']}")
+
+
+CHANGES = {
+    "PropagatedRequest": requested_change,
+    "RequestVote": votes,
+    "AppendEntries": leads,
+}
+
+
+# For plots.
+
+MOST_FOLLOWERS = 4096
+"""Requests of followers that are remembered until they are answered."""
+
+
+class ReplicaLag(Gauge):
+    """Committed messages that a follower did not have when it asked, as the leader's answer tells."""
+
+    types = frozenset({"ReplicationRequest", "ReplicationResponse"})
+
+    def __init__(self) -> None:
+        self._requests: Newest[int, int] = Newest(MOST_FOLLOWERS)
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if "copy_of" in frame.generated or not frame.inner:
+            return
+        values = inner_values(frame)
+        if frame.type == "ReplicationRequest":
+            self._requests.put(frame.id, values.get("offset", 0))
+            return
+        offset, told = self._requests.pop(frame.request or 0, None), frame.generated
+        if offset is not None and "high_watermark" in values:
+            name = f"{told.get('stream')}, partition {told.get('partition')} at {told.get('replica_id')}"
+            yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
+
+
+class Cursors(Gauge):
+    """Where consumers go on from, as servers keep it in the stream ``__cursors``."""
+
+    types = frozenset({"Publish"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if len(frame.inner) < 2 or "copy_of" in frame.generated or frame.inner[1].layer is not Cursor:
+            return
+        data = frame.inner[1].data
+        values = compiler.walk(Cursor, data, 0, len(data))[0]
+        stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
+        of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
+        yield Reading(POSITION, of, offset, (stream, partition, offset - 1))
+
+
+GAUGES = (ReplicaLag, Cursors)
+
+
+# Rules.
 
 MOST_WAITING = 65_536
 """Publishes that may wait for their ack at once; the oldest are then not judged."""
@@ -55,7 +182,7 @@ class Cluster(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: OrderedDict[tuple[str, str], tuple[Place, str, str]] = OrderedDict()
+        self._waiting: Newest[tuple[str, str], tuple[Place, str, str]] = Newest(MOST_WAITING)
         self._losses: dict[str, Loss] = {}
         self._ends: dict[str, list[tuple[int, str, Connection]]] = {}
         """By server: when and how its connections to NATS ended."""
@@ -80,9 +207,7 @@ class Cluster(Rule):
             return
         key = values.get("ack_inbox", ""), values.get("correlation_id", "")
         stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
-        self._waiting[key] = place_of(frame), stream, subject
-        if len(self._waiting) > MOST_WAITING:
-            self._waiting.popitem(last=False)
+        self._waiting.put(key, (place_of(frame), stream, subject))
 
     def _unacked(self) -> list[tuple[Place, str, str]]:
         last = self.report.last_ns
@@ -169,9 +294,9 @@ class Cluster(Rule):
             if stream in led
             for place in places
         )
-        end, several = self._end_of(leader, loss), "s" * (len(loss.partitions) != 1)
+        end = self._end_of(leader, loss)
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
-        what = f"{leader}, leader of {len(loss.partitions)} partition{several}, {gone}"
+        what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
         severity = None if lost else "warning"
         problem = self.report.add(codes.LEADER_LOST, what, leader, frame=loss.place, severity=severity)
         if problem is None:
@@ -189,8 +314,8 @@ class Cluster(Rule):
             problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
 
     def _report_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
-        several, where = "es" * (len(places) != 1), f"{stream} (subject {subject})" if stream else f"subject {subject}"
-        what = f"{len(places):,} publish{several} to {where} got no ack"
+        where = f"{stream} (subject {subject})" if stream else f"subject {subject}"
+        what = f"{counted(len(places), 'publish', 'es')} to {where} got no ack"
         first = places[0]
         left = self.report.last_ns - first.time_ns
         severity = None if left >= ACK_TIMEOUT_NS else "warning"

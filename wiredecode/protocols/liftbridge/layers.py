@@ -26,13 +26,7 @@ from wiredecode.fields.protobuf import Int64 as PbInt64
 from wiredecode.fields.protobuf import UInt32 as PbUInt32
 from wiredecode.fields.protobuf import UInt64 as PbUInt64
 from wiredecode.protocols.liftbridge import names, operations
-from wiredecode.protocols.liftbridge.kinds import (
-    CRC_FLAG,
-    LONG_HEADER,
-    SHORT_HEADER,
-    Extension,
-    Hex32,
-)
+from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER, Extension, Hex32
 from wiredecode.protocols.liftbridge.operations import partition, stream
 from wiredecode.protocols.liftbridge.replication import Entries
 

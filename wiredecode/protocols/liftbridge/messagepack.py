@@ -13,20 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Struct, Text, Unfit, printable, text
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.tagged import TaggedLayer, moved
-from wiredecode.protocols.liftbridge.packing import (
-    FALSE,
-    MAX_ELEMENTS,
-    MAX_PAIRS,
-    NIL,
-    TRUE,
-    Item,
-    read_item,
-    skip,
-    to_python,
-    write_count,
-    write_number,
-    write_raw,
-)
+from wiredecode.protocols.liftbridge import packing
 
 
 class Keyed(Kind):
@@ -40,11 +27,11 @@ class Keyed(Kind):
         super().__init__(*args, **kw)
         self.key = key
 
-    def fits(self, item: Item) -> bool:
+    def fits(self, item: packing.Item) -> bool:
         """Whether an item can be the value."""
         return item.family in self.families
 
-    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[Any, int]:
+    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[Any, int]:
         """The value of an item and the position after it."""
         return item.value, item.stop
 
@@ -57,7 +44,7 @@ class Integer(Keyed, Int64):
     families = ("number",)
 
     def written(self, value: int, code: int) -> bytes:
-        return write_number(value, code)
+        return packing.write_number(value, code)
 
 
 class Truth(Keyed, Boolean):
@@ -67,17 +54,17 @@ class Truth(Keyed, Boolean):
         return bool(value)
 
     def written(self, value: bool, code: int) -> bytes:
-        return bytes([TRUE if value else FALSE])
+        return bytes([packing.TRUE if value else packing.FALSE])
 
 
 class String(Keyed, Text):
     families = ("raw",)
 
-    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[str, int]:
+    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[str, int]:
         return text(item.value), item.stop
 
     def written(self, value: str, code: int) -> bytes:
-        return write_raw(self.encode(value), code)
+        return packing.write_raw(self.encode(value), code)
 
 
 class Raw(Keyed, Rest):
@@ -86,7 +73,7 @@ class Raw(Keyed, Rest):
     families = ("raw", "nil")
 
     def written(self, value: bytes | None, code: int) -> bytes:
-        return bytes([NIL]) if value is None else write_raw(value, code)
+        return bytes([packing.NIL]) if value is None else packing.write_raw(value, code)
 
 
 class Maps(Keyed, Array):
@@ -97,11 +84,11 @@ class Maps(Keyed, Array):
     def __init__(self, key: str, name: str, layer: type[MapLayer], doc: str = "") -> None:
         super().__init__(key, name, layer, doc, count=None)
 
-    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[list[Any], int]:
+    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[list[Any], int]:
         if item.family == "nil":
             return [], item.stop
-        if item.value > MAX_ELEMENTS:
-            raise Unfit(self.name, f"more than {MAX_ELEMENTS} elements", item.stop)
+        if item.value > packing.MAX_ELEMENTS:
+            raise Unfit(self.name, f"more than {packing.MAX_ELEMENTS} elements", item.stop)
         values: list[Any] = []
         position = item.stop
         for index in range(item.value):
@@ -117,9 +104,9 @@ class Maps(Keyed, Array):
         return values, position
 
     def written(self, value: Any, code: int) -> bytes:
-        if not value and code in (NIL, 0):
-            return bytes([NIL])
-        return write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
+        if not value and code in (packing.NIL, 0):
+            return bytes([packing.NIL])
+        return packing.write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
 
 
 class PackedMap(Keyed, Struct):
@@ -127,14 +114,14 @@ class PackedMap(Keyed, Struct):
 
     families = ("raw",)
 
-    def fits(self, item: Item) -> bool:
+    def fits(self, item: packing.Item) -> bool:
         return super().fits(item) and whole(self.layer, item.value, 0, len(item.value)) is not None
 
-    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[Layer, int]:
+    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[Layer, int]:
         return self.layer.within(data, item.stop - len(item.value), item.stop), item.stop
 
     def written(self, value: Any, code: int) -> bytes:
-        return write_raw(bytes(value), code)
+        return packing.write_raw(bytes(value), code)
 
 
 class PackedTexts(Keyed, Array):
@@ -145,30 +132,34 @@ class PackedTexts(Keyed, Array):
     def __init__(self, key: str, name: str, doc: str = "") -> None:
         super().__init__(key, name, Text(name), doc, count=None)
 
-    def fits(self, item: Item) -> bool:
+    def fits(self, item: packing.Item) -> bool:
         if item.family != "raw":
             return super().fits(item)
         texts = read_texts(item.value)
         return texts is not None and self.packed(texts) == item.value
 
-    def value_of(self, item: Item, data: bytes, end: int, layer: Layer) -> tuple[list[str], int]:
+    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[list[str], int]:
         return (read_texts(item.value) or [] if item.family == "raw" else []), item.stop
 
     def packed(self, texts: list[str]) -> bytes:
-        raws = [write_raw(each.encode("utf-8", "surrogateescape")) for each in texts]
-        return write_count(len(texts), 0, "array") + b"".join(raws)
+        raws = [packing.write_raw(each.encode("utf-8", "surrogateescape")) for each in texts]
+        return packing.write_count(len(texts), 0, "array") + b"".join(raws)
 
     def written(self, value: Any, code: int) -> bytes:
-        return bytes([NIL]) if not value and code in (NIL, 0) else write_raw(self.packed(value), code)
+        return (
+            bytes([packing.NIL])
+            if not value and code in (packing.NIL, 0)
+            else packing.write_raw(self.packed(value), code)
+        )
 
 
 def read_texts(data: bytes) -> list[str] | None:
     """The texts of an array that fills ``data``; None: it is none."""
     try:
-        head = read_item("array", data, 0, len(data))
+        head = packing.read_item("array", data, 0, len(data))
         found, position = [], head.stop
-        for _ in range(head.value if head.family == "array" and head.value <= MAX_ELEMENTS else 0):
-            item = read_item("text", data, position, len(data))
+        for _ in range(head.value if head.family == "array" and head.value <= packing.MAX_ELEMENTS else 0):
+            item = packing.read_item("text", data, position, len(data))
             if item.family != "raw":
                 return None
             found.append(text(item.value))
@@ -196,7 +187,7 @@ class Verbatim(Rest):
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         try:
-            return to_python(value, show)[0]
+            return packing.to_python(value, show)[0]
         except Short:
             return show(value)
 
@@ -252,9 +243,9 @@ class MapLayer(TaggedLayer):
         try:
             if self.answer:
                 position = self._read_error(data, position, end)
-            item = read_item("map", data, position, end)
-            if item.family != "map" or item.value > MAX_PAIRS:
-                raise Unfit("map", f"not a map of up to {MAX_PAIRS} pairs", position)
+            item = packing.read_item("map", data, position, end)
+            if item.family != "map" or item.value > packing.MAX_PAIRS:
+                raise Unfit("map", f"not a map of up to {packing.MAX_PAIRS} pairs", position)
             position, self.codes[1] = item.stop, item.code
             for _ in range(item.value):
                 position = self._read_pair(kinds, data, position, end)
@@ -263,7 +254,7 @@ class MapLayer(TaggedLayer):
         return position
 
     def _read_error(self, data: bytes, position: int, end: int) -> int:
-        item = read_item("error", data, position, end)
+        item = packing.read_item("error", data, position, end)
         if item.family != "raw":
             raise Unfit("error", "an answer begins with a string", position)
         self.fields["error"], self.codes[0] = text(item.value), item.code
@@ -271,13 +262,13 @@ class MapLayer(TaggedLayer):
         return item.stop
 
     def _read_pair(self, kinds: dict[str, Keyed], data: bytes, start: int, end: int) -> int:
-        key = read_item("key", data, start, end)
+        key = packing.read_item("key", data, start, end)
         if key.family != "raw":
             raise Unfit("key", "a key is a string", start)
         name = text(key.value)
         kind = kinds.get(name)
         if kind is not None and kind.name not in self.fields:
-            item = read_item(kind.name, data, key.stop, end)
+            item = packing.read_item(kind.name, data, key.stop, end)
             if kind.fits(item):
                 self.pairs.append(Pair(kind.name, 0, key.code, item.code))
                 try:
@@ -288,7 +279,7 @@ class MapLayer(TaggedLayer):
                     raise
                 self.ranges[kind.name] = (start, stop)
                 return stop
-        stop, missing = skip(data, key.stop, end, 1)
+        stop, missing = packing.skip(data, key.stop, end, 1)
         if missing:
             raise Short(f"unknown_fields.{printable(name)}", 1, 0, stop)
         unknown = UnknownKey(key=name, value=data[key.stop : stop])
@@ -310,14 +301,14 @@ class MapLayer(TaggedLayer):
             kind, value = kinds[pair.name], self.fields[pair.name]
             if isinstance(kind, UnknownKeys):
                 if pair.at < len(value):
-                    out.append(write_raw(value[pair.at].key.encode("utf-8", "surrogateescape"), pair.key_code))
+                    out.append(packing.write_raw(value[pair.at].key.encode("utf-8", "surrogateescape"), pair.key_code))
                     out[-1] += value[pair.at].value
             elif kind.key:
-                out.append(write_raw(kind.key.encode(), pair.key_code) + kind.written(value, pair.code))
+                out.append(packing.write_raw(kind.key.encode(), pair.key_code) + kind.written(value, pair.code))
         error = b""
         if self.answer:
-            error = write_raw(self.getfieldval("error").encode("utf-8", "surrogateescape"), self.codes[0])
-        return error + write_count(len(out), self.codes[1], "map") + b"".join(out)
+            error = packing.write_raw(self.getfieldval("error").encode("utf-8", "surrogateescape"), self.codes[0])
+        return error + packing.write_count(len(out), self.codes[1], "map") + b"".join(out)
 
 
 class ErrorText(Text):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import codes, names
 from wiredecode.protocols.liftbridge.spelling import spelled
 from wiredecode.protocols.shared.checking import Problem, Report, Rule, inner_values
+from wiredecode.protocols.shared.pairing import Newest
 
 MOST_PARTITIONS = 10_000
 MAX_REQUESTS = 10_000
@@ -93,8 +94,7 @@ class Metadata(Rule):
             return
         problem = self.report.add(codes.LEADER_CHANGE, f"{leader} leads more partitions", leader, frame=frame)
         if problem is not None:
-            several = "s" * (problem.count != 1)
-            problem.what = f"{leader} became the leader of {problem.count:,} partition{several}"
+            problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
             instead = f", instead of {before}" if before else ""
             problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
 
@@ -115,14 +115,12 @@ class Refusals(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._requests: OrderedDict[int, str] = OrderedDict()
+        self._requests: Newest[int, str] = Newest(MAX_REQUESTS)
         """What was asked for, by frame."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":
-            self._requests[frame.id] = spelled(inner_values(frame))
-            if len(self._requests) > MAX_REQUESTS:
-                self._requests.popitem(last=False)
+            self._requests.put(frame.id, spelled(inner_values(frame)))
             return
         if not frame.findings or "copy_of" in frame.generated:
             return

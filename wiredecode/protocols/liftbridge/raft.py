@@ -18,22 +18,7 @@ from wiredecode.fields import Rest, UInt8, UInt32, printable, rfc3339_ns, text
 from wiredecode.fields.jsonfields import JsonObject, Member, members
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.protobuf import Message as Protobuf
-from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.messagepack import (
-    ErrorText,
-    Integer,
-    Keyed,
-    MapLayer,
-    Maps,
-    Meaning,
-    PackedMap,
-    PackedTexts,
-    Raw,
-    String,
-    Truth,
-    keyed,
-    whole,
-)
+from wiredecode.protocols.liftbridge import messagepack, names
 from wiredecode.protocols.liftbridge.operations import MetadataSnapshot, RaftLog
 
 NAME = "raft"
@@ -53,7 +38,7 @@ class Line(Rest):
         return f"{em.constant(self.present)}({expression}, None)"
 
 
-class GoTime(Raw):
+class GoTime(messagepack.Raw):
     """A time as Go marshals it: version 1, seconds since the year 1, nanoseconds, minutes east of UTC."""
 
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> Any:
@@ -100,32 +85,32 @@ class RaftBytes(Layer):
 # The log.
 
 
-class Server(MapLayer):
-    fields_desc = keyed(
-        Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
-        String("ID", "id", "server"),
-        String("Address", "address", "its address: the id again"),
+class Server(messagepack.MapLayer):
+    fields_desc = messagepack.keyed(
+        messagepack.Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
+        messagepack.String("ID", "id", "server"),
+        messagepack.String("Address", "address", "its address: the id again"),
     )
 
 
-class Configuration(MapLayer):
+class Configuration(messagepack.MapLayer):
     """The servers of the group."""
 
-    fields_desc = keyed(Maps("Servers", "servers", Server, "all servers"))
+    fields_desc = messagepack.keyed(messagepack.Maps("Servers", "servers", Server, "all servers"))
 
 
-class LogEntry(MapLayer):
+class LogEntry(messagepack.MapLayer):
     """An entry of the replicated log: its bytes, and what they do."""
 
-    fields_desc = keyed(
-        Integer("Index", "index", "position in the log"),
-        Integer("Term", "term", "term of the leader that wrote it"),
-        Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
-        Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
-        Raw("Extensions", "extensions", "of the application"),
+    fields_desc = messagepack.keyed(
+        messagepack.Integer("Index", "index", "position in the log"),
+        messagepack.Integer("Term", "term", "term of the leader that wrote it"),
+        messagepack.Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
+        messagepack.Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
+        messagepack.Raw("Extensions", "extensions", "of the application"),
         GoTime("AppendedAt", "appended_at", "when the leader wrote it"),
-        Meaning("raft_log", RaftLog, "what a command does"),
-        Meaning("configuration", Configuration, "the servers of a configuration"),
+        messagepack.Meaning("raft_log", RaftLog, "what a command does"),
+        messagepack.Meaning("configuration", Configuration, "the servers of a configuration"),
     )
 
     def read_tagged(self, data: bytes, position: int, end: int) -> int:
@@ -133,13 +118,13 @@ class LogEntry(MapLayer):
         meaning, raw = MEANINGS.get(self.fields.get("log_type", -1)), self.fields.get("data")
         if meaning is not None and raw:
             last = self.ranges["data"][1]
-            inner = whole(meaning.layer, data, last - len(raw), last)
+            inner = messagepack.whole(meaning.layer, data, last - len(raw), last)
             if inner is not None:
                 self.fields[meaning.name], self.ranges[meaning.name] = inner, (last - len(raw), last)
         return stop
 
 
-MEANINGS: dict[int, Meaning] = {
+MEANINGS: dict[int, messagepack.Meaning] = {
     code: next(kind for kind in LogEntry.fields_desc if kind.name == name)
     for code, name in ((names.LOG_COMMAND, "raft_log"), (names.LOG_CONFIGURATION, "configuration"))
 }
@@ -149,38 +134,40 @@ MEANINGS: dict[int, Meaning] = {
 # The RPCs.
 
 
-def header() -> list[Keyed]:
+def header() -> list[messagepack.Keyed]:
     return [
-        Integer("ProtocolVersion", "protocol_version", "of Raft"),
-        Raw("ID", "id", "server that sends"),
-        Raw("Addr", "addr", "its address"),
+        messagepack.Integer("ProtocolVersion", "protocol_version", "of Raft"),
+        messagepack.Raw("ID", "id", "server that sends"),
+        messagepack.Raw("Addr", "addr", "its address"),
     ]
 
 
-def term() -> Keyed:
-    return Integer("Term", "term", "current term of the sender")
+def term() -> messagepack.Keyed:
+    return messagepack.Integer("Term", "term", "current term of the sender")
 
 
-def newest() -> list[Keyed]:
+def newest() -> list[messagepack.Keyed]:
     return [
-        Integer("LastLogIndex", "last_log_index", "index of the newest entry"),
-        Integer("LastLogTerm", "last_log_term", "term of the newest entry"),
+        messagepack.Integer("LastLogIndex", "last_log_index", "index of the newest entry"),
+        messagepack.Integer("LastLogTerm", "last_log_term", "term of the newest entry"),
     ]
 
 
-def granted() -> Keyed:
-    return Truth("Granted", "granted", "whether the vote is given")
+def granted() -> messagepack.Keyed:
+    return messagepack.Truth("Granted", "granted", "whether the vote is given")
 
 
-class Rpc(MapLayer):
+class Rpc(messagepack.MapLayer):
     """Base of all requests."""
 
     filter_name = NAME
     facts: ClassVar[tuple[str, ...]] = ("term",)
 
 
-def request(rpc_type: int, *kinds: Keyed) -> list[Any]:
-    return keyed(UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type), *header(), *kinds)
+def request(rpc_type: int, *kinds: messagepack.Keyed) -> list[Any]:
+    return messagepack.keyed(
+        UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type), *header(), *kinds
+    )
 
 
 class AppendEntries(Rpc):
@@ -189,11 +176,11 @@ class AppendEntries(Rpc):
     fields_desc = request(
         0,
         term(),
-        String("Leader", "leader", "server that leads"),
-        Integer("PrevLogEntry", "prev_log_entry", "index of the entry before"),
-        Integer("PrevLogTerm", "prev_log_term", "term of the entry before"),
-        Maps("Entries", "entries", LogEntry, "entries to append"),
-        Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
+        messagepack.String("Leader", "leader", "server that leads"),
+        messagepack.Integer("PrevLogEntry", "prev_log_entry", "index of the entry before"),
+        messagepack.Integer("PrevLogTerm", "prev_log_term", "term of the entry before"),
+        messagepack.Maps("Entries", "entries", LogEntry, "entries to append"),
+        messagepack.Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
     )
     facts = ("term", "leader", "entries", "prev_log_entry", "leader_commit_index")
 
@@ -202,9 +189,9 @@ class RequestVote(Rpc):
     fields_desc = request(
         1,
         term(),
-        String("Candidate", "candidate", "server that wants to lead"),
+        messagepack.String("Candidate", "candidate", "server that wants to lead"),
         *newest(),
-        Truth("LeadershipTransfer", "leadership_transfer", "the leader asked for it"),
+        messagepack.Truth("LeadershipTransfer", "leadership_transfer", "the leader asked for it"),
     )
     facts = ("term", "candidate", "last_log_index")
 
@@ -215,13 +202,13 @@ class InstallSnapshot(Rpc):
     fields_desc = request(
         2,
         term(),
-        Integer("SnapshotVersion", "snapshot_version", "of the format"),
-        String("Leader", "leader", "server that leads"),
+        messagepack.Integer("SnapshotVersion", "snapshot_version", "of the format"),
+        messagepack.String("Leader", "leader", "server that leads"),
         *newest(),
-        PackedTexts("Peers", "peers", "addresses of the servers, the old form of the configuration"),
-        PackedMap("Configuration", "configuration", Configuration, "the servers of the group"),
-        Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
-        Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
+        messagepack.PackedTexts("Peers", "peers", "addresses of the servers, the old form of the configuration"),
+        messagepack.PackedMap("Configuration", "configuration", Configuration, "the servers of the group"),
+        messagepack.Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
+        messagepack.Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
     )
     facts = ("term", "leader", "last_log_index", "snapshot_size")
 
@@ -241,7 +228,7 @@ class UnknownRpc(Rpc):
     fields_desc = request(0xFF, term())
 
 
-class Answer(MapLayer):
+class Answer(messagepack.MapLayer):
     """Base of all answers: the error, then the map."""
 
     filter_name = NAME
@@ -249,28 +236,28 @@ class Answer(MapLayer):
     answer = True
 
 
-def response(*kinds: Keyed) -> list[Any]:
-    error = ErrorText("error", "why the RPC failed; empty: it did not")
-    return keyed(error, *header(), *kinds)
+def response(*kinds: messagepack.Keyed) -> list[Any]:
+    error = messagepack.ErrorText("error", "why the RPC failed; empty: it did not")
+    return messagepack.keyed(error, *header(), *kinds)
 
 
 class AppendEntriesResponse(Answer):
     fields_desc = response(
         term(),
-        Integer("LastLog", "last_log", "newest index of the follower"),
-        Truth("Success", "success", "whether the entries fit"),
-        Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
+        messagepack.Integer("LastLog", "last_log", "newest index of the follower"),
+        messagepack.Truth("Success", "success", "whether the entries fit"),
+        messagepack.Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
     )
     facts = ("error", "term", "last_log", "success")
 
 
 class RequestVoteResponse(Answer):
-    fields_desc = response(term(), PackedTexts("Peers", "peers", "addresses of the servers"), granted())
+    fields_desc = response(term(), messagepack.PackedTexts("Peers", "peers", "addresses of the servers"), granted())
     facts = ("error", "term", "granted")
 
 
 class InstallSnapshotResponse(Answer):
-    fields_desc = response(term(), Truth("Success", "success", "whether the snapshot was taken"))
+    fields_desc = response(term(), messagepack.Truth("Success", "success", "whether the snapshot was taken"))
     facts = ("error", "term", "success")
 
 

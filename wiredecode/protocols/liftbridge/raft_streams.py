@@ -14,7 +14,7 @@ from wiredecode.fields import Short
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import names, raft
 from wiredecode.protocols.liftbridge.packing import skip
-from wiredecode.protocols.shared.pairing import Request
+from wiredecode.protocols.shared.pairing import Newest, Request
 
 MAX_STREAMS = 1024
 """Raft streams remembered in a capture; the one that was idle longest is forgotten."""
@@ -154,9 +154,9 @@ class RaftStreams:
 
     def __init__(self) -> None:
         self.streams: OrderedDict[Key, RaftStream] = OrderedDict()
-        self.peers: OrderedDict[str, str] = OrderedDict()
+        self.peers: Newest[str, str] = Newest(2 * MAX_STREAMS)
         """The inbox of the other side, of each inbox whose dial was seen."""
-        self.dials: OrderedDict[str, str] = OrderedDict()
+        self.dials: Newest[str, str] = Newest(MAX_STREAMS)
         """Reply subject of a dial: inbox of the caller."""
         self.held = 0
 
@@ -200,13 +200,10 @@ class RaftStreams:
         return stream.outstanding.popleft() if stream is not None and stream.outstanding else None
 
     def dial(self, reply: str, inbox: str) -> None:
-        self.dials[reply] = inbox
-        if len(self.dials) > MAX_STREAMS:
-            self.dials.popitem(last=False)
+        self.dials.put(reply, inbox)
 
     def accept(self, reply: str, inbox: str) -> None:
         """The answer to a dial: both inboxes are known now."""
         caller = self.dials[reply]
-        self.peers[caller], self.peers[inbox] = inbox, caller
-        while len(self.peers) > 2 * MAX_STREAMS:
-            self.peers.popitem(last=False)
+        self.peers.put(caller, inbox)
+        self.peers.put(inbox, caller)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import codes, names
 from wiredecode.protocols.shared.checking import Place, Report, Rule, inner_values, place_of
+from wiredecode.protocols.shared.pairing import Newest
 
 CLIENT_NAME = "LIFT."
 MOST_PARTITIONS = 10_000
@@ -69,7 +69,7 @@ class Replicas(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._logs: OrderedDict[tuple[str, int], Log] = OrderedDict()
+        self._logs: Newest[tuple[str, int], Log] = Newest(MOST_PARTITIONS)
         self._worst: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
         """By replica and partition: how far behind it was at most, and when."""
 
@@ -82,13 +82,13 @@ class Replicas(Rule):
                 subject = values.get("partition_subject", "")
                 partition = subject.rpartition(".")[2] if isinstance(subject, str) else ""
                 key = values["stream"], int(partition) if partition.isdecimal() else 0
-                self._log(key).grew(values.get("offset", 0), frame.time_ns)
+                self._logs.get_or_make(key, Log).grew(values.get("offset", 0), frame.time_ns)
             return
         stream, partition = frame.generated.get("stream"), frame.generated.get("partition", 0)
         if stream is None:
             return
         if frame.type == "ReplicationResponse":
-            log = self._log((stream, partition))
+            log = self._logs.get_or_make((stream, partition), Log)
             log.led(values.get("leader_epoch", 0))
             log.grew(values.get("high_watermark", -1), frame.time_ns)
             return
@@ -96,14 +96,6 @@ class Replicas(Rule):
         since = None if known is None else known.after(values.get("offset", 0))
         if since is not None and frame.time_ns - since >= LEAST_LAG_NS:
             self._lags(frame, printable(values.get("replica_id", "?")), (stream, partition), since)
-
-    def _log(self, key: tuple[str, int]) -> Log:
-        log = self._logs.get(key)
-        if log is None:
-            log = self._logs[key] = Log()
-            if len(self._logs) > MOST_PARTITIONS:
-                self._logs.popitem(last=False)
-        return log
 
     def _lags(self, frame: Frame, replica: str, partition: tuple[str, int], since: int) -> None:
         lag = frame.time_ns - since

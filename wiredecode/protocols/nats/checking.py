@@ -1,16 +1,18 @@
-"""What goes wrong between NATS clients and servers."""
+"""What goes wrong between NATS clients and servers, what changes, and how far consumers are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from wiredecode.fields import printable
+from wiredecode.fields.jsonfields import shown
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import codes, names
-from wiredecode.protocols.nats.changes import CHANGES
-from wiredecode.protocols.nats.gauges import GAUGES, acknowledged
+from wiredecode.protocols.shared.changes import STATE, Change
 from wiredecode.protocols.shared.checking import (
     MOST_EVIDENCE,
     Called,
@@ -22,6 +24,81 @@ from wiredecode.protocols.shared.checking import (
     place_of,
     stopped_or_cut,
 )
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+
+# For the timeline.
+
+
+def info(frame: Frame) -> Iterator[Change]:
+    """A server is about to shut down (lame duck mode), or knows other servers than before."""
+    options = frame.values.get("options") or {}
+    server = printable(str(options.get("server_name") or options.get("server_id") or frame.source))
+    if options.get("ldm"):
+        yield Change(STATE, server, f"{server} will shut down (lame duck mode)")
+    urls = options.get("connect_urls")
+    if isinstance(urls, list) and urls:
+        known = ", ".join(sorted(shown(str(url), False) for url in urls))
+        yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {known}")
+
+
+CHANGES = {"INFO": info}
+
+
+# For plots.
+
+ACK = "$JS.ACK."
+OLD_TOKENS, DOMAIN_TOKENS = 9, 11
+"""Of ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>``; newer servers put the
+domain and the hash of the account before the stream, and may add a token."""
+NOT_DONE = (b"-NAK", b"+WPI")
+
+
+class Acknowledged(NamedTuple):
+    """What such a subject tells of a message that was delivered."""
+
+    consumer: str
+    """With its stream, printable."""
+    delivered: int
+    """How often, this time included."""
+    sequence: int
+    """In the stream."""
+    pending: int
+
+
+def acknowledged(subject: str) -> Acknowledged | None:
+    """None: it is no subject for acks."""
+    if not subject.startswith(ACK):
+        return None
+    tokens = subject.split(".")
+    if len(tokens) >= DOMAIN_TOKENS:
+        del tokens[2:4]
+    if len(tokens) < OLD_TOKENS or not all(map(str.isdecimal, tokens[4:OLD_TOKENS])):
+        return None
+    _, _, stream, consumer, delivered, sequence, _, _, pending = tokens[:OLD_TOKENS]
+    of = f"{printable(stream)}, consumer {printable(consumer)}"
+    return Acknowledged(of, int(delivered), int(sequence), int(pending))
+
+
+class Consumers(Gauge):
+    """Messages that are left when one is delivered; the sequence in the stream that was acknowledged last."""
+
+    types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        values, delivered = frame.values, frame.sender == "server"
+        told = acknowledged(values.get("reply" if delivered else "subject", ""))
+        if told is None:
+            return
+        if delivered:
+            yield Reading(LAG, told.consumer, told.pending)
+        elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
+            yield Reading(POSITION, told.consumer, told.sequence)
+
+
+GAUGES = (Consumers,)
+
+
+# Rules.
 
 KINDS = (
     (("authorization violation", "authentication", "user authentication", "account authentication"), "AUTHENTICATION"),
@@ -214,8 +291,7 @@ class Clients(Rule):
             problem.detail(f"before, its window was closed for {closed}")
         for each, told in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
             subject = reader.subjects.get(each, "subject not seen")
-            several = "s" * (told.messages != 1)
-            problem.detail(f"{told.messages:,} message{several}, {told.size:,} bytes sent to sid {each}, {subject}")
+            problem.detail(f"{counted(told.messages, 'message')}, {told.size:,} bytes sent to sid {each}, {subject}")
 
     def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
         """PINGs of one side that the other did not answer."""

@@ -25,7 +25,7 @@ from wiredecode.protocols.nats.reading import decoder_for, delivered_from, hide_
 from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import Request, link
+from wiredecode.protocols.shared.pairing import Newest, Request, link
 from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class NatsConversation(Conversation):
         """The one account of a dedicated route; empty: its name is not known."""
         self.decoders: dict[bytes, FrameDecoder] = {}
         """By the first four bytes; they depend on the kind of link and on what both sides said."""
-        self.subscriptions: OrderedDict[str, Subscription] = OrderedDict()
+        self.subscriptions: Newest[str, Subscription] = Newest(MAX_SUBSCRIPTIONS)
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.verbose: deque[Request] | None = deque(maxlen=MAX_WAITING) if self.whole else None
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
@@ -306,10 +306,8 @@ class NatsConversation(Conversation):
         if queue is not None:
             told["queue"] = printable(queue)
         receiver = Receiver(frame.number, frame.destination, gets_all=queue is None)
-        self.subscriptions[values["sid"]] = Subscription(subject, queue, told, receiver=receiver)
         self.ended.pop(values["sid"], None)
-        if len(self.subscriptions) > MAX_SUBSCRIPTIONS:
-            self.subscriptions.popitem(last=False)
+        if self.subscriptions.put(values["sid"], Subscription(subject, queue, told, receiver=receiver)):
             message = f"more than {MAX_SUBSCRIPTIONS} subscriptions: the oldest is forgotten"
             frame.find("note", "limit", "subscriptions", message)
 

@@ -3,70 +3,40 @@
 from __future__ import annotations
 
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.nats.layers import (
-    AccountSub,
-    AccountUnsub,
-    Connect,
-    DedicatedHMsg,
-    DedicatedMsg,
-    DedicatedOldOriginUnsub,
-    DedicatedOriginMsg,
-    DedicatedOriginSub,
-    DedicatedOriginUnsub,
-    DedicatedSub,
-    DedicatedUnsub,
-    Err,
-    HMsg,
-    HPub,
-    Info,
-    LeafMsg,
-    LeafSub,
-    LeafUnsub,
-    Msg,
-    Ok,
-    OldOriginUnsub,
-    OriginMsg,
-    OriginSub,
-    OriginUnsub,
-    Ping,
-    Pong,
-    Pub,
-    RouteHMsg,
-    RouteMsg,
-    RouteSub,
-    RouteUnsub,
-    Sub,
-    Unknown,
-    Unsub,
-)
+from wiredecode.protocols.nats import layers
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 
 ANYWHERE: dict[str, type[Layer]] = {
-    "INFO": Info,
-    "CONNECT": Connect,
-    "PING": Ping,
-    "PONG": Pong,
-    "+OK": Ok,
-    "-ERR": Err,
-    "PUB": Pub,
-    "HPUB": HPub,
-    "SUB": Sub,
-    "UNSUB": Unsub,
-    "MSG": Msg,
-    "HMSG": HMsg,
+    "INFO": layers.Info,
+    "CONNECT": layers.Connect,
+    "PING": layers.Ping,
+    "PONG": layers.Pong,
+    "+OK": layers.Ok,
+    "-ERR": layers.Err,
+    "PUB": layers.Pub,
+    "HPUB": layers.HPub,
+    "SUB": layers.Sub,
+    "UNSUB": layers.Unsub,
+    "MSG": layers.Msg,
+    "HMSG": layers.HMsg,
 }
 OF_ROUTES: dict[str, type[Layer]] = {
-    "RS+": RouteSub,
-    "RS-": RouteUnsub,
-    "LS+": OriginSub,
-    "LS-": OldOriginUnsub,
-    "A+": AccountSub,
-    "A-": AccountUnsub,
-    "RMSG": RouteMsg,
-    "HMSG": RouteHMsg,
-    "LMSG": OriginMsg,
+    "RS+": layers.RouteSub,
+    "RS-": layers.RouteUnsub,
+    "LS+": layers.OriginSub,
+    "LS-": layers.OldOriginUnsub,
+    "A+": layers.AccountSub,
+    "A-": layers.AccountUnsub,
+    "RMSG": layers.RouteMsg,
+    "HMSG": layers.RouteHMsg,
+    "LMSG": layers.OriginMsg,
 }
-OF_LEAFS: dict[str, type[Layer]] = {"LS+": LeafSub, "LS-": LeafUnsub, "HMSG": DedicatedHMsg, "LMSG": LeafMsg}
+OF_LEAFS: dict[str, type[Layer]] = {
+    "LS+": layers.LeafSub,
+    "LS-": layers.LeafUnsub,
+    "HMSG": layers.DedicatedHMsg,
+    "LMSG": layers.LeafMsg,
+}
 
 GRAMMARS: dict[str, dict[str, type[Layer]]] = {
     CLIENT: {**OF_ROUTES, **ANYWHERE},
@@ -77,17 +47,17 @@ GRAMMARS: dict[str, dict[str, type[Layer]]] = {
 """Layers by kind of link, then by operation."""
 
 DEDICATED: dict[str, type[Layer]] = {
-    "RS+": DedicatedSub,
-    "RS-": DedicatedUnsub,
-    "LS+": DedicatedOriginSub,
-    "LS-": DedicatedOldOriginUnsub,
-    "RMSG": DedicatedMsg,
-    "HMSG": DedicatedHMsg,
-    "LMSG": DedicatedOriginMsg,
+    "RS+": layers.DedicatedSub,
+    "RS-": layers.DedicatedUnsub,
+    "LS+": layers.DedicatedOriginSub,
+    "LS-": layers.DedicatedOldOriginUnsub,
+    "RMSG": layers.DedicatedMsg,
+    "HMSG": layers.DedicatedHMsg,
+    "LMSG": layers.DedicatedOriginMsg,
 }
 """What is different on the route of one account."""
 
-WITH_ORIGIN: dict[bool, type[Layer]] = {False: OriginUnsub, True: DedicatedOriginUnsub}
+WITH_ORIGIN: dict[bool, type[Layer]] = {False: layers.OriginUnsub, True: layers.DedicatedOriginUnsub}
 """``LS-`` where both ends announced ``lnocu``, by whether the route is of one account."""
 
 LAYERS: tuple[type[Layer], ...] = tuple(
@@ -96,7 +66,7 @@ LAYERS: tuple[type[Layer], ...] = tuple(
             *(layer for grammar in GRAMMARS.values() for layer in grammar.values()),
             *DEDICATED.values(),
             *WITH_ORIGIN.values(),
-            Unknown,
+            layers.Unknown,
         ]
     )
 )

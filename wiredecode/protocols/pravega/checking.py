@@ -1,21 +1,88 @@
-"""What goes wrong between Pravega clients and servers: refusals and writers; see also reads and transactions."""
+"""What goes wrong between Pravega clients and servers: refusals and writers (reads and transactions have
+modules of their own); what changes, and how far readers are.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 from uuid import UUID
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
-from wiredecode.protocols.pravega.changes import CHANGES
-from wiredecode.protocols.pravega.gauges import GAUGES
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.reads import Reads
 from wiredecode.protocols.pravega.transactions import Transactions
+from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.checking import Checks, Place, Publishing, Report, Rule, place_of
+from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
+
+# For the timeline.
+
+DONE = {
+    "SegmentCreated": "created",
+    "SegmentSealed": "sealed",
+    "SegmentTruncated": "truncated",
+    "SegmentDeleted": "deleted",
+    "SegmentsMerged": "merged",
+    "SegmentPolicyUpdated": "given another policy",
+}
+
+
+def segment_done(frame: Frame) -> Iterator[Change]:
+    name = printable(frame.values.get("segment") or frame.values["target"])
+    yield Change(STREAM, name, f"segment {name} is {DONE[frame.type or '']}")
+
+
+CHANGES = dict.fromkeys(DONE, segment_done)
+
+
+# For plots.
+
+
+class Readers(Gauge):
+    """The next byte of each reader's segment, and the bytes between it and the end that was told last."""
+
+    types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        """By segment: the largest write offset that was told."""
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        values = frame.values
+        if frame.type == "DataAppended":
+            self._grew(frame.generated["segment"], values["current_segment_write_offset"])
+        elif frame.type == "StreamSegmentInfo":
+            self._grew(values["segment_name"], values["write_offset"])
+        else:
+            yield from self._reader(frame, values["segment"], values["offset"])
+
+    def _reader(self, frame: Frame, segment: str, offset: int) -> Iterator[Reading]:
+        of = f"{printable(segment)}, bytes, reader #{frame.connection.number}"
+        if frame.type == "ReadSegment":
+            yield Reading(POSITION, of, offset)
+            return
+        offset += len(frame.values["data"])
+        yield Reading(POSITION, of, offset)
+        self._grew(segment, offset)
+        if frame.values["at_tail"] or frame.values["end_of_segment"]:
+            yield Reading(LAG, of, 0)
+        elif (end := self._ends.get(segment, offset)) > offset:
+            yield Reading(LAG, of, end - offset)
+
+    def _grew(self, segment: str, end: int) -> None:
+        if segment in self._ends or len(self._ends) < MOST_KNOWN:
+            self._ends[segment] = max(self._ends.get(segment, 0), end)
+
+
+GAUGES = (Readers,)
+
+
+# Rules.
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
@@ -68,8 +135,7 @@ class Refusals(Rule):
         segment = frame.generated.get("segment", "a segment")
         problem = self.report.add(codes.CONDITIONAL, "", segment, frame=frame)
         if problem is not None:
-            several = "s" * (problem.count != 1)
-            problem.what = f"{problem.count:,} conditional append{several} to {segment} came too late"
+            problem.what = f"{counted(problem.count, 'conditional append')} to {segment} came too late"
 
     REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
         "AuthTokenCheckFailed": _token,
@@ -91,7 +157,7 @@ class Setups(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: OrderedDict[int, tuple[Place, int, str, str]] = OrderedDict()
+        self._waiting: Newest[int, tuple[Place, int, str, str]] = Newest(MOST_SETUPS)
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "SetupAppend":
@@ -100,9 +166,7 @@ class Setups(Rule):
         elif frame.expects_response:
             raw = frame.values.get("writer_id")
             writer = str(UUID(bytes=bytes(raw))) if isinstance(raw, bytes) and len(raw) == 16 else "?"
-            self._waiting[frame.id] = place_of(frame), frame.side, writer, segment_of(frame)
-            if len(self._waiting) > MOST_SETUPS:
-                self._waiting.popitem(last=False)
+            self._waiting.put(frame.id, (place_of(frame), frame.side, writer, segment_of(frame)))
 
     def finish(self) -> None:
         for place, side, writer, segment in self._waiting.values():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.pairing import Outstanding, Request
+from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request
 
 MAX_LOOKED_AT = 64
 """Requests with the same id among which the one that a refusal means is looked for."""
@@ -38,7 +38,7 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
     def __init__(self) -> None:
         super().__init__()
         self.groups: dict[Hashable, OrderedDict[Key, None]] = {}
-        self.answered: OrderedDict[Key, tuple[SegmentRequest, int]] = OrderedDict()
+        self.answered: Newest[Key, tuple[SegmentRequest, int]] = Newest(MAX_ANSWERED_READS)
 
     def add(self, frame: Frame, key: Key, request: SegmentRequest) -> SegmentRequest | None:
         same = self.get(key) if key[0] == "read" else None
@@ -100,8 +100,5 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
             if known is None or known[1] != offset:
                 return None
             request = known[0]
-        self.answered[key] = request, offset + length
-        self.answered.move_to_end(key)
-        if len(self.answered) > MAX_ANSWERED_READS:
-            self.answered.popitem(last=False)
+        self.answered.put(key, (request, offset + length))
         return request

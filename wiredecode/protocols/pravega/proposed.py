@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from wiredecode.protocols.pravega.evidence import MAX_BODY
 from wiredecode.protocols.pravega.kinds import escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.pravega.shipped import MAX_WRITERS
-from wiredecode.protocols.shared.pairing import Losses, Outstanding, link
+from wiredecode.protocols.shared.pairing import Losses, Newest, Outstanding, link
 
 MAX_WHOLE = MAX_BODY + HEADER.size
 """Longest message that is put together from parts."""
@@ -80,7 +79,7 @@ class Proposed:
     def __init__(self, whole: bool, part_base: int = BEGIN) -> None:
         self.whole = whole
         self.sides = (Side(base=part_base), Side(base=part_base))
-        self.setups: OrderedDict[bytes, Setup] = OrderedDict()
+        self.setups: Newest[bytes, Setup] = Newest(MAX_WRITERS)
         self.block: OpenBlock | None = None
         self.blind = not whole
         """A BeginAppendBlock may have been lost."""
@@ -194,10 +193,7 @@ class Proposed:
             self.setups.pop(values.get("connection_id", b""), None)  # it appends to another one now
             return
         number = values["connection_id"]
-        self.setups[number] = Setup(values["segment"])
-        self.setups.move_to_end(number)
-        if len(self.setups) > MAX_WRITERS:
-            self.setups.popitem(last=False)
+        self.setups.put(number, Setup(values["segment"]))
         self.outstanding.add(frame, ("setup", number), self._request(frame, "SetupAppend", values["segment"], None))
 
     def _set_up(self, frame: Frame, values: Mapping[str, Any]) -> None:

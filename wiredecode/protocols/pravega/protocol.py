@@ -8,24 +8,10 @@ from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import names
+from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
+from wiredecode.protocols.pravega import evidence, names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
-from wiredecode.protocols.pravega.evidence import (
-    BLOBS,
-    CURRENT,
-    EAGER,
-    KNOWN,
-    LARGE_BODY,
-    MAX_BODY,
-    MAX_TYPE,
-    MessageEvidence,
-    dialect_of,
-    judge,
-    plausible,
-)
-from wiredecode.protocols.pravega.generated import GENERATED
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
@@ -33,6 +19,34 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Ch
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
+
+GENERATED = {
+    "pravega.segment": Generated("string", "segment of the writer, from its SetupAppend"),
+    "pravega.session_version": Generated("int32", "on the second Hello: the version both sides speak"),
+    "pravega.block": Generated("int64", "frame of the AppendBlock (or BeginAppendBlock) that this ends"),
+    "pravega.tail": Generated("string", "how the block ends: PartialEvent, Padding"),
+    "pravega.append_length": Generated("int64", "bytes the segment gets"),
+    "pravega.append": Generated("binary", "these bytes, where they are not framed events"),
+    "pravega.framed": Generated("bool", "false: not framed events"),
+    "pravega.event_count": Generated("int64", "events that end here"),
+    "pravega.events": Generated("list<struct>", "the events that end here"),
+    "pravega.events.event_number": Generated("int64", "number the writer gave it"),
+    "pravega.events.offset": Generated("int64", "where in the segment its header starts"),
+    "pravega.events.data": Generated("binary", "the event"),
+    "pravega.unfinished_event_offset": Generated(
+        "int64", "where in the segment the event starts that the next reply continues"
+    ),
+    "pravega.unfinished_event_bytes": Generated("int64", "bytes of it so far, its header included"),
+    "pravega.acknowledged_appends": Generated("int64", "how many appends are acknowledged at once"),
+    "pravega.requests": Generated("list<int64>", "frames of these appends, the oldest first, where they are several"),
+    "pravega.begun_in": Generated("int64", "frame of the first part of the message"),
+    "pravega.whole": Generated("json", "the message that the parts make"),
+    "pravega.whole_length": Generated("int64", "its length, header included"),
+    "pravega.whole_data": Generated("binary", "its bytes, where they make no message"),
+    "pravega.at_tail": Generated("bool", "the flag, from either end of the byte"),
+    "pravega.end_of_segment": Generated("bool", "the flag, from either end of the byte"),
+}
+
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
@@ -46,8 +60,8 @@ SEARCH_BYTES = 256 * 1024
 SEARCH_SMALL_BYTES = 8 * 1024
 """The same for messages that hold no large blob, whose check takes time in proportion to their length."""
 
-CODES = b"".join(re.escape(bytes([code])) for code in sorted(KNOWN) if code > 0)
-NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(KNOWN) if code < -2)
+CODES = b"".join(re.escape(bytes([code])) for code in sorted(evidence.KNOWN) if code > 0)
+NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(evidence.KNOWN) if code < -2)
 CANDIDATE = re.compile(rb"(?=(?:\x00\x00\x00[" + CODES + rb"]|\xff\xff\xff[" + NEGATIVE + rb"])\x00)", re.DOTALL)
 """Where a message may start in mid-stream. Not with types 0, -1, -2: append data is full of them."""
 
@@ -69,15 +83,15 @@ class MessageChain(Chain):
         self.dialect: str | None = None
         super().__init__(data, position)
 
-    def judge(self, data: bytes, position: int) -> MessageEvidence:
-        seen = judge(data, position)
+    def judge(self, data: bytes, position: int) -> evidence.MessageEvidence:
+        seen = evidence.judge(data, position)
         if not self.whole and seen.layer is not None and seen.layer.type_name == "Event":
-            return MessageEvidence(BAD)  # zeros are everywhere
+            return evidence.MessageEvidence(BAD)  # zeros are everywhere
         return seen
 
     def add(self, data: bytes, seen: Evidence) -> None:
-        assert isinstance(seen, MessageEvidence)
-        self.dialect = self.dialect or dialect_of(seen.code, data, self.end, seen.end)
+        assert isinstance(seen, evidence.MessageEvidence)
+        self.dialect = self.dialect or evidence.dialect_of(seen.code, data, self.end, seen.end)
 
     def enough(self) -> bool:
         return self.dialect is not None and self.believed(at_home=False)
@@ -105,10 +119,10 @@ class Pravega(BehindProxy):
     ports: ClassVar[tuple[int, ...]] = (12345, 6000, 9999)
     dialects = (names.WIRE, *names.PROPOSALS)
     framing = LengthPrefix(
-        Number(4, 4, 0, MAX_BODY, "a length of {value} is above {most}"),
+        Number(4, 4, 0, evidence.MAX_BODY, "a length of {value} is above {most}"),
         after=HEADER.size,
         header=HEADER.size,
-        held=(Number(0, 4, -MAX_TYPE, MAX_TYPE, "{value} is no message type", signed=True),),
+        held=(Number(0, 4, -evidence.MAX_TYPE, evidence.MAX_TYPE, "{value} is no message type", signed=True),),
     )
     requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
@@ -152,14 +166,14 @@ class Pravega(BehindProxy):
             return False
         code, length = HEADER.unpack_from(data, position)
         following = position + HEADER.size + length
-        if length <= LARGE_BODY or code not in BLOBS or following + HEADER.size > len(data):
-            return bool(length > (SEARCH_BYTES if code in BLOBS else SEARCH_SMALL_BYTES))
-        return length > SEARCH_BYTES or not plausible(*HEADER.unpack_from(data, following))
+        if length <= evidence.LARGE_BODY or code not in evidence.BLOBS or following + HEADER.size > len(data):
+            return bool(length > (SEARCH_BYTES if code in evidence.BLOBS else SEARCH_SMALL_BYTES))
+        return length > SEARCH_BYTES or not evidence.plausible(*HEADER.unpack_from(data, following))
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
         for position in self._candidates(data):
-            judged = judge(data, position)
+            judged = evidence.judge(data, position)
             if judged.level == CUT and not final:
                 return Found(position, False)
             if judged.level < EMPTY:
@@ -177,15 +191,15 @@ class Pravega(BehindProxy):
         told = chain.believed(at_home=False) or chain.fills(data, True)
         return Found(0, True) if told else self.search(data, final=final)
 
-    def _followed(self, data: bytes, judged: MessageEvidence, final: bool) -> bool | None:
+    def _followed(self, data: bytes, judged: evidence.MessageEvidence, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""
         if judged.level == SURE:
             return True
         if judged.end + HEADER.size > len(data):
             return judged.anchor if final else None
         if judged.anchor:
-            return plausible(*HEADER.unpack_from(data, judged.end))
-        following = judge(data, judged.end)
+            return evidence.plausible(*HEADER.unpack_from(data, judged.end))
+        following = evidence.judge(data, judged.end)
         if following.level == CUT:
             return False if final else None
         return following.anchor
@@ -194,8 +208,8 @@ class Pravega(BehindProxy):
         return PravegaConversation(connection, dialect, self.assignments, part_base=self.part_base)
 
     def layers(self) -> Iterable[type[Layer]]:
-        found: list[type[Layer]] = [*CURRENT.values(), Unknown]
-        found += [layer for table in (EAGER, OLDER) for older in table.values() for layer in older]
+        found: list[type[Layer]] = [*evidence.CURRENT.values(), Unknown]
+        found += [layer for table in (evidence.EAGER, OLDER) for older in table.values() for layer in older]
         return [*found, *self.assignments[names.PROPOSAL].layers.values(), *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.shared.checking import Place, Report, Rule, place_of
+from wiredecode.protocols.shared.pairing import Newest
 
 MOST_SEGMENTS = 10_000
 """Of which the end is known; the oldest are forgotten."""
@@ -33,13 +34,13 @@ class Segment:
     """How far a segment goes, and who waits for more."""
 
     end: int = -1
-    reads: OrderedDict[int, Read] | None = None
+    reads: Newest[int, Read] = field(default_factory=lambda: Newest(MOST_READS))
 
     def grew(self, end: object, time_ns: int) -> None:
         if not isinstance(end, int) or end <= self.end:
             return
         self.end = end
-        for read in (self.reads or {}).values():
+        for read in self.reads.values():
             if read.there_ns is None and end > read.offset:
                 read.there_ns = time_ns
 
@@ -51,7 +52,7 @@ class Reads(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._segments: OrderedDict[str, Segment] = OrderedDict()
+        self._segments: Newest[str, Segment] = Newest(MOST_SEGMENTS)
         self._tail: dict[str, tuple[int, int]] = {}
         """Of segments: how many reads waited at the tail, and the longest time."""
 
@@ -66,37 +67,25 @@ class Reads(Rule):
         else:
             self._answered(frame)
 
-    def _segment(self, name: str) -> Segment:
-        segment = self._segments.get(name)
-        if segment is None:
-            segment = self._segments[name] = Segment()
-            if len(self._segments) > MOST_SEGMENTS:
-                self._segments.popitem(last=False)
-        return segment
-
     def _grew(self, name: object, end: object, time_ns: int) -> None:
         if isinstance(name, str):
-            self._segment(name).grew(end, time_ns)
+            self._segments.get_or_make(name, Segment).grew(end, time_ns)
 
     def _requests(self, frame: Frame) -> None:
         name, offset = frame.values.get("segment"), frame.values.get("offset")
         if not isinstance(name, str) or not isinstance(offset, int):
             return
-        segment = self._segment(name)
-        if segment.reads is None:
-            segment.reads = OrderedDict()
+        segment = self._segments.get_or_make(name, Segment)
         there = frame.time_ns if segment.end > offset else None
-        segment.reads[frame.id] = Read(place_of(frame), frame.side, offset, there)
-        if len(segment.reads) > MOST_READS:
-            segment.reads.popitem(last=False)
+        segment.reads.put(frame.id, Read(place_of(frame), frame.side, offset, there))
 
     def _answered(self, frame: Frame) -> None:
         values = frame.values
         name, offset, data = values.get("segment"), values.get("offset"), values.get("data")
         if not isinstance(name, str) or not isinstance(offset, int):
             return
-        segment = self._segment(name)
-        read = segment.reads.pop(frame.request, None) if segment.reads and frame.request is not None else None
+        segment = self._segments.get_or_make(name, Segment)
+        read = segment.reads.pop(frame.request, None) if frame.request is not None else None
         if read is not None:
             since = read.there_ns
             if since is None and not values.get("at_tail") and not values.get("end_of_segment"):
@@ -113,9 +102,8 @@ class Reads(Rule):
         problem = self.report.add(codes.SLOW_READ, "", name, frame=read.place)
         if problem is not None:
             problem.weight = max(problem.weight, took)
-            several = "s" * (problem.count != 1)
             worst = f"{problem.weight / 1e9:.3f} s"
-            problem.what = f"{problem.count:,} read{several} of {printable(name)} took up to {worst} with data there"
+            problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
 
     def finish(self) -> None:
         for name in self._segments:

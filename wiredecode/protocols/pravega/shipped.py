@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from wiredecode.protocols.pravega.appends import Block, Rebuilt, rebuild, tail_n
 from wiredecode.protocols.pravega.events import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
 from wiredecode.protocols.pravega.kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.pairing import SegmentRequest, SegmentRequests
-from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Losses, link
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Losses, Newest, link
 from wiredecode.protocols.shared.publications import confirm_all
 
 MAX_WRITERS = 4096
@@ -43,13 +43,13 @@ class Shipped:
         self.whole = whole
         """Seen from the start: what was not set up was never set up."""
         self.outstanding, self.losses = SegmentRequests(), Losses()
-        self.writers: OrderedDict[bytes, Writer] = OrderedDict()
+        self.writers: Newest[bytes, Writer] = Newest(MAX_WRITERS)
         self.block: Block | None = None
         self.blind = not whole
         """A block may have been lost: an AppendBlockEnd alone does not tell."""
         self.reads = SegmentReaders()
         self.slices = SegmentReaders()
-        self.unframed: OrderedDict[str, None] = OrderedDict()
+        self.unframed: Newest[str, None] = Newest(MAX_UNFRAMED)
         self.hellos: dict[int, tuple[int, int, SegmentRequest]] = {}
         """Newest and oldest version of each side, and its Hello."""
         self.keepalives: deque[SegmentRequest] = deque(maxlen=64)
@@ -189,10 +189,7 @@ class Shipped:
         if "segment" not in values:
             self.writers.pop(number, None)  # it writes to another one now
             return
-        self.writers[number] = Writer(values["segment"])
-        self.writers.move_to_end(number)
-        if len(self.writers) > MAX_WRITERS:
-            self.writers.popitem(last=False)
+        self.writers.put(number, Writer(values["segment"]))
         self.outstanding.add(frame, ("setup", number), self._request(frame, "SetupAppend"))
 
     def _set_up(self, frame: Frame) -> None:
@@ -205,7 +202,7 @@ class Shipped:
             request = None  # of the same writer, but another one
         self._link(frame, request)
         if number not in self.writers and "segment" in values:
-            self.writers[number] = Writer(values["segment"])
+            self.writers.put(number, Writer(values["segment"]))
 
     def _inside_block(self, frame: Frame, name: str) -> None:
         assert self.block is not None
@@ -298,9 +295,7 @@ class Shipped:
         if walked.position != len(data) or not walked.sound:
             self.raw = data
             frame.generate("framed", False)
-            self.unframed[segment] = None
-            if len(self.unframed) > MAX_UNFRAMED:
-                self.unframed.popitem(last=False)
+            self.unframed.put(segment, None)
             return
         found = len(walked.bounds)
         frame.generate("event_count", found)

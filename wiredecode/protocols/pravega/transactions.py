@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import codes
 from wiredecode.protocols.shared.checking import Place, Report, Rule, place_of
+from wiredecode.protocols.shared.pairing import Newest
 
 TRANSACTION = "#transaction."
 """In names of segments, between the segment that it is merged into and the id."""
@@ -39,7 +40,7 @@ class Transactions(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._known: OrderedDict[str, Transaction] = OrderedDict()
+        self._known: Newest[str, Transaction] = Newest(MOST_TRANSACTIONS)
         self._aborted: dict[str, tuple[int, int]] = {}
 
     def frame(self, frame: Frame) -> None:
@@ -70,12 +71,7 @@ class Transactions(Rule):
         parent, _, number = segment.partition(TRANSACTION)
         stream = parent.rpartition("/")[0]
         key = f"{stream}{TRANSACTION}{number}"
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Transaction(printable(stream), place_of(frame))
-            if len(self._known) > MOST_TRANSACTIONS:
-                self._known.popitem(last=False)
-        return known
+        return self._known.get_or_make(key, lambda: Transaction(printable(stream), place_of(frame)))
 
     def finish(self) -> None:
         for key, each in self._known.items():
@@ -92,8 +88,7 @@ class Transactions(Rule):
         count, events = self._aborted[each.stream] = count + 1, events + each.events
         problem = self.report.add(codes.ABORTED, "", each.stream, frame=each.place)
         if problem is not None:
-            several = "s" * (count != 1)
-            problem.what = f"{count:,} transaction{several} of {each.stream} with {events:,} events ended in an abort"
+            problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
             problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
     def _report_open(self, each: Transaction, number: str) -> None:

@@ -9,24 +9,9 @@ from ipaddress import ip_address
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import CAUSE, Code, Place, Report, Rule, place_of, values_of
+from wiredecode.protocols.rabbitmq_stream import codes
+from wiredecode.protocols.shared.checking import Place, Report, Rule, place_of, values_of
 
-UNREACHABLE = Code(
-    "rabbitmq_stream.advertised-host",
-    "error",
-    "the broker advertises an address that the client cannot reach",
-    "A client asks one broker where a stream is (Metadata), and connects to the host and port of the answer, not to "
-    "the address that it was given. Here that connection was refused, got no answer, or never came.",
-    (
-        "the broker runs in a container or behind a load balancer and advertises its own name",
-        "stream.advertised_host or stream.advertised_port is wrong",
-        "the client cannot resolve the name",
-    ),
-    "Set stream.advertised_host and stream.advertised_port in rabbitmq.conf to what clients can reach, or give the "
-    "client an address resolver that always takes the load balancer.",
-    "stories/advertised-refused.pcap",
-    CAUSE,
-)
 WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
 """Who goes on with these did not only look for a stream."""
 ASKS, SPEAKS = "PeerProperties", "PeerPropertiesResponse"
@@ -166,7 +151,7 @@ class AdvertisedHost(Rule):
 
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
-        problem = self.report.add(UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
+        problem = self.report.add(codes.UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
         if problem is None:
             return
         client, last = self.report.names.short(place.connection), attempts.last

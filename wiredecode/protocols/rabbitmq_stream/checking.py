@@ -1,41 +1,22 @@
-"""What goes wrong between RabbitMQ Stream clients and brokers."""
+"""What goes wrong between RabbitMQ Stream clients and brokers, what changes, and how credit and lag go."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
-from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream.advertised import UNREACHABLE, AdvertisedHost
-from wiredecode.protocols.rabbitmq_stream.changes import CHANGES
-from wiredecode.protocols.rabbitmq_stream.checking_consumers import (
-    FLAPPING,
-    LAGS,
-    OFFSET_GAP,
-    SMALL_BATCHES,
-    SMALL_CHUNKS,
-    Fill,
-    Flapping,
-    Lag,
-    Offsets,
-)
-from wiredecode.protocols.rabbitmq_stream.checking_credit import EARLY, ONE, STARVED, STOPPED, Credits
-from wiredecode.protocols.rabbitmq_stream.checking_publishers import (
-    DUPLICATES,
-    REFUSED,
-    DuplicateIds,
-    PublishErrors,
-)
-from wiredecode.protocols.rabbitmq_stream.gauges import GAUGES
+from wiredecode.protocols.rabbitmq_stream import codes, names
+from wiredecode.protocols.rabbitmq_stream.advertised import AdvertisedHost
+from wiredecode.protocols.rabbitmq_stream.checking_consumers import Fill, Flapping, Lag, Offsets
+from wiredecode.protocols.rabbitmq_stream.checking_credit import Credits
+from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.checking import (
-    CAUSE,
-    DEED,
     MOST_EVIDENCE,
     Checks,
-    Code,
     Place,
     Publishing,
     Report,
@@ -44,87 +25,150 @@ from wiredecode.protocols.shared.checking import (
     stopped_or_cut,
     values_of,
 )
+from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Reading
 
-GUEST = Code(
-    "rabbitmq_stream.guest-not-local",
-    "error",
-    "guest may only log in over loopback",
-    "The broker lets the user guest in from its own machine only (loopback_users), and this client came from another "
-    "address: its password may be right all the same.",
-    ("the client uses the default user", "the broker is in a container, or on another host than the client"),
-    "Create a user for the client, with permissions on its virtual host; do not open guest to the network.",
-    "stories/guest-not-local.pcap",
-    CAUSE,
-)
-AUTHENTICATION = Code(
-    "rabbitmq_stream.authentication",
-    "error",
-    "a client was not let in",
-    "The broker refused the user, the mechanism or the virtual host.",
-    ("wrong password", "unknown user or virtual host", "no permission", "user guest from another host"),
-    "Check user, password and permissions of the virtual host; guest may only connect over loopback.",
-    "rabbitmq-stream/c43_authfail.pcap",
-    CAUSE,
-)
-NOT_STARTED = Code(
-    "rabbitmq_stream.not-started",
-    "warning",
-    "a publisher or a consumer could not begin, or had no permission",
-    "The broker refused to declare a publisher or to subscribe, or told that the user may not do what was asked.",
-    (
-        "the stream does not exist (yet), or this broker has no leader or replica of it",
-        "the user has no permission on the stream: to write, to read, or to configure",
-    ),
-    "Read the reason; create the stream, ask Metadata for its leader, or give the user the permission it lacks.",
-    "rabbitmq-stream/c43_errors.pcap",
-    DEED,
-)
-NO_STREAM = Code(
-    "rabbitmq_stream.no-stream",
-    "warning",
-    "a stream that does not exist, or not any more",
-    "Metadata told a client that the stream it asked for does not exist, and it did not appear afterwards: clients "
-    "look for the leader of a stream before they publish or consume, and fail here. Or a stream was deleted that "
-    "others published to or consumed: a note, until somebody asks for it again.",
-    (
-        "the name is spelled wrong, or the virtual host is another one",
-        "nobody created the stream, or it was deleted",
-        "a client only wanted to know whether it exists",
-    ),
-    "Create the stream, or correct its name or the virtual host in the client.",
-    "stories/no-such-stream.pcap",
-    DEED,
-)
-SERVER_CLOSED = Code(
-    "rabbitmq_stream.closed-by-server",
-    "warning",
-    "the broker closed a connection",
-    "The broker sent Close and said why.",
-    ("a frame that the broker does not understand", "missed heartbeats", "an operator closed the connection"),
-    "Read the reason; the frames of the client just before show what it is about.",
-    "rabbitmq-stream/c43_unknown_frame.pcap",
-    DEED,
-)
-NO_CLOSE = Code(
-    "rabbitmq_stream.no-close",
-    "note",
-    "a connection ended without Close",
-    "TCP ended the connection, but neither side said Close before.",
-    ("the program ended or crashed", "the client does not bother to say Close", "a proxy cut the connection"),
-    "From a client that was to go on, look at its log at that time; from a broker, look for a crash.",
-    "rabbitmq-stream/c310_basic.pcap",
-)
-HEARTBEAT = Code(
-    "rabbitmq_stream.heartbeat",
-    "warning",
-    "one side was silent for longer than two heartbeats",
-    "Both sides agreed on a heartbeat. This side sent nothing for more than twice as long: the other may take it "
-    "for dead.",
-    ("the process was stopped or too busy", "the network was interrupted"),
-    "Look at what the silent process did at that time; raise the heartbeat only when it has a reason to be busy.",
-    "stories/heartbeat-missed.pcap",
-    DEED,
-)
+# For the timeline.
+
+
+def moved(frame: Frame) -> Iterator[Change]:
+    stream, code = printable(frame.values["stream"]), frame.values["response_code"]
+    yield Change(STREAM, stream, f"the broker says of {stream}: {names.RESPONSE_CODES.get(code, f'code {code}')}")
+
+
+def made(frame: Frame) -> Iterator[Change]:
+    stream = printable(frame.values.get("stream") or frame.values.get("super_stream") or frame.values["name"])
+    did = "create" if frame.type is not None and frame.type.startswith("Create") else "delete"
+    yield Change(STREAM, stream, f"a client asks to {did} {stream}")
+
+
+def active(frame: Frame) -> Iterator[Change]:
+    """Single active consumers."""
+    told = frame.generated
+    of = f"{told.get('reference', 'a consumer')} on {told.get('stream', 'a stream')}"
+    what = "the active consumer" if frame.values["active"] else "not active any more"
+    yield Change(GROUP, of, f"#{frame.connection.number} is {what} of {of}")
+
+
+CHANGES = {
+    "MetadataUpdate": moved,
+    "ConsumerUpdate": active,
+    **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made),
+}
+
+
+# For plots.
+
+Subscription = tuple[int, int]
+"""Number of the connection, id of the subscription."""
+
+
+class CreditGauge(Gauge):
+    """How many chunks the broker may still send, from Subscribe on; unknown where that was not captured."""
+
+    types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
+
+    def __init__(self) -> None:
+        self._known: dict[Subscription, tuple[str, int]] = {}
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        key = frame.connection.number, frame.values.get("subscription_id", -1)
+        if frame.type == "Subscribe" and len(self._known) < MOST_KNOWN:
+            self._known[key] = name_of(frame), 0
+        known = self._known.get(key)
+        if known is None:
+            return
+        if frame.type == "Unsubscribe":
+            del self._known[key]
+            return
+        name, credit = known
+        credit += -1 if frame.type == "Deliver" else frame.values.get("credit", 0)
+        self._known[key] = name, credit
+        yield Reading(CREDIT, name, credit)
+
+
+class LagGauge(Gauge):
+    """Offsets between the chunk that a consumer is sent and the last one committed; only version 2 of Deliver tells."""
+
+    types = frozenset({"Deliver"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        committed, chunk = frame.values.get("committed_chunk_id"), frame.values.get("chunk")
+        if committed is not None and isinstance(chunk, dict) and "chunk_id" in chunk:
+            yield Reading(LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
+
+
+class Stored(Gauge):
+    """Offsets that consumers store under their name: that of the last message they are done with."""
+
+    types = frozenset({"StoreOffset"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        stream, offset = frame.values["stream"], frame.values["offset"]
+        of = f"{printable(stream)}, consumer {printable(frame.values['reference'])}"
+        yield Reading(POSITION, of, offset, (stream, None, offset))
+
+
+def name_of(frame: Frame) -> str:
+    """``orders, subscription 1 of #3``."""
+    stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
+    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
+
+
+GAUGES = (CreditGauge, LagGauge, Stored)
+
+
+# Rules.
+
+MOST_LOOKED = 10_000
+"""Publish frames whose ids are read: that takes time."""
+MOST_NAMES = 1000
+
+
+class PublishErrors(Rule):
+    """Messages that were refused, by stream and reason."""
+
+    types = frozenset({"PublishError"})
+
+    def frame(self, frame: Frame) -> None:
+        stream = frame.generated.get("stream")
+        refusals = [error.get("response_code", 0) for error in frame.values.get("errors") or ()]
+        for code in dict.fromkeys(refusals):
+            who = self.report.names.short(frame.connection)
+            to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
+            what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
+            key = (frame.connection.number, to, code)
+            problem = self.report.add(codes.REFUSED, what, key, frame=frame, count=refusals.count(code))
+            if problem is not None:
+                problem.weight = problem.count
+                for finding in frame.findings:
+                    if finding.code in ("ended", "not-declared"):
+                        problem.detail(finding.message)
+
+
+class DuplicateIds(Rule):
+    """Publishing ids of publishers with a name that do not go up."""
+
+    types = frozenset({"Publish"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._highest: dict[tuple[str, str], int] = {}
+        self._looked = 0
+
+    def frame(self, frame: Frame) -> None:
+        name = frame.generated.get("reference")
+        if name is None or self._looked >= MOST_LOOKED:
+            return
+        self._looked += 1
+        key = frame.generated["stream"], name
+        ids = [each["publishing_id"] for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
+        highest = self._highest.get(key, -1)
+        again = [each for each in ids if each <= highest]
+        if ids and (key in self._highest or len(self._highest) < MOST_NAMES):
+            self._highest[key] = max(highest, *ids)
+        if again:
+            what = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
+            self.report.add(codes.DUPLICATES, what, key, frame=frame, count=len(again))
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
@@ -150,16 +194,16 @@ class Admission(Rule):
             if frame.sender == "server":
                 reason = printable(frame.values.get("closing_reason", ""))
                 what = f"the broker closed {self.report.names.short(frame.connection)}: {reason}"
-                self.report.add(SERVER_CLOSED, what, reason, frame=frame)
+                self.report.add(codes.SERVER_CLOSED, what, reason, frame=frame)
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
             known = self.report.names.get(frame.connection)
             name = names.RESPONSE_CODES.get(code, f"code {code}")
-            told = GUEST if code == names.SASL_LOOPBACK else AUTHENTICATION
+            told = codes.GUEST if code == names.SASL_LOOPBACK else codes.AUTHENTICATION
             whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
             problem = self.report.add(told, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
-            if problem is not None and told is GUEST:
+            if problem is not None and told is codes.GUEST:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
@@ -167,7 +211,7 @@ class Admission(Rule):
             user = self.report.names.get(frame.connection).get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
             what = f"{asked}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
-            self.report.add(NOT_STARTED, what, (frame.connection.number, asked, to, code), frame=frame)
+            self.report.add(codes.NOT_STARTED, what, (frame.connection.number, asked, to, code), frame=frame)
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
@@ -181,7 +225,7 @@ class Admission(Rule):
         severity = "note" if by_client or answers else "warning"
         what = f"the {who} ended {self.report.names.short(connection)} without Close"
         self.report.add(
-            NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
+            codes.NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
         )
 
 
@@ -239,14 +283,14 @@ class MissingStreams(Rule):
                 continue
             host = f" on virtual host {where}" if where else ""
             what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
-            self.report.add(NO_STREAM, what, key, frame=place)
+            self.report.add(codes.NO_STREAM, what, key, frame=place)
         for key, users in self._used.items():
             deleted, short = self._deleted[key], self.report.names.short
             told = ", ".join(dict.fromkeys(short(each.connection) for each in users))
             what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {told}"
             after = self._missing.get(key)
             severity = "note" if after is None else None
-            problem = self.report.add(NO_STREAM, what, key, frame=deleted, severity=severity)
+            problem = self.report.add(codes.NO_STREAM, what, key, frame=deleted, severity=severity)
             for place in (*users, *([after] if after is not None else ())):
                 if problem is not None:
                     self.report.cite(problem, place)
@@ -314,7 +358,7 @@ class Heartbeats(Rule):
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
-        problem = self.report.add(HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
+        problem = self.report.add(codes.HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
         if problem is None:
             return
         self.report.cite_numbers(problem, silence.number, None)
@@ -328,22 +372,7 @@ class Heartbeats(Rule):
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=(
-        *(
-            UNREACHABLE,
-            GUEST,
-            STARVED,
-            STOPPED,
-            EARLY,
-            ONE,
-            REFUSED,
-            AUTHENTICATION,
-            SERVER_CLOSED,
-            NO_CLOSE,
-            NO_STREAM,
-        ),
-        *(DUPLICATES, NOT_STARTED, HEARTBEAT, LAGS, FLAPPING, OFFSET_GAP, SMALL_CHUNKS, SMALL_BATCHES),
-    ),
+    codes=codes.ALL,
     rules=(
         *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
         *(DuplicateIds, Lag, Flapping, Offsets, Fill),

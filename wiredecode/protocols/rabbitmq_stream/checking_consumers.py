@@ -9,62 +9,8 @@ from dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import DEED, EFFECT, REMARK, Code, Place, Report, Rule, place_of
-
-OFFSET_GAP = Code(
-    "rabbitmq_stream.offset-gap",
-    "note",
-    "delivered chunks do not follow each other",
-    "A chunk does not begin where the one before ended. Retention, filters, chunks that hold no messages of users, or "
-    "a hole in the capture explain that.",
-    ("retention removed chunks before they were read", "the broker keeps offsets of consumers in chunks between"),
-    "Compare with the retention of the stream if messages are missed.",
-    "rabbitmq-stream/c43_filter.pcap",
-)
-LAGS = Code(
-    "rabbitmq_stream.consumer-lag",
-    "warning",
-    "a consumer falls behind",
-    "Chunks reach this consumer later and later after they were written: it takes more time for them than publishers "
-    "need to write them. When retention removes what it has not read yet, messages are lost for it.",
-    ("the consumer is too slow for what is published", "it was stopped for a while", "its credit is too small"),
-    "Make the consumer faster, divide the stream (super stream) among several, or raise its credit when it is "
-    "starved of it; watch its offset against the end of the stream.",
-    "stories/consumer-lags.pcap",
-    EFFECT,
-)
-FLAPPING = Code(
-    "rabbitmq_stream.active-consumer-flapping",
-    "warning",
-    "the single active consumer changes again and again",
-    "Several consumers of one name take turns: each change stops deliveries until the next one has said where to go "
-    "on, and messages without a stored offset are delivered twice.",
-    ("consumers crash and come back", "connections are cut by heartbeats or a proxy", "deployments in a loop"),
-    "Look at why the consumers' connections end; store offsets more often.",
-    "",
-    DEED,
-)
-SMALL_CHUNKS = Code(
-    "rabbitmq_stream.small-chunks",
-    "note",
-    "chunks hold few messages",
-    "The broker writes what came in at about the same time as one chunk. Chunks of very few messages cost more on "
-    "disk, on the wire and in credit than the messages themselves.",
-    ("publishers wait for each confirm before they publish again", "little is published at all"),
-    "Publish in batches, without waiting for each confirm, where throughput matters.",
-    "stories/consumer-lags.pcap",
-    REMARK,
-)
-SMALL_BATCHES = Code(
-    "rabbitmq_stream.small-sub-batches",
-    "note",
-    "sub-batches hold few messages",
-    "Sub-batches are worth their cost when they hold tens of messages that are compressed together; these hold few.",
-    ("the size of sub-batches is set too small", "little is published at a time"),
-    "Raise the size of sub-batches (100 is usual), or do without them.",
-    "",
-    REMARK,
-)
+from wiredecode.protocols.rabbitmq_stream import codes
+from wiredecode.protocols.shared.checking import Code, Place, Report, Rule, place_of
 
 LAG_NS = 5_000_000_000
 """A consumer that fell so far behind is told of ..."""
@@ -104,7 +50,7 @@ class Offsets(Rule):
             stream = frame.generated.get("stream", "")
             word = "skip" if begin > expected else "repeat"
             what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
-            self.report.add(OFFSET_GAP, what, (frame.connection.number, number, word), frame=frame)
+            self.report.add(codes.OFFSET_GAP, what, (frame.connection.number, number, word), frame=frame)
 
     def ended(self, connection: Connection) -> None:
         self._next.pop(connection.number, None)
@@ -166,7 +112,7 @@ class Lag(Rule):
             return
         place, who = reader.place, self.report.names.short(reader.place.connection)
         what = f"{who} falls behind {reader.stream}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
-        problem = self.report.add(LAGS, what, (place.connection.number, place.number), frame=place)
+        problem = self.report.add(codes.LAGS, what, (place.connection.number, place.number), frame=place)
         if problem is None:
             return
         problem.weight, problem.last_ns = behind, reader.last_ns
@@ -203,8 +149,8 @@ class Flapping(Rule):
         stream, name = key
         what = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
         for _, place in changes:
-            self.report.add(FLAPPING, what, key, frame=place, count=0)
-        problem = self.report.add(FLAPPING, what, key, frame=frame)
+            self.report.add(codes.FLAPPING, what, key, frame=place, count=0)
+        problem = self.report.add(codes.FLAPPING, what, key, frame=frame)
         if problem is not None and problem.count == 1:
             problem.count = FLAPS
 
@@ -251,11 +197,11 @@ class Fill(Rule):
             each = filled.records / filled.chunks
             if filled.chunks >= MANY_CHUNKS and each < SMALL:
                 what = f"{filled.chunks:,} chunks of {stream} hold {each:.1f} messages each"
-                self._report(SMALL_CHUNKS, what, stream, filled)
+                self._report(codes.SMALL_CHUNKS, what, stream, filled)
             each = filled.records / max(filled.entries, 1)
             if filled.entries >= MANY_CHUNKS and 1 < each < SMALL_BATCH:
                 what = f"{filled.entries:,} entries of {stream}, sub-batches among them, hold {each:.1f} messages each"
-                self._report(SMALL_BATCHES, what, stream, filled)
+                self._report(codes.SMALL_BATCHES, what, stream, filled)
 
     def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
         for place in filled.places:

@@ -8,65 +8,8 @@ from dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import CAUSE, REMARK, Code, Place, Report, Rule, place_of
-
-STARVED = Code(
-    "rabbitmq_stream.credit-starvation",
-    "warning",
-    "a consumer is starved of credit",
-    "The broker had chunks for this subscription but no credit to send them: each time the consumer gave credit, the "
-    "next chunk followed at once. The consumer sets the pace, not the broker and not the network.",
-    (
-        "the consumer gives credit only after it has processed a chunk, and processes slowly",
-        "the initial credit is 1: one chunk is on its way at a time",
-        "the consumer blocks the thread that reads the socket",
-    ),
-    "Raise the initial credit of the subscription (10 is usual), give credit when a chunk arrives instead of when it "
-    "has been processed, or make the consumer faster.",
-    "stories/credit-starvation.pcap",
-    CAUSE,
-)
-STOPPED = Code(
-    "rabbitmq_stream.consumer-stopped",
-    "warning",
-    "a consumer gave no credit any more",
-    "All credit of the subscription was used, and none came afterwards, while the stream went on: the broker may not "
-    "send it anything. As long as the connection stays open, nothing else tells.",
-    (
-        "the consumer's handler hangs, or waits for something else",
-        "the handler failed, and the client gives credit only after it returned",
-        "the application stopped consuming and kept its subscription",
-    ),
-    "Look at what the consumer does since then (a stack dump); give credit, or unsubscribe.",
-    "stories/consumer-stopped.pcap",
-    CAUSE,
-)
-EARLY = Code(
-    "rabbitmq_stream.early-credit",
-    "warning",
-    "credit is given for chunks that cannot be read yet",
-    "The consumer gives credit so early, or so much of it, that the broker may always send; but the client does not "
-    "read its socket, and TCP had to stop the broker. Credit holds nothing back then: heartbeats and responses of the "
-    "connection wait behind the chunks.",
-    (
-        "credit is given when a chunk arrives, and the handler blocks the thread that reads the socket",
-        "the initial credit is larger than what the consumer can hold",
-    ),
-    "Process chunks in another thread than the one that reads, and give credit when a chunk has been processed.",
-    "stories/early-credit.pcap",
-    CAUSE,
-)
-ONE = Code(
-    "rabbitmq_stream.credit-one",
-    "note",
-    "a consumer has one chunk on its way at a time",
-    "The subscription never had more than one credit: for each chunk the broker waits until the consumer has asked "
-    "for it, a round trip each.",
-    ("the initial credit is 1",),
-    "Raise the initial credit (10 is usual), unless the order of messages or memory ask for one chunk at a time.",
-    "stories/credit-starvation.pcap",
-    REMARK,
-)
+from wiredecode.protocols.rabbitmq_stream import codes
+from wiredecode.protocols.shared.checking import Place, Report, Rule, place_of
 
 AT_ONCE_NS = 20_000_000
 """A chunk that follows credit so soon, the round trip left out, had been waiting for it."""
@@ -202,7 +145,7 @@ class Credits(Rule):
         if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
             who = self.report.names.short(place.connection)
             what = f"{who} consumes {stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
-            self.report.add(ONE, what, (place.connection.number, place.number), frame=place)
+            self.report.add(codes.ONE, what, (place.connection.number, place.number), frame=place)
 
     def _starved(self, subscription: Subscription, active: int) -> None:
         place, stream = subscription.place, subscription.stream
@@ -213,7 +156,7 @@ class Credits(Rule):
         )
         severity = None if subscription.starved_ns >= LONG_STARVED_NS else "note"
         key = place.connection.number, place.number
-        problem = self.report.add(STARVED, what, key, frame=place, severity=severity)
+        problem = self.report.add(codes.STARVED, what, key, frame=place, severity=severity)
         if problem is None:
             return
         problem.count, problem.weight = subscription.waits, subscription.starved_ns
@@ -237,7 +180,7 @@ class Credits(Rule):
             f"{who} stopped consuming {stream}: no credit since {self.report.seconds(since)}, while the stream went "
             f"on for {(until_ns - since) / 1e9:.3f} s"
         )
-        problem = self.report.add(STOPPED, what, (place.connection.number, place.number), frame=place)
+        problem = self.report.add(codes.STOPPED, what, (place.connection.number, place.number), frame=place)
         if problem is None:
             return
         problem.weight, problem.last_ns = until_ns - since, until_ns
@@ -254,7 +197,7 @@ class Credits(Rule):
             f"{who} gives credit for {stream} that it cannot use: it closed its window for {closed_ns / 1e9:.3f} s, "
             f"with up to {subscription.most:,} credits left"
         )
-        problem = self.report.add(EARLY, what, (place.connection.number, place.number), frame=place)
+        problem = self.report.add(codes.EARLY, what, (place.connection.number, place.number), frame=place)
         if problem is not None:
             problem.weight = closed_ns
             problem.detail(subscription.described())

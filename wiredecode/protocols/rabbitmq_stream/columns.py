@@ -8,12 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields import Binary
-from wiredecode.fields.columns.kinds import (
-    CARRIED,
-    TEXT_TYPE,
-    Look,
-    SizedColumn,
-)
+from wiredecode.fields.columns.kinds import CARRIED, TEXT_TYPE, Look, SizedColumn
 from wiredecode.fields.columns.reader import COMPLETE
 from wiredecode.fields.columns.rows import Bools, Rows, hexadecimal, lengths
 from wiredecode.protocols.rabbitmq_stream import sub_batches

@@ -12,19 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    Binary,
-    Boolean,
-    Optional,
-    Rest,
-    Struct,
-    Text,
-    UInt16,
-    UInt64,
-    When,
-)
+from wiredecode.fields import Array, Binary, Boolean, Optional, Rest, Struct, Text, UInt16, UInt64, When
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.rabbitmq_stream import responses
 from wiredecode.protocols.rabbitmq_stream.base import (
     Command,
     CommandVersion,
@@ -41,24 +31,6 @@ from wiredecode.protocols.rabbitmq_stream.base import (
 )
 from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, number_offsets
 from wiredecode.protocols.rabbitmq_stream.names import RESPONSE_CODES
-from wiredecode.protocols.rabbitmq_stream.responses import (
-    ConsumerUpdateResponse,
-    CreditResponse,
-    ExchangeCommandVersionsResponse,
-    MetadataResponse,
-    OpenResponse,
-    PartitionsResponse,
-    PeerPropertiesResponse,
-    QueryOffsetResponse,
-    QueryPublisherSequenceResponse,
-    ResolveOffsetSpecResponse,
-    RouteResponse,
-    SaslAuthenticateResponse,
-    SaslHandshakeResponse,
-    StreamStatsResponse,
-    TuneResponse,
-    plain_response,
-)
 from wiredecode.protocols.rabbitmq_stream.sub_batches import message
 
 
@@ -332,27 +304,27 @@ LAYERS = _by_key(
     *(MetadataUpdate, PeerProperties, SaslHandshake, SaslAuthenticate, Tune, Open, Close, Heartbeat, Route),
     *(Partitions, ConsumerUpdate, ExchangeCommandVersions, StreamStats, CreateSuperStream, DeleteSuperStream),
     ResolveOffsetSpec,
-    *(plain_response(key) for key in (1, 6, 7, 12, 13, 14, 22, 29, 30)),
+    *(responses.plain_response(key) for key in (1, 6, 7, 12, 13, 14, 22, 29, 30)),
     *(
-        QueryPublisherSequenceResponse,
-        CreditResponse,
-        QueryOffsetResponse,
-        MetadataResponse,
-        PeerPropertiesResponse,
+        responses.QueryPublisherSequenceResponse,
+        responses.CreditResponse,
+        responses.QueryOffsetResponse,
+        responses.MetadataResponse,
+        responses.PeerPropertiesResponse,
     ),
     *(
-        SaslHandshakeResponse,
-        SaslAuthenticateResponse,
-        TuneResponse,
-        OpenResponse,
-        RouteResponse,
-        PartitionsResponse,
+        responses.SaslHandshakeResponse,
+        responses.SaslAuthenticateResponse,
+        responses.TuneResponse,
+        responses.OpenResponse,
+        responses.RouteResponse,
+        responses.PartitionsResponse,
     ),
     *(
-        ConsumerUpdateResponse,
-        ExchangeCommandVersionsResponse,
-        StreamStatsResponse,
-        ResolveOffsetSpecResponse,
+        responses.ConsumerUpdateResponse,
+        responses.ExchangeCommandVersionsResponse,
+        responses.StreamStatsResponse,
+        responses.ResolveOffsetSpecResponse,
     ),
 )
 """The layer of each (key, version)."""

@@ -6,26 +6,52 @@ from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.rabbitmq_stream import evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
-from wiredecode.protocols.rabbitmq_stream.evidence import (
-    CANDIDATE,
-    FRAMES_TO_BELIEVE,
-    FRAMING,
-    HEADER,
-    SEARCH_BYTES,
-    FrameChain,
-    behind,
-    handshake,
-    judge,
-    role,
-)
-from wiredecode.protocols.rabbitmq_stream.generated import COLUMN_TYPES, GENERATED
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import preface_length
+
+GENERATED = {
+    "rabbitmq_stream.stream": Generated("string", "stream of the publisher or subscription, from its declaration"),
+    "rabbitmq_stream.reference": Generated("string", "name of the publisher or consumer, from its declaration"),
+    "rabbitmq_stream.publisher_id": Generated("uint8", "on responses: the id that the request named"),
+    "rabbitmq_stream.subscription_id": Generated("uint8", "on responses: the id that the request named"),
+    "rabbitmq_stream.requests": Generated(
+        "list<int64>", "on confirms and errors that are about several frames: all of these, the oldest first"
+    ),
+    "rabbitmq_stream.user": Generated("string", "user name in the SASL data"),
+    "rabbitmq_stream.negotiated_frame_max": Generated(
+        "uint32", "on the answer to Tune: what holds from now on, in bytes"
+    ),
+    "rabbitmq_stream.negotiated_heartbeat": Generated("uint32", "on the answer to Tune: what holds from now on, in s"),
+    "rabbitmq_stream.crc_status": Generated("string", "good or bad: CRC-32 of the chunk's data section"),
+    "rabbitmq_stream.chunk.entries.offset": Generated("uint64", "offset of the message in the stream"),
+    "rabbitmq_stream.chunk.entries.sub_batch.messages.offset": Generated(
+        "uint64", "offset of the message in the stream"
+    ),
+    **{
+        f"rabbitmq_stream.{entries}.sub_batch.{name}": field
+        for entries in ("messages", "chunk.entries")
+        for name, field in {
+            "messages": Generated("list<struct>", "messages of the sub-batch, decompressed"),
+            "messages.data": Generated("binary", "the message"),
+            "problem": Generated("string", "why the sub-batch could not be decoded, or not to its end"),
+        }.items()
+    },
+}
+
+COLUMN_TYPES = {
+    "rabbitmq_stream.body": "binary",
+    "rabbitmq_stream.messages.amqp": "json",
+    "rabbitmq_stream.messages.sub_batch.messages.amqp": "json",
+    "rabbitmq_stream.chunk.entries.amqp": "json",
+    "rabbitmq_stream.chunk.entries.sub_batch.messages.amqp": "json",
+}
+"""Types of fields that records show otherwise than they are declared."""
 
 
 class RabbitMQStream(Protocol):
@@ -34,8 +60,8 @@ class RabbitMQStream(Protocol):
     name = "rabbitmq_stream"
     title = "RabbitMQ Stream"
     ports = (5552,)
-    framing = FRAMING
-    header_bytes = HEADER.size
+    framing = evidence.FRAMING
+    header_bytes = evidence.HEADER.size
     tls_ports = (5551,)
     requests = {"rabbitmq_stream": frozenset(("Publish", *(COMMANDS[code] for code in CORRELATED)))}
     apart = ("response_code", "stream", "super_stream", "publisher_id", "subscription_id", "closing_code")
@@ -52,39 +78,39 @@ class RabbitMQStream(Protocol):
         preface = preface_length(data)
         if preface is None:
             return Rejected() if final else Undecided()
-        first = handshake(data, preface, final)
+        first = evidence.handshake(data, preface, final)
         if first:
             return Verdict(0, client=data[preface + 4] == 0)
         if first is None:
             return Undecided()
-        chain = FrameChain(data, preface)
-        needed = 1 if port else FRAMES_TO_BELIEVE
-        cut_header = final and port and chain.last.level == CUT and len(data) - preface >= HEADER.size
+        chain = evidence.FrameChain(data, preface)
+        needed = 1 if port else evidence.FRAMES_TO_BELIEVE
+        cut_header = final and port and chain.last.level == CUT and len(data) - preface >= evidence.HEADER.size
         if chain.best == SURE or chain.whole >= needed or cut_header:
-            return Verdict(0, client=role(data, preface))
+            return Verdict(0, client=evidence.role(data, preface))
         return Rejected() if final or chain.last.level == BAD else Undecided()
 
     def _in_midstream(self, data: bytes, port: bool, final: bool) -> Verdict | Undecided | Rejected:
-        needed = FRAMES_TO_BELIEVE if not port else 2 if not final else 1
+        needed = evidence.FRAMES_TO_BELIEVE if not port else 2 if not final else 1
         for position in self._candidates(data):
-            first = judge(data, position)
-            if first.end - position > SEARCH_BYTES and first.level < SURE:
+            first = evidence.judge(data, position)
+            if first.end - position > evidence.SEARCH_BYTES and first.level < SURE:
                 continue
-            chain = FrameChain(data, position)
+            chain = evidence.FrameChain(data, position)
             if chain.best == SURE or chain.whole >= needed:
-                return Verdict(position, client=role(data, position))
+                return Verdict(position, client=evidence.role(data, position))
             if chain.last.level == CUT and not final:
                 return Undecided(position)
-        return Rejected() if final else Undecided(behind(data))
+        return Rejected() if final else Undecided(evidence.behind(data))
 
     def _candidates(self, data: bytes) -> Iterable[int]:
-        return (match.start() for match in CANDIDATE.finditer(data))
+        return (match.start() for match in evidence.CANDIDATE.finditer(data))
 
     def split(self, data: bytes) -> Split:
         """Frames, and PROXY prefaces wherever they are."""
         ends: list[int] = []
         while True:
-            split = FRAMING.split(data, ends[-1] if ends else 0)
+            split = evidence.FRAMING.split(data, ends[-1] if ends else 0)
             ends += split.ends
             if split.bad is None:
                 return Split(ends, split.need)
@@ -99,22 +125,22 @@ class RabbitMQStream(Protocol):
     def search(self, data: bytes, *, final: bool) -> Found:
         """A good frame that ends where a segment ends or another starts, or a chunk whose header fits."""
         for position in self._candidates(data):
-            seen = judge(data, position)
+            seen = evidence.judge(data, position)
             if seen.level == SURE:
                 return Found(position, True)
-            if seen.end - position > SEARCH_BYTES:
+            if seen.end - position > evidence.SEARCH_BYTES:
                 continue
             if seen.level == GOOD:
                 if seen.end == len(data):
                     return Found(position, True)
-                following = judge(data, seen.end).level
-                if following >= GOOD or (seen.end + HEADER.size <= len(data) and following == CUT):
+                following = evidence.judge(data, seen.end).level
+                if following >= GOOD or (seen.end + evidence.HEADER.size <= len(data) and following == CUT):
                     return Found(position, True)
                 if following == CUT:
                     return Found(position, final)
             elif seen.level == CUT and not final:
                 return Found(position, False)
-        return Found(behind(data), False)
+        return Found(evidence.behind(data), False)
 
     def conversation(self, connection: Connection, dialect: str | None) -> RabbitMQConversation:
         return RabbitMQConversation(connection)

@@ -5,17 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import ClassVar
 
-from wiredecode.fields import (
-    Array,
-    Binary,
-    Int64,
-    Optional,
-    Text,
-    UInt16,
-    UInt32,
-    UInt64,
-    When,
-)
+from wiredecode.fields import Array, Binary, Int64, Optional, Text, UInt16, UInt32, UInt64, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.base import (
     Command,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
 from wiredecode.protocols.shared import amqp
-from wiredecode.protocols.shared.compression import OVER_BUDGET, Budget, Status
+from wiredecode.protocols.shared.compression import NOT_DECODED, OVER_BUDGET, Budget, Status
 
 HEADER = struct.Struct(">BHII")
 """Codec, messages, their size, and the compressed size."""
@@ -168,6 +168,8 @@ def report(frame: Frame, seen: Iterable[Seen]) -> None:
     for entry, _, problem in seen:
         if problem is not None and OVER_BUDGET in problem:
             over += 1
+        elif problem is not None and NOT_DECODED in problem:
+            frame.find("warning", "undecoded", "codec-missing", f"sub-batch {entry}: {problem}", "sub_batch")
         elif problem is not None:
             frame.find("warning", "malformed", "sub-batch", f"sub-batch {entry}: {problem}", "sub_batch")
     if over:

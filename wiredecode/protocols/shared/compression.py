@@ -22,6 +22,8 @@ from wiredecode.extras import install
 
 MAX_FRAME_BYTES = 32 * 1024 * 1024
 """Most that everything compressed in one frame may grow to, together."""
+NOT_DECODED = "compressed, not decoded"
+"""In the message where a library is not installed."""
 OVER_BUDGET = f"more than {MAX_FRAME_BYTES >> 20} MiB decompressed in one frame"
 MESSAGE_BYTES = 256
 """What each message that was compressed counts besides its bytes: it becomes an object with keys and values."""
@@ -101,7 +103,7 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
         return known.decode(data, limit)
     except ImportError as error:
         hint = f"{codec} needs {error.name or 'a library'}: {install(known.extra)}"
-        return Decompressed(b"", Status.MISSING, f"compressed, not decoded ({hint})")
+        return Decompressed(b"", Status.MISSING, f"{NOT_DECODED} ({hint})")
 
 
 class Budget:

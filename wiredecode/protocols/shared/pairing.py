@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, Protocol, TypeVar
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=Request)
 
 
 class Newest(OrderedDict[K, V]):
-    """The ``most`` keys that were put last: where what is asked on one connection may be answered on several others."""
+    """A dictionary of the ``most`` keys that were put last: what must be bounded, whatever a capture brings."""
 
     def __init__(self, most: int = 0) -> None:
         super().__init__()
@@ -50,6 +50,12 @@ class Newest(OrderedDict[K, V]):
             return False
         self.popitem(last=False)
         return True
+
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key; a new one where there is none."""
+        if key not in self:
+            self.put(key, make())
+        return self[key]
 
 
 class Outstanding(Generic[K, R]):

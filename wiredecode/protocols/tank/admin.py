@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiredecode.fields import Array, Boolean, Kind, LengthOf, Optional, Text, UInt8, When
+from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Optional, Text, UInt8, When
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.tank.base import (
-    Frame,
-    correlated,
-    endpoint,
-    frame,
-    partition,
-    topic,
-)
-from wiredecode.protocols.tank.kinds import (
-    U16,
-    U32,
-    U64,
-    BitFlags,
-    Endpoint,
-    Seconds,
-    Varint32,
-)
-from wiredecode.protocols.tank.names import (
-    CREATE_RESULTS,
-    CREATE_TOPIC,
-    DISCOVER_PARTITIONS,
-    DISCOVER_REASONS,
-    DISCOVER_TOPICS,
-    DISCOVER_TOPOLOGY,
-    END_OF_LOG,
-    NODE_FLAGS,
-    PING,
-    REDIRECT,
-    REGISTER_REPLICA,
-    RELOAD_CONFIGURATION,
-    RELOAD_RESULTS,
-    STAND_ALONE,
-    STATUS,
-)
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank.base import Frame, correlated, endpoint, frame, partition, topic
+from wiredecode.protocols.tank.kinds import U16, U32, U64, Endpoint, Seconds, Varint32
 
 # 3 and 4.
 
@@ -50,13 +17,13 @@ if TYPE_CHECKING:
 class Ping(Frame):
     """From the broker, once, when it has accepted the connection."""
 
-    fields_desc = frame(PING)
+    fields_desc = frame(names.PING)
 
 
 class RegisterReplica(Frame):
     """Obsolete: brokers close the connection."""
 
-    fields_desc = frame(REGISTER_REPLICA, U16("replica_id", "follower that reads"))
+    fields_desc = frame(names.REGISTER_REPLICA, U16("replica_id", "follower that reads"))
     facts = ("replica_id",)
 
 
@@ -65,7 +32,7 @@ class RegisterReplica(Frame):
 
 class DiscoverPartitions(Frame):
     fields_desc = correlated(
-        DISCOVER_PARTITIONS,
+        names.DISCOVER_PARTITIONS,
         topic(),
         Optional(Array("partitions", U16("partitions"), "only these; none: all", count=None), When("left")),
     )
@@ -77,10 +44,10 @@ class PartitionState(Layer):
         U64("first_available", "first sequence number; 0 of an empty partition"),
         U64("high_water_mark", "last committed sequence number; 0 of an empty partition"),
         Optional(
-            UInt8("reason", "why the numbers are not told", names=DISCOVER_REASONS),
-            When(f"first_available == high_water_mark == {END_OF_LOG}"),
+            UInt8("reason", "why the numbers are not told", names=names.DISCOVER_REASONS),
+            When(f"first_available == high_water_mark == {names.END_OF_LOG}"),
         ),
-        Optional(endpoint(), When(f"reason == {REDIRECT}")),
+        Optional(endpoint(), When(f"reason == {names.REDIRECT}")),
     ]
 
 
@@ -88,7 +55,7 @@ class DiscoverPartitionsResponse(Frame):
     """Records without partition ids: of all partitions in order, or of those asked for; disabled ones are left out."""
 
     fields_desc = correlated(
-        DISCOVER_PARTITIONS,
+        names.DISCOVER_PARTITIONS,
         topic(),
         U16("partition_count", "partitions; 0: the topic is unknown"),
         Array("partitions", PartitionState, "state of each", count=None),
@@ -101,7 +68,7 @@ class DiscoverPartitionsResponse(Frame):
 
 class CreateTopic(Frame):
     fields_desc = correlated(
-        CREATE_TOPIC,
+        names.CREATE_TOPIC,
         topic(),
         U16("partition_count", "partitions to create"),
         Varint32("configuration_length", "size of the configuration", unit="bytes", fill=LengthOf("configuration")),
@@ -111,18 +78,18 @@ class CreateTopic(Frame):
 
 
 class CreateTopicResponse(Frame):
-    fields_desc = correlated(CREATE_TOPIC, topic(), UInt8("result", "outcome", names=CREATE_RESULTS))
+    fields_desc = correlated(names.CREATE_TOPIC, topic(), UInt8("result", "outcome", names=names.CREATE_RESULTS))
     facts = ("request_id", "topic", "result")
 
 
 class ReloadPartitionConfiguration(Frame):
-    fields_desc = correlated(RELOAD_CONFIGURATION, topic(), partition())
+    fields_desc = correlated(names.RELOAD_CONFIGURATION, topic(), partition())
     facts = ("request_id", "topic", "partition")
 
 
 class ReloadPartitionConfigurationResponse(Frame):
     fields_desc = correlated(
-        RELOAD_CONFIGURATION, topic(), partition(), UInt8("result", "outcome", names=RELOAD_RESULTS)
+        names.RELOAD_CONFIGURATION, topic(), partition(), UInt8("result", "outcome", names=names.RELOAD_RESULTS)
     )
     facts = ("request_id", "topic", "partition", "result")
 
@@ -131,7 +98,7 @@ class ReloadPartitionConfigurationResponse(Frame):
 
 
 class Status(Frame):
-    fields_desc = correlated(STATUS)
+    fields_desc = correlated(names.STATUS)
     facts = ("request_id",)
 
 
@@ -139,7 +106,7 @@ class StatusResponse(Frame):
     """Older brokers stop after the cluster's fields, or before the release."""
 
     fields_desc = correlated(
-        STATUS,
+        names.STATUS,
         UInt8("global_flags", "always 0"),
         Boolean("cluster_aware", "the broker is a node of a cluster"),
         U32("topic_count", "topics"),
@@ -156,7 +123,7 @@ class StatusResponse(Frame):
 
 
 class DiscoverTopics(Frame):
-    fields_desc = correlated(DISCOVER_TOPICS, UInt8("flags", "0"))
+    fields_desc = correlated(names.DISCOVER_TOPICS, UInt8("flags", "0"))
     facts = ("request_id",)
 
 
@@ -197,7 +164,7 @@ class ListedTopics(Array):
 
 class DiscoverTopicsResponse(Frame):
     fields_desc = correlated(
-        DISCOVER_TOPICS,
+        names.DISCOVER_TOPICS,
         U32("topic_count", "topics"),
         Boolean("cluster_aware", "the broker is a node of a cluster"),
         ListedTopics("topics", "topics"),
@@ -206,14 +173,14 @@ class DiscoverTopicsResponse(Frame):
 
 
 class DiscoverTopology(Frame):
-    fields_desc = correlated(DISCOVER_TOPOLOGY, UInt8("flags", "0"))
+    fields_desc = correlated(names.DISCOVER_TOPOLOGY, UInt8("flags", "0"))
     facts = ("request_id",)
 
 
 class Node(Layer):
     fields_desc = [
         U16("node_id", "number of the node"),
-        BitFlags("flags", "state", names=NODE_FLAGS),
+        Flags("flags", "state", names=names.NODE_FLAGS),
         Optional(Endpoint("endpoint", "where it listens"), When("flags & 1 == 1")),
         U16("partition_count", "partitions it is a replica of"),
     ]
@@ -223,9 +190,9 @@ class DiscoverTopologyResponse(Frame):
     """65535 nodes: the broker stands alone."""
 
     fields_desc = correlated(
-        DISCOVER_TOPOLOGY,
+        names.DISCOVER_TOPOLOGY,
         U16("node_count", "nodes; 65535: no cluster"),
-        Optional(Text("cluster_name", "name of the cluster", length=UInt8), When(f"node_count != {STAND_ALONE}")),
-        Optional(Array("nodes", Node, "nodes", count="node_count"), When(f"node_count != {STAND_ALONE}")),
+        Optional(Text("cluster_name", "name of the cluster", length=UInt8), When(f"node_count != {names.STAND_ALONE}")),
+        Optional(Array("nodes", Node, "nodes", count="node_count"), When(f"node_count != {names.STAND_ALONE}")),
     )
     facts = ("request_id", "node_count", "cluster_name")

@@ -7,14 +7,8 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import Array, Kind, LengthOf, Rest, Text, UInt8
 from wiredecode.fields.layer import Added, Layer
-from wiredecode.protocols.tank.kinds import (
-    U16,
-    U32,
-    Endpoint,
-)
-from wiredecode.protocols.tank.names import (
-    MESSAGES,
-)
+from wiredecode.protocols.tank.kinds import U16, U32, Endpoint
+from wiredecode.protocols.tank.names import MESSAGES
 
 HEADER = struct.Struct("<BI")
 """Message id and payload length."""

@@ -11,39 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiredecode.fields import Array, Binary, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
-from wiredecode.protocols.tank.kinds import (
-    U16,
-    U32,
-    U64,
-    BitFlags,
-    Bounded,
-    Milliseconds,
-    Tail,
-    Varint32,
-    shortest,
-)
-from wiredecode.protocols.tank.names import (
-    CODEC_MASK,
-    COUNT_MASK,
-    COUNT_SHIFT,
-    EXTRA,
-    EXTRA_FLAGS,
-    HAS_KEY,
-    MESSAGE_FLAGS,
-    PREVIOUS_PLUS_ONE,
-    PRODUCER_INFO,
-    SAME_TIMESTAMP,
-    SNAPPY,
-    SPARSE,
-)
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank.kinds import U16, U32, U64, Bounded, Milliseconds, Tail, Varint32, shortest
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""
@@ -55,12 +30,13 @@ MAX_PROBED_BYTES = 1024 * 1024
 
 def message_fields(*gap: Optional) -> list[Any]:
     return [
-        BitFlags("flags", "what is left out", names=MESSAGE_FLAGS),
+        Flags("flags", "what is left out", names=names.MESSAGE_FLAGS),
         *gap,
         Optional(
-            Milliseconds("timestamp", "set by the producer, ms since 1970"), When(f"flags & {SAME_TIMESTAMP} == 0")
+            Milliseconds("timestamp", "set by the producer, ms since 1970"),
+            When(f"flags & {names.SAME_TIMESTAMP} == 0"),
         ),
-        Optional(Binary("key", "key", length=UInt8), When(f"flags & {HAS_KEY} == {HAS_KEY}")),
+        Optional(Binary("key", "key", length=UInt8), When(f"flags & {names.HAS_KEY} == {names.HAS_KEY}")),
         Varint32("body_length", "size of the body", unit="bytes", fill=LengthOf("body")),
         Binary("body", "the message", length="body_length"),
     ]
@@ -79,7 +55,7 @@ class GappedMessage(Layer):
     fields_desc = message_fields(
         Optional(
             Varint32("gap", "sequence numbers left out before this message"),
-            When(f"flags & {PREVIOUS_PLUS_ONE} == 0"),
+            When(f"flags & {names.PREVIOUS_PLUS_ONE} == 0"),
         )
     )
     row = (*Message.row, "gap")
@@ -112,7 +88,7 @@ class Messages(Array):
         self.plain = Array(name, Message, count=None)
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
-        last = message_count(layer.fields) - 1 if layer.fields["flags"] & SPARSE else 0
+        last = message_count(layer.fields) - 1 if layer.fields["flags"] & names.SPARSE else 0
         messages: list[Layer] = []
         while position < end and len(messages) < MAX_MESSAGES:
             message = (GappedMessage if 0 < len(messages) < last else Message).within(data, position, end)
@@ -125,23 +101,24 @@ class Messages(Array):
     def emit(self, em: Emitter) -> str:
         flags = em.reference("flags")
         em.flush()
-        count = f"({flags} >> {COUNT_SHIFT} & 15 or {em.scopes[-1].variables['message_count']})"
+        count = f"({flags} >> {names.COUNT_SHIFT} & 15 or {em.scopes[-1].variables['message_count']})"
         if em.mode == "head":
             em.line("p = e")
             return count
         last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
-        em.line(f"{last} = {count} - 1 if {flags} & {SPARSE} else 0")
-        em.line(f"{index}, {elements} = 0, []")
+        em.line(f"{last} = {count} - 1 if {flags} & {names.SPARSE} else 0")
+        em.line(f"{elements} = []")
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         stepping, em.stepping = em.stepping, em.steps
-        with em.block(f"while p < e and {index} < {MAX_MESSAGES}:"):
+        with em.block(f"for {index} in range({MAX_MESSAGES}):"):
+            em.line("if p >= e: break")
             with greedy(em, elements, start):
-                with em.block(f"if 0 < {index} < {last}:"):
+                with em.block(f"if {last} > {index} > 0:"):
                     em.element(self, elements, index)
                 with em.block("else:"):
                     em.element(self.plain, elements, index)
-            em.line(f"{index} += 1")
+        em.line(f"else: {index} = {MAX_MESSAGES}")
         em.stepping = stepping
         return index if em.mode == "walk" else elements
 
@@ -150,14 +127,18 @@ class Extra(Layer):
     """What bit 7 announces, by the document."""
 
     fields_desc = [
-        BitFlags("extra_flags", "what follows", names=EXTRA_FLAGS),
-        Optional(U32("leader_epoch", "epoch of the partition's leader"), When(f"extra_flags & {PRODUCER_INFO} == 1")),
-        Optional(U64("producer_id", "producer"), When(f"extra_flags & {PRODUCER_INFO} == 1")),
-        Optional(U16("producer_epoch", "epoch of the producer"), When(f"extra_flags & {PRODUCER_INFO} == 1")),
+        Flags("extra_flags", "what follows", names=names.EXTRA_FLAGS),
+        Optional(
+            U32("leader_epoch", "epoch of the partition's leader"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")
+        ),
+        Optional(U64("producer_id", "producer"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")),
+        Optional(U16("producer_epoch", "epoch of the producer"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")),
     ]
 
 
-SEVERAL = f"flags & {COUNT_MASK} != {1 << COUNT_SHIFT} and (flags & {COUNT_MASK} or message_count != 1)"
+SEVERAL = (
+    f"flags & {names.COUNT_MASK} != {1 << names.COUNT_SHIFT} and (flags & {names.COUNT_MASK} or message_count != 1)"
+)
 """The bundle has not exactly one message."""
 
 
@@ -169,7 +150,7 @@ def document_layout(data: bytes, position: int, end: int) -> bool:
     return fits_document(data, position - 1, end)
 
 
-HAS_EXTRA = When(f"flags >= {EXTRA} and document_layout()", document_layout=document_layout)
+HAS_EXTRA = When(f"flags >= {names.EXTRA} and document_layout()", document_layout=document_layout)
 
 
 def bundle_fields(extra: When) -> list[Any]:
@@ -177,15 +158,18 @@ def bundle_fields(extra: When) -> list[Any]:
         UInt8("flags", "codec (bits 0-1), message count 1 to 15 (bits 2-5), sparse (bit 6), extra (bit 7)"),
         Optional(Struct("extra", Extra, "extra flags"), extra),
         Optional(
-            Varint32("message_count", "messages, where the flags do not tell"), When(f"flags & {COUNT_MASK} == 0")
+            Varint32("message_count", "messages, where the flags do not tell"), When(f"flags & {names.COUNT_MASK} == 0")
         ),
-        Optional(U64("first_sequence_number", "number of the first message"), When(f"flags & {SPARSE} == {SPARSE}")),
+        Optional(
+            U64("first_sequence_number", "number of the first message"),
+            When(f"flags & {names.SPARSE} == {names.SPARSE}"),
+        ),
         Optional(
             Varint32("last_delta", "number of the last message - of the first - 1"),
-            When(f"flags & {SPARSE} and {SEVERAL}"),
+            When(f"flags & {names.SPARSE} and {SEVERAL}"),
         ),
-        Optional(Messages("messages", "messages"), When(f"flags & {CODEC_MASK} == 0")),
-        Optional(Rest("partial_message", "a message that is cut"), When(f"left and flags & {CODEC_MASK} == 0")),
+        Optional(Messages("messages", "messages"), When(f"flags & {names.CODEC_MASK} == 0")),
+        Optional(Rest("partial_message", "a message that is cut"), When(f"left and flags & {names.CODEC_MASK} == 0")),
         Optional(Rest("message_set", "the messages, compressed as one block"), When("left")),
     ]
 
@@ -204,7 +188,7 @@ def produced_bundle() -> Bounded:
 class DocumentBundle(Layer):
     """A bundle with bit 7 set, as the document has it."""
 
-    fields_desc = bundle_fields(When(f"flags & {EXTRA} == {EXTRA}"))
+    fields_desc = bundle_fields(When(f"flags & {names.EXTRA} == {names.EXTRA}"))
 
 
 class BundleEntry(Layer):
@@ -253,7 +237,8 @@ class PartialBundle(Layer):
         Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), When("True")),
         Optional(UInt8("flags", "as in a whole bundle"), When("True")),
         Optional(
-            Rest("undecided", "with bit 7 only a whole bundle tells the layout"), When(f"flags & {EXTRA} == {EXTRA}")
+            Rest("undecided", "with bit 7 only a whole bundle tells the layout"),
+            When(f"flags & {names.EXTRA} == {names.EXTRA}"),
         ),
         *bundle_fields(When("True"))[2:],
         Optional(Rest("cut", "beginning of a field"), When("left")),
@@ -360,7 +345,7 @@ class Chunks(Array):
 
 def message_count(bundle: Any) -> int:
     """The number of messages that the header of a bundle announces."""
-    return int(bundle["flags"] >> COUNT_SHIFT & 15 or bundle.get("message_count", 0))
+    return int(bundle["flags"] >> names.COUNT_SHIFT & 15 or bundle.get("message_count", 0))
 
 
 def plain_header(bundle: Any) -> bytes:
@@ -368,9 +353,9 @@ def plain_header(bundle: Any) -> bytes:
 
     The numbers of a sparse bundle are left 0: only that they are there decides how its messages are read.
     """
-    flags = bundle["flags"] & (COUNT_MASK | SPARSE)
-    count = b"" if flags & COUNT_MASK else shortest(bundle.get("message_count", 0))
-    sparse = bytes(8) if flags & SPARSE else b""
+    flags = bundle["flags"] & (names.COUNT_MASK | names.SPARSE)
+    count = b"" if flags & names.COUNT_MASK else shortest(bundle.get("message_count", 0))
+    sparse = bytes(8) if flags & names.SPARSE else b""
     return bytes([flags]) + count + sparse + (b"\0" if sparse and message_count(bundle) != 1 else b"")
 
 
@@ -379,7 +364,7 @@ def fits_document(data: bytes, start: int, end: int) -> bool:
     try:
         bundle, _ = compiler.walk(DocumentBundle, data, start, end)
         if "message_set" in bundle:
-            if bundle["flags"] & CODEC_MASK != SNAPPY:
+            if bundle["flags"] & names.CODEC_MASK != names.SNAPPY:
                 return False
             inflated = decompress("snappy-raw", bundle["message_set"], MAX_PROBED_BYTES)
             plain = plain_header(bundle) + inflated.data

@@ -1,18 +1,54 @@
-"""What goes wrong between TANK clients and brokers, partition by partition."""
+"""What goes wrong between TANK clients and brokers, partition by partition; what changes, and where consumers are."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.protocols.shared.checking import Checks, Code, Publishing, Report, Rule
+from wiredecode.protocols.shared.changes import STREAM, Change
+from wiredecode.protocols.shared.checking import Checks, Code, Publishing, Report, Rule, values_of
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.tank import codes, names
-from wiredecode.protocols.tank.changes import CHANGES
-from wiredecode.protocols.tank.gauges import GAUGES
 from wiredecode.protocols.tank.topics import outcome, result_places
+
+# For the timeline.
+
+
+def created_topic(frame: Frame) -> Iterator[Change]:
+    name, result = printable(frame.values["topic"]), frame.values["result"]
+    yield Change(STREAM, name, f"topic {name} is created" if not result else f"topic {name} was not created")
+
+
+CHANGES = {"CreateTopicResponse": created_topic}
+
+
+# For plots.
+
+
+class Consumers(Gauge):
+    """By the answers to Consume: where it was asked to begin, and the broker's high water mark."""
+
+    types = frozenset({"ConsumeResponse"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        for topic in values_of(frame).get("topics") or ():
+            for each in topic["partitions"]:
+                begin = each.get("base_sequence_number") or frame.generated.get("sequence_number")
+                last = each.get("high_water_mark")
+                if begin is None or last is None:
+                    continue
+                of = f"{topic['topic']}[{each['partition']}] of #{frame.connection.number}"
+                yield Reading(POSITION, of, begin)
+                yield Reading(LAG, of, max(last + 1 - begin, 0))
+
+
+GAUGES = (Consumers,)
+
+
+# Rules.
 
 MOST_REQUESTS = 10_000
 """Whose answers may be awaited at once; the oldest are forgotten."""
@@ -30,7 +66,7 @@ class Results(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._requests: OrderedDict[int, Subject] = OrderedDict()
+        self._requests: Newest[int, Subject] = Newest(MOST_REQUESTS)
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceResponse":
@@ -38,9 +74,7 @@ class Results(Rule):
         elif frame.type == "ConsumeResponse":
             self._consumed(frame)
         elif frame.status == OK:
-            self._requests[frame.id] = subject_of(frame.values)
-            if len(self._requests) > MOST_REQUESTS:
-                self._requests.popitem(last=False)
+            self._requests.put(frame.id, subject_of(frame.values))
 
     def _request(self, frame: Frame) -> Subject:
         return self._requests.pop(frame.request, ()) if frame.request is not None else ()

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.fields import compiler
+from wiredecode.fields import compiler, rfc3339_ms
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.protocols.shared.compression import Budget, Status
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
-from wiredecode.protocols.tank.kinds import rfc3339, varint_size
+from wiredecode.protocols.tank.kinds import varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
 MAX_REPORTED = 16
 """Findings about bundles told of one frame; of more only the number."""
 MASK64 = 2**64 - 1
-GROUPS = {Status.LIMIT: "limit", Status.MISSING: "limit"}
-"""Of findings about decompression that is no fault of the data."""
-NO_TIME = rfc3339(0)
+FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
+"""Group and code of findings about decompression that is no fault of the data."""
+NO_TIME = rfc3339_ms(0)
 """What "same timestamp" means on the first message of a bundle."""
 
 
@@ -193,7 +193,8 @@ class Contents:
         inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:
             bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
-            self.report("warning", GROUPS.get(inflated.status, "malformed"), "decompression", bundle["problem"], path)
+            group, code = FAULTLESS.get(inflated.status, ("malformed", "decompression"))
+            self.report("warning", group, code, bundle["problem"], path)
             return None
         bundle["uncompressed_length"] = len(inflated.data)
         return plain_header(raw) + inflated.data

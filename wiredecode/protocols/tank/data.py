@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Kind, LengthOf, Optional, UInt8, When
+from wiredecode.fields import Array, Flags, Kind, LengthOf, Optional, UInt8, When
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.base import (
     Frame,
     correlated,
@@ -18,29 +19,7 @@ from wiredecode.protocols.tank.base import (
     topics,
 )
 from wiredecode.protocols.tank.bundle import Chunks, produced_bundle
-from wiredecode.protocols.tank.kinds import (
-    U16,
-    U32,
-    U64,
-    BitFlags,
-    HeaderArray,
-    HeaderRest,
-    InHeader,
-    Varint32,
-)
-from wiredecode.protocols.tank.names import (
-    BOUNDARY,
-    CONSUME,
-    CONSUME_AS_PEER,
-    CONSUME_OPTIONS,
-    CONSUME_RESULTS,
-    PRODUCE,
-    PRODUCE_RESULTS,
-    PRODUCE_WITH_BASE,
-    REDIRECT,
-    SPARSE_FIRST,
-    WITHOUT_DATA,
-)
+from wiredecode.protocols.tank.kinds import U16, U32, U64, HeaderArray, HeaderRest, InHeader, Varint32
 
 if TYPE_CHECKING:
     pass
@@ -92,21 +71,21 @@ def produce(message_id: int, element: type[Layer]) -> list[Any]:
 class Produce(Frame):
     """``client_version u16 | request_id u32 | client_id str8 | required_acks u8 | ack_timeout u32 | topics u8 ...``"""
 
-    fields_desc = produce(PRODUCE, ProducedTopic)
+    fields_desc = produce(names.PRODUCE, ProducedTopic)
     facts = ("request_id", "client_id")
 
 
 class ProduceWithBaseSequenceNumber(Frame):
     """Produce of the mirror tool, which keeps the numbers of the origin. The answer has the id of Produce."""
 
-    fields_desc = produce(PRODUCE_WITH_BASE, NumberedTopic)
+    fields_desc = produce(names.PRODUCE_WITH_BASE, NumberedTopic)
     facts = ("request_id", "client_id")
 
 
 class ProduceResult(Layer):
     fields_desc = [
-        UInt8("result", "outcome", names=PRODUCE_RESULTS),
-        Optional(endpoint(), When(f"result == {REDIRECT}")),
+        UInt8("result", "outcome", names=names.PRODUCE_RESULTS),
+        Optional(endpoint(), When(f"result == {names.REDIRECT}")),
     ]
 
 
@@ -116,7 +95,7 @@ class ProduceResponse(Frame):
     "unknown topic" and "read-only" stand for all partitions of their topic.
     """
 
-    fields_desc = correlated(PRODUCE, Array("results", ProduceResult, "outcomes, without names", count=None))
+    fields_desc = correlated(names.PRODUCE, Array("results", ProduceResult, "outcomes, without names", count=None))
     facts = ("request_id", "results")
 
 
@@ -137,34 +116,36 @@ class WantedTopic(Layer):
 
 class Consume(Frame):
     fields_desc = frame(
-        CONSUME,
+        names.CONSUME,
         *sent_by(2, ""),
         U64("max_wait", "how long to wait for data; 0: answer at once", unit="ms"),
         U32("min_bytes", "data worth answering for while waiting", unit="bytes"),
-        Optional(BitFlags("options", "how to serve", names=CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")),
+        Optional(
+            Flags("options", "how to serve", names=names.CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")
+        ),
         topics(WantedTopic, "what to read"),
     )
     facts = ("request_id", "max_wait", "min_bytes")
 
 
 def data_fields(result: Kind) -> list[Any]:
-    without_base = (*WITHOUT_DATA, SPARSE_FIRST)
+    without_base = (*names.WITHOUT_DATA, names.SPARSE_FIRST)
     return [
         partition(),
         result,
-        Optional(endpoint(), When(f"result == {REDIRECT}")),
+        Optional(endpoint(), When(f"result == {names.REDIRECT}")),
         Optional(
             U64("base_sequence_number", "of the first message; in empty answers the first available, or 0"),
             When(f"result not in {without_base}"),
         ),
-        Optional(U64("high_water_mark", "last committed sequence number"), When(f"result not in {WITHOUT_DATA}")),
-        Optional(U32("chunk_length", "size of the chunk", unit="bytes"), When(f"result not in {WITHOUT_DATA}")),
-        Optional(U64("first_available", "first sequence number of the partition"), When(f"result == {BOUNDARY}")),
+        Optional(U64("high_water_mark", "last committed sequence number"), When(f"result not in {names.WITHOUT_DATA}")),
+        Optional(U32("chunk_length", "size of the chunk", unit="bytes"), When(f"result not in {names.WITHOUT_DATA}")),
+        Optional(U64("first_available", "first sequence number of the partition"), When(f"result == {names.BOUNDARY}")),
     ]
 
 
 class ConsumedPartition(Layer):
-    fields_desc = data_fields(UInt8("result", "outcome, or what the chunk begins with", names=CONSUME_RESULTS))
+    fields_desc = data_fields(UInt8("result", "outcome, or what the chunk begins with", names=names.CONSUME_RESULTS))
 
 
 def consumed(count: Kind, partitions: Kind) -> list[Any]:
@@ -193,7 +174,7 @@ class ConsumeResponse(Frame):
     """
 
     fields_desc = frame(
-        CONSUME,
+        names.CONSUME,
         U32(
             "header_length",
             "bytes that follow up to the chunks",
@@ -221,7 +202,7 @@ class ConsumeAsPeer(Frame):
     """Consume of a replica: no request id, wider counts. One is outstanding at a time."""
 
     fields_desc = frame(
-        CONSUME_AS_PEER,
+        names.CONSUME_AS_PEER,
         U16("replica_id", "node that reads"),
         U64("max_wait", "how long to wait for data", unit="ms"),
         U32("min_bytes", "data worth answering for while waiting", unit="bytes"),
@@ -245,7 +226,7 @@ class ConsumeAsPeerResponse(Frame):
     """As the answer to Consume, without a request id; after a wait that expired, with four zero bytes in its place."""
 
     fields_desc = frame(
-        CONSUME_AS_PEER,
+        names.CONSUME_AS_PEER,
         U32(
             "header_length",
             "bytes that follow up to the chunks",

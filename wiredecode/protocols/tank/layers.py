@@ -10,75 +10,37 @@ Nothing tells a request from a response but the side that sends it.
 
 from __future__ import annotations
 
-from wiredecode.protocols.tank.admin import (
-    CreateTopic,
-    CreateTopicResponse,
-    DiscoverPartitions,
-    DiscoverPartitionsResponse,
-    DiscoverTopics,
-    DiscoverTopicsResponse,
-    DiscoverTopology,
-    DiscoverTopologyResponse,
-    Ping,
-    RegisterReplica,
-    ReloadPartitionConfiguration,
-    ReloadPartitionConfigurationResponse,
-    Status,
-    StatusResponse,
-)
+from wiredecode.protocols.tank import admin, data, names
 from wiredecode.protocols.tank.base import HEADER, Frame, Unknown
-from wiredecode.protocols.tank.data import (
-    Consume,
-    ConsumeAsPeer,
-    ConsumeAsPeerResponse,
-    ConsumeResponse,
-    Produce,
-    ProduceResponse,
-    ProduceWithBaseSequenceNumber,
-)
-from wiredecode.protocols.tank.names import (
-    CONSUME,
-    CONSUME_AS_PEER,
-    CREATE_TOPIC,
-    DISCOVER_PARTITIONS,
-    DISCOVER_TOPICS,
-    DISCOVER_TOPOLOGY,
-    PING,
-    PRODUCE,
-    PRODUCE_WITH_BASE,
-    REGISTER_REPLICA,
-    RELOAD_CONFIGURATION,
-    STATUS,
-)
 
 __all__ = ["HEADER", "REQUESTS", "RESPONSES", "Frame", "Unknown"]
 
 REQUESTS: dict[int, type[Frame]] = {
-    PRODUCE: Produce,
-    CONSUME: Consume,
-    PING: Ping,
-    REGISTER_REPLICA: RegisterReplica,
-    PRODUCE_WITH_BASE: ProduceWithBaseSequenceNumber,
-    DISCOVER_PARTITIONS: DiscoverPartitions,
-    CREATE_TOPIC: CreateTopic,
-    RELOAD_CONFIGURATION: ReloadPartitionConfiguration,
-    CONSUME_AS_PEER: ConsumeAsPeer,
-    STATUS: Status,
-    DISCOVER_TOPICS: DiscoverTopics,
-    DISCOVER_TOPOLOGY: DiscoverTopology,
+    names.PRODUCE: data.Produce,
+    names.CONSUME: data.Consume,
+    names.PING: admin.Ping,
+    names.REGISTER_REPLICA: admin.RegisterReplica,
+    names.PRODUCE_WITH_BASE: data.ProduceWithBaseSequenceNumber,
+    names.DISCOVER_PARTITIONS: admin.DiscoverPartitions,
+    names.CREATE_TOPIC: admin.CreateTopic,
+    names.RELOAD_CONFIGURATION: admin.ReloadPartitionConfiguration,
+    names.CONSUME_AS_PEER: data.ConsumeAsPeer,
+    names.STATUS: admin.Status,
+    names.DISCOVER_TOPICS: admin.DiscoverTopics,
+    names.DISCOVER_TOPOLOGY: admin.DiscoverTopology,
 }
 """What clients send, by id; brokers send PING of these."""
 
 RESPONSES: dict[int, type[Frame]] = {
-    PRODUCE: ProduceResponse,
-    CONSUME: ConsumeResponse,
-    PING: Ping,
-    DISCOVER_PARTITIONS: DiscoverPartitionsResponse,
-    CREATE_TOPIC: CreateTopicResponse,
-    RELOAD_CONFIGURATION: ReloadPartitionConfigurationResponse,
-    CONSUME_AS_PEER: ConsumeAsPeerResponse,
-    STATUS: StatusResponse,
-    DISCOVER_TOPICS: DiscoverTopicsResponse,
-    DISCOVER_TOPOLOGY: DiscoverTopologyResponse,
+    names.PRODUCE: data.ProduceResponse,
+    names.CONSUME: data.ConsumeResponse,
+    names.PING: admin.Ping,
+    names.DISCOVER_PARTITIONS: admin.DiscoverPartitionsResponse,
+    names.CREATE_TOPIC: admin.CreateTopicResponse,
+    names.RELOAD_CONFIGURATION: admin.ReloadPartitionConfigurationResponse,
+    names.CONSUME_AS_PEER: data.ConsumeAsPeerResponse,
+    names.STATUS: admin.StatusResponse,
+    names.DISCOVER_TOPICS: admin.DiscoverTopicsResponse,
+    names.DISCOVER_TOPOLOGY: admin.DiscoverTopologyResponse,
 }
 """What brokers send, by id."""

@@ -1,0 +1,118 @@
+"""What no command looks into is not imported: it takes a third of the time in which a command starts.
+
+Scapy's vendors of network cards and Bluetooth companies, and cryptography, take 40 ms and 25 MB; pydantic, by which
+newer typer converts the values of options, 65 ms and 8 MB.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any, Literal, get_args, get_origin
+
+NOTHING = {"scapy.libs.manuf": "", "scapy.libs.bluetoothids": {}}
+"""What Scapy's own lists hold here."""
+
+
+class LeanScapy:
+    """On ``sys.meta_path``, in a process of our own: a program that calls a command keeps the Scapy that it knows."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The modules of Scapy that read those lists, to be run without them."""
+        spec = PathFinder.find_spec(name, path, target) if name in RUN else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, name)  # type: ignore[assignment]
+        return spec
+
+
+class _Loader:
+    def __init__(self, loader: Any, name: str) -> None:
+        self._loader, self._run = loader, RUN[name]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        with self._run(module):
+            self._loader.exec_module(module)
+
+
+@contextmanager
+def _standing_in(modules: dict[str, Any]) -> Iterator[None]:
+    """Modules that stand there for a moment, where they were not imported."""
+    added = {name: module for name, module in modules.items() if name not in sys.modules}
+    sys.modules.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del sys.modules[name]
+
+
+@contextmanager
+def _without_cryptography(module: ModuleType) -> Iterator[None]:
+    with _standing_in({"cryptography": None}):
+        yield
+
+
+@contextmanager
+def _without_lists(module: ModuleType) -> Iterator[None]:
+    """As where Scapy may keep no cache, so that nothing empty gets into it, and Wireshark has no list of vendors."""
+    import scapy.main
+
+    def readable(file: str, *how: Any, **more: Any) -> Any:
+        if file.endswith("manuf"):
+            raise FileNotFoundError(file)
+        return open(file, *how, **more)  # noqa: PTH123 - it is Scapy that closes it
+
+    lists = {name: ModuleType(name) for name in NOTHING}
+    for name, each in lists.items():
+        each.DATA = NOTHING[name]  # type: ignore[attr-defined]
+    folder = scapy.main.SCAPY_CACHE_FOLDER
+    scapy.main.SCAPY_CACHE_FOLDER = None
+    vars(module)["open"] = readable
+    try:
+        with _standing_in(lists):
+            yield
+    finally:
+        del vars(module)["open"]
+        scapy.main.SCAPY_CACHE_FOLDER = folder
+
+
+RUN = {"scapy.config": _without_cryptography, "scapy.data": _without_lists}
+
+
+class PlainValues:
+    """What converts the values of options, in place of typer's own: as they are, where nothing is to be converted."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """``value`` of an option or argument, ``param``; ``ctx`` is click's."""
+        several, kind = param.multiple or param.nargs == -1, param.type_descriptor
+        if value is None:
+            return () if several else None
+        if kind.parameter_info.parser is None:
+            if several and kind.annotation == list[str] and isinstance(value, list | tuple):
+                return [*value]
+            if isinstance(value, str) and not several and _takes(kind.annotation, value):
+                return value
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _takes(kind: Any, value: str) -> bool:
+    """Whether a type takes what was typed as it is."""
+    return kind is str or (get_origin(kind) is Literal and value in get_args(kind))
+
+
+def plainly(parameters: list[Any]) -> list[Any]:
+    """The same, with values that need no conversion taken as they are."""
+    for parameter in parameters:
+        parameter._runtime_param = PLAIN  # older typer, without pydantic, does not look at it
+    return parameters
+
+
+PLAIN = PlainValues()
