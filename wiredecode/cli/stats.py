@@ -123,9 +123,10 @@ def _counted(
 ) -> tuple[int, Counters | None]:
     """The exit code, and what was counted; None: nothing could be."""
     from wiredecode.stats.counters import Counters
-    from wiredecode.tables import bound_memory
+    from wiredecode.tables import bound_memory, without_pandas
 
     bound_memory()
+    without_pandas()
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
     watched = counters.connections

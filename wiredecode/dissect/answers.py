@@ -6,11 +6,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.identify import DecodeAs
 from wiredecode.dissect.lookahead import (
     LOOKAHEAD_BYTES,
     LOOKAHEAD_FRAMES,
@@ -22,12 +23,8 @@ from wiredecode.dissect.lookahead import (
 )
 from wiredecode.frames.frame import UNANSWERED, Answer, Frame
 from wiredecode.net import Network
-
-if TYPE_CHECKING:
-    from wiredecode.capture.batch import PacketBatch
-    from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.net.limits import Limits
-    from wiredecode.net.types import Connection
+from wiredecode.net.limits import Limits
+from wiredecode.net.types import Connection
 
 MOST_OPEN = 1_000_000
 """Requests that may wait for their answer at the same time; beyond that the oldest is forgotten."""

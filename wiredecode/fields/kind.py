@@ -142,3 +142,35 @@ class Kind(Field[Any, Any]):
         from wiredecode.fields.fuzzing import random_value
 
         return random_value(self.column)
+
+
+class FixedBytes(Kind):
+    """As many bytes as ``fixed`` says."""
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        stop = take(self.name, position, self.minimum(), end)
+        return data[position:stop], stop
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        return bytes(value or bytes(self.minimum()))
+
+    def emit(self, em: Emitter) -> str:
+        return em.fixed(self)
+
+
+class AsText(Kind):
+    """Base of values that records show as text."""
+
+    @staticmethod
+    def spell(value: Any, /) -> Any:
+        """The text, or the value itself where there is none."""
+        raise NotImplementedError
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return self.spell(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.spell)}({expression})"
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        return str(self.spell(x))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
-from wiredecode.frames.provenance import COLUMNS, Provenance
-from wiredecode.frames.span import UNDECODED_SHOWN, UNDECODED_SPAN, Skipped, Span
+from wiredecode.frames.span import COLUMNS, UNDECODED_SHOWN, UNDECODED_SPAN, Provenance, Skipped, Span
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:

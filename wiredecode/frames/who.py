@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
 
-    IdentityReader = Callable[[Frame], Mapping[str, Any]]
-    """What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
+IdentityReader = Callable[["Frame"], Mapping[str, Any]]
+"""What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
 
 FACTS = {
     "name": "what the client calls the connection, or itself",

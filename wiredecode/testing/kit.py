@@ -15,11 +15,12 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import catalogue
 from wiredecode.protocols.shared.tls import NAME as TLS
@@ -40,9 +41,6 @@ from wiredecode.testing.segments import (
     random_cuts,
     reordered,
 )
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
 
 Case = tuple[type[Layer], bytes]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Kind, Text, UInt64, When, printable, text
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""

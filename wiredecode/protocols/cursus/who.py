@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.frames.frame import Frame
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.who import IdentityReader
 
 
 def member(frame: Frame) -> Mapping[str, Any]:

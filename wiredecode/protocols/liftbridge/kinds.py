@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Binary, UInt32, take
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
 
 CRC_FLAG = 0x01
 SHORT_HEADER, LONG_HEADER = 8, 12

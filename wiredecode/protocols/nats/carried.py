@@ -7,18 +7,14 @@ plain bytes. Transports inside transports are not looked into, so that a small c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Direction
+from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.nats import cutting, s2, transport, websocket
-
-if TYPE_CHECKING:
-    from wiredecode.protocols.base import Protocol
 
 MAX_OPERATIONS = 100_000
 """Operations that one chunk may complete; what follows them in it is not decoded."""

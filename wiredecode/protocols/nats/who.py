@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import IdentityReader
 from wiredecode.protocols.shared import tls
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
 
 PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")
 

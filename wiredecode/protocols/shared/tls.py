@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.fields import Rest, UInt8, UInt16
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.record import rfc3339
+from wiredecode.frames.who import IdentityReader
 from wiredecode.protocols.base import Conversation, Generated
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
@@ -16,10 +17,6 @@ from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECO
 from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE
 from wiredecode.tls.half import HEADER
 from wiredecode.tls.handshake import MOST_MESSAGE, next_message
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Style
-    from wiredecode.frames.who import IdentityReader
 
 NAME = "tls"
 CLOSE_NOTIFY, USER_CANCELED = 0, 90

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiredecode.fields import Array, Boolean, Kind, LengthOf, Optional, Text, UInt8, When
+from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Optional, Text, UInt8, When
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.base import Frame, correlated, endpoint, frame, partition, topic
-from wiredecode.protocols.tank.kinds import U16, U32, U64, BitFlags, Endpoint, Seconds, Varint32
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
+from wiredecode.protocols.tank.kinds import U16, U32, U64, Endpoint, Seconds, Varint32
 
 # 3 and 4.
 
@@ -182,7 +180,7 @@ class DiscoverTopology(Frame):
 class Node(Layer):
     fields_desc = [
         U16("node_id", "number of the node"),
-        BitFlags("flags", "state", names=names.NODE_FLAGS),
+        Flags("flags", "state", names=names.NODE_FLAGS),
         Optional(Endpoint("endpoint", "where it listens"), When("flags & 1 == 1")),
         U16("partition_count", "partitions it is a replica of"),
     ]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.fields import compiler
+from wiredecode.fields import compiler, rfc3339_ms
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.protocols.shared.compression import Budget, Status
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
-from wiredecode.protocols.tank.kinds import rfc3339, varint_size
+from wiredecode.protocols.tank.kinds import varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
 MAX_REPORTED = 16
@@ -19,7 +19,7 @@ MAX_REPORTED = 16
 MASK64 = 2**64 - 1
 FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
 """Group and code of findings about decompression that is no fault of the data."""
-NO_TIME = rfc3339(0)
+NO_TIME = rfc3339_ms(0)
 """What "same timestamp" means on the first message of a bundle."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Kind, LengthOf, Optional, UInt8, When
+from wiredecode.fields import Array, Flags, Kind, LengthOf, Optional, UInt8, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.base import (
@@ -19,7 +19,7 @@ from wiredecode.protocols.tank.base import (
     topics,
 )
 from wiredecode.protocols.tank.bundle import Chunks, produced_bundle
-from wiredecode.protocols.tank.kinds import U16, U32, U64, BitFlags, HeaderArray, HeaderRest, InHeader, Varint32
+from wiredecode.protocols.tank.kinds import U16, U32, U64, HeaderArray, HeaderRest, InHeader, Varint32
 
 if TYPE_CHECKING:
     pass
@@ -121,7 +121,7 @@ class Consume(Frame):
         U64("max_wait", "how long to wait for data; 0: answer at once", unit="ms"),
         U32("min_bytes", "data worth answering for while waiting", unit="bytes"),
         Optional(
-            BitFlags("options", "how to serve", names=names.CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")
+            Flags("options", "how to serve", names=names.CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")
         ),
         topics(WantedTopic, "what to read"),
     )
