@@ -111,7 +111,7 @@ class Contents:
             message = f"{self._reported - MAX_REPORTED} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
         told: dict[str, Any] = {}
-        if self.frame.missing:
+        if self.frame.is_cut:
             return told
         if self.messages or not self.damaged:
             told["messages"] = self.messages
