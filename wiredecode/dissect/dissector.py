@@ -115,16 +115,11 @@ class Dissector:
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
         error: CaptureError | None = None
-        source = iter(batches)
-        while True:
-            try:
-                batch = next(source, None)
-            except CaptureError as raised:
-                error = raised
-                break
-            if batch is None:
-                break
-            yield from self.feed(batch)
+        try:
+            for batch in batches:
+                yield from self.feed(batch)
+        except CaptureError as raised:
+            error = raised
         yield from self.finish()
         if error is not None:
             raise error
@@ -316,7 +311,7 @@ class Dissector:
 
     def _decode_run(self, run: Run) -> bool:
         """Decode a run at once; False: its frames must be decoded one by one."""
-        conversation, demand = self._conversation(run), self.demand
+        conversation, demand = self._trackers[run.connection].conversation_of(run), self.demand
         if self.accounts.has_notes(run.connection, run.side) or not run.bulk.decode(conversation, run, demand.messages):
             return False
         run.sender = conversation.sender(run)
@@ -412,6 +407,3 @@ class Dissector:
         self._number = number
         self.accounts.skipped(frame)
         return True
-
-    def _conversation(self, item: Frame | Run) -> Conversation:
-        return self._trackers[item.connection].conversation_of(item)

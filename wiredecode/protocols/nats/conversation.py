@@ -170,12 +170,9 @@ class NatsConversation(Conversation):
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
-            if name == "LS-" and self.link == names.ROUTE and self._both_support("lnocu"):
+            if name == "LS-" and self.link == names.ROUTE and all(side.said.get("lnocu") for side in self.sides):
                 layer = WITH_ORIGIN[self.account is not None]
         return decoder_for(layer, name)
-
-    def _both_support(self, member: str) -> bool:
-        return all(side.said.get(member) for side in self.sides)
 
     # Transports.
 

@@ -12,7 +12,7 @@ from wiredecode.fields import Boolean, Int32, Int64, Kind, Timestamp, Uuid
 from wiredecode.protocols.pravega.base import Message, blob, control, header, segment, stack_trace, token, writer
 from wiredecode.protocols.pravega.kinds import JavaText
 from wiredecode.protocols.pravega.layers import AppendSetup as CurrentAppendSetup
-from wiredecode.protocols.pravega.layers import event_number, segment_info
+from wiredecode.protocols.pravega.layers import event_number, segment_bytes, segment_info
 from wiredecode.protocols.pravega.names import TYPES, TYPES_2016_07
 
 
@@ -66,16 +66,6 @@ class InvalidEventNumberEarly(Message):
     type_name = "InvalidEventNumber"
     fields_desc = [*header(55), writer(), event_number("event_number", "number that was refused"), stack_trace()]
     facts = ("event_number",)
-
-
-def segment_bytes() -> list[Any]:
-    return [
-        segment(),
-        Int64("offset", "of the first byte", unit="bytes"),
-        Boolean("at_tail", "the end of the segment, for now, was reached"),
-        Boolean("end_of_segment", "nothing will ever follow"),
-        blob("data", "bytes of the segment"),
-    ]
 
 
 def early(code: int, *fields: Kind, suffix: str = "Early") -> type[Message]:

@@ -107,8 +107,7 @@ class TankConversation(Conversation):
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured."""
-        if self.client is not None:
-            frame.sender = "client" if frame.side == self.client else "server"
+        frame.sender = self.sender(frame)
         if style is not None:
             frame.layers = {NAME: {}}
 
