@@ -182,9 +182,9 @@ class Dissector:
         self._close_ended(OVER)
 
     def _events(self, events: list[Event]) -> None:
-        self._take(events if self._tls is None else self._tls.open(events))
+        self._dispatch(events if self._tls is None else self._tls.open(events))
 
-    def _take(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[Event]) -> None:
         """Events in clear, as far as that is possible."""
         if self._on_events is not None:
             self._on_events(events)
@@ -227,7 +227,7 @@ class Dissector:
         """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.pop_forgotten():
             if self._tls is not None:
-                self._take(self._tls.forget(connection))
+                self._dispatch(self._tls.forget(connection))
             tracker = self._trackers.get(connection)
             if tracker is not None:
                 tracker.end(reason, connection.ended)
@@ -280,9 +280,9 @@ class Dissector:
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
         """What is ready, little by little: behind a hole much may have waited."""
-        from wiredecode.dissect.order import steps
+        from wiredecode.dissect.order import partial_watermarks
 
-        for step in [*steps(self._pending, watermark), watermark]:
+        for step in [*partial_watermarks(self._pending, watermark), watermark]:
             linkers = {tracker.linker for tracker in self._trackers.values() if tracker.linker is not None}
             items = [*self._release(step)]
             for link in linkers:

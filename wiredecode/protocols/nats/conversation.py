@@ -109,7 +109,7 @@ class NatsConversation(Conversation):
             if session is not None:
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
-                self.memory.copies.take(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
+                self.memory.copies.note(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
         elif frame.missing and "size" in values:
             self._cut_payload(frame, subject, style)
 
@@ -299,12 +299,12 @@ class NatsConversation(Conversation):
         if "sid" not in values:
             return
         subject, queue = values["subject"], values.get("queue")
-        told = {"subscription": printable(subject)}
+        facts = {"subscription": printable(subject)}
         if queue is not None:
-            told["queue"] = printable(queue)
+            facts["queue"] = printable(queue)
         receiver = Receiver(frame.number, frame.destination, gets_all=queue is None)
         self.ended.pop(values["sid"], None)
-        if self.subscriptions.put(values["sid"], Subscription(subject, queue, told, receiver=receiver)):
+        if self.subscriptions.put(values["sid"], Subscription(subject, queue, facts, receiver=receiver)):
             message = f"more than {MAX_SUBSCRIPTIONS} subscriptions: the oldest is forgotten"
             frame.find("note", "limit", "subscriptions", message)
 
@@ -350,8 +350,8 @@ class NatsConversation(Conversation):
             return
         subscription = self.subscriptions.get(sid)
         if subscription is not None:
-            told = subscription.generated
-            frame.generated = told if frame.generated is NOTHING else {**frame.generated, **told}
+            facts = subscription.generated
+            frame.generated = facts if frame.generated is NOTHING else {**frame.generated, **facts}
             subscription.delivered += 1
             if subscription.delivered == subscription.most:
                 self._end(sid, subscription)

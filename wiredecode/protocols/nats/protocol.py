@@ -125,8 +125,8 @@ class Nats(Protocol):
             names = [name for name in cutting.chain(plain, 0)[0] if name in cutting.NAMES]
             if names or port:
                 return Verdict(0, client=cutting.role(names))
-        if (told := self._late_websocket(data, final)) is not None:
-            return told
+        if (verdict := self._late_websocket(data, final)) is not None:
+            return verdict
         for match in cutting.LINE_CANDIDATE.finditer(data):
             position = match.start()
             names, ends, _ = cutting.chain(data, position)
