@@ -87,7 +87,9 @@ def sql(
     from wiredecode.export.query import Database, QueryError
     from wiredecode.export.writers import Settings
     from wiredecode.frames.record import BYTES
+    from wiredecode.tables import without_pandas
 
+    without_pandas()
     form, guarded = _form(format_, out), csv_formulas == "guard"
     if guarded and (form is None or form.name != "csv"):
         raise options.UsageError("--csv-formulas goes with csv: say --format csv")

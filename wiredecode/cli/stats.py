@@ -123,9 +123,10 @@ def _counted(
 ) -> tuple[int, Counting | None]:
     """The exit code, and what was counted; None: nothing could be."""
     from wiredecode.stats.counting import Counting
-    from wiredecode.tables import bound_memory
+    from wiredecode.tables import bound_memory, without_pandas
 
     bound_memory()
+    without_pandas()
     display = settings.display
     counting = Counting(statistics, interval, hops=settings.hops)
     watched = counting.connections

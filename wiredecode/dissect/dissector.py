@@ -288,6 +288,7 @@ class Dissector:
             for link in linkers:
                 link()
             yield items
+            items = []  # not kept while the next ones are decoded
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
         """The frames, where it is wanted with their responses."""

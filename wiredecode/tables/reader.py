@@ -234,12 +234,12 @@ class TableReader:
                 if waiting is not None:
                     waiting.add(items)
                     waiting.release()
-                if collect.gather():
-                    yield from collect.drain()
+                del items
+                yield from collect.ready()
         if waiting is not None:
             waiting.finish()
             waiting.release()
-            collect.gather()
+            yield from collect.ready()
         yield from collect.drain()
         damage.tell()
 

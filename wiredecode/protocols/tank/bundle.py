@@ -107,17 +107,18 @@ class Messages(Array):
             return count
         last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
         em.line(f"{last} = {count} - 1 if {flags} & {names.SPARSE} else 0")
-        em.line(f"{index}, {elements} = 0, []")
+        em.line(f"{elements} = []")
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         stepping, em.stepping = em.stepping, em.steps
-        with em.block(f"while p < e and {index} < {MAX_MESSAGES}:"):
+        with em.block(f"for {index} in range({MAX_MESSAGES}):"):
+            em.line("if p >= e: break")
             with greedy(em, elements, start):
-                with em.block(f"if 0 < {index} < {last}:"):
+                with em.block(f"if {last} > {index} > 0:"):
                     em.element(self, elements, index)
                 with em.block("else:"):
                     em.element(self.plain, elements, index)
-            em.line(f"{index} += 1")
+        em.line(f"else: {index} = {MAX_MESSAGES}")
         em.stepping = stepping
         return index if em.mode == "walk" else elements
 

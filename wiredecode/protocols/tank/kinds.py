@@ -93,9 +93,7 @@ def varint_size(value: int) -> int:
 
 
 def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A varint of two bytes or more, for the fast decoders."""
-    if position + 2 <= end and data[position + 1] < 0x80 and data[position + 1]:
-        return data[position] & 0x7F | data[position + 1] << 7, position + 2
+    """A long varint, for the fast decoders."""
     try:
         return varint(data, position, end, "")
     except Short:
@@ -129,6 +127,7 @@ class Varint32(Kind):
         em.line("if p >= e: raise Cut")
         em.line(f"{value} = b[p]")
         em.line(f"if {value} < 128: p += 1")
+        em.line(f"elif p + 1 < e and 0 < (y := b[p + 1]) < 128: {value} = {value} & 127 | y << 7; p += 2")
         em.line(f"else: {value}, p = {em.constant(_quick)}(b, p, e)")
         return value
 
