@@ -146,7 +146,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
             anonymizer.decoded(session.dissector.feed(batch))
     anonymizer.decoded(session.dissector.finish())
     anonymizer.finish()
-    damage.tell()
+    damage.raise_again()
 
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:

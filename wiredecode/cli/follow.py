@@ -228,7 +228,7 @@ class Choice:
             return
         for line in table(rows) if rows else ():
             session.output.text(line + "\n")
-        damage.tell()
+        damage.raise_again()
 
     def _complain(self) -> None:
         total = len(self.survey.seen)

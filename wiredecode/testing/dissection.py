@@ -87,7 +87,7 @@ def pairing(frame: Frame) -> tuple[Any, ...]:
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
 
 
-def told(
+def dissected(
     path: Path, *, batch: int | None = None, pickled: int = 0, stable: bool = False
 ) -> tuple[list[tuple[Any, ...]], Any]:
     """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""

@@ -78,7 +78,7 @@ class CursusConversation(Conversation):
         self._note_lost(frame)
         if not frame.offset and proxy.decode(self, frame, style):
             return
-        frame.sender = self._sender(frame)
+        frame.sender = self.sender(frame)
         if frame.stop - frame.start < 4:
             self._headless(frame, style)
             return
@@ -117,18 +117,13 @@ class CursusConversation(Conversation):
 
     # Who is who.
 
-    def _sender(self, frame: Frame) -> str | None:
-        if self.client is None:
-            return None
-        return "client" if frame.side == self.client else "server"
-
     def _learn_sides(self, frame: Frame) -> None:
         layer = frame.inner[0].layer if frame.inner else frame.layer
         if layer in CLIENT_LAYERS:
             self.client = frame.side
         elif layer in SERVER_LAYERS:
             self.client = 1 - frame.side
-        frame.sender = self._sender(frame)
+        frame.sender = self.sender(frame)
 
     def _note_lost(self, frame: Frame) -> None:
         """Frames before this one are lost, in its direction or of the other side: pairing starts anew."""

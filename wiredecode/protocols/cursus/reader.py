@@ -104,7 +104,7 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
         dialect = context.last or ""
         if dialect not in BATCHES:
             dialect = "seed" if may_be_seed(buffer, frame.start, stop) else "cur"
-        return Body(batch_layer(dialect, guarded=True), dialect)
+        return Body(batch_layer(dialect, True), dialect)
     if position == stop:
         return Body(layers.Unknown)
     if frame.sender != "client" and json_start(buffer, position, stop):
@@ -209,7 +209,7 @@ def _adopt(frame: Frame, inner: Frame, data: bytes) -> None:
     """What was found inside becomes the frame's: type, findings, and a layer of its own."""
     assert inner.layer is not None
     frame.type, frame.dialect = inner.type, inner.dialect
-    frame.inner = [Inner(layers.body_of(inner.layer), data, None), *inner.inner]
+    frame.inner = [Inner(layers.body_of(inner.layer, NAME), data, None), *inner.inner]
     if inner.status == MALFORMED:
         frame.status = MALFORMED
     for finding in inner.findings:

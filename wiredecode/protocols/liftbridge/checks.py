@@ -97,22 +97,22 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
     if count:
         generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
     if len(odd) > MAX_ODD_MESSAGES:
-        told = f"{len(bad)} of {count} stored messages have a bad CRC"
-        frame.find("error", "checksum", "message-crc", told, f"{NAME}.entries")
+        text = f"{len(bad)} of {count} stored messages have a bad CRC"
+        frame.find("error", "checksum", "message-crc", text, f"{NAME}.entries")
     if "surplus" in reading.fields and reading.problem is None:
-        told = "bytes after the last entry are too few for another one: followers ignore them"
-        frame.find("note", "protocol", "surplus-bytes", told, f"{NAME}.surplus")
+        text = "bytes after the last entry are too few for another one: followers ignore them"
+        frame.find("note", "protocol", "surplus-bytes", text, f"{NAME}.surplus")
 
 
 def _find_odd(frame: Frame, message: Odd, start: int) -> None:
     field, at = f"{NAME}.entries[{message.number}]", start + message.position + ENTRY_HEADER
     if message.stored != message.actual:
-        told = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
-        frame.find("error", "checksum", "message-crc", told, f"{field}.crc", (at, at + CHECKED_FROM))
+        text = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
+        frame.find("error", "checksum", "message-crc", text, f"{field}.crc", (at, at + CHECKED_FROM))
     if message.magic_byte != MESSAGE_MAGIC:
-        told = f"stored message {message.number} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
+        text = f"stored message {message.number} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
         where = (at + CHECKED_FROM, at + CHECKED_FROM + 1)
-        frame.find("warning", "malformed", "message-magic", told, f"{field}.magic_byte", where)
+        frame.find("warning", "malformed", "message-magic", text, f"{field}.magic_byte", where)
 
 
 CHECKED_TYPES = (names.ACK, 5, 8, 9)

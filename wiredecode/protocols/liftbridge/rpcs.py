@@ -84,8 +84,9 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
         reading = read(piece.layer, piece.data, style)
         if index == 0:
             frame.protocol, frame.type = NAME, _type_of(piece)
-            if piece.layer is raft.AppendEntries and (told := entries_spelled(reading.fields.get("entries") or ())):
-                generate(frame, reading, style, "operations", told)
+            entries = entries_spelled(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
+            if entries:
+                generate(frame, reading, style, "operations", entries)
         carry(frame, reading, piece.data, at, style)
         find_problem(frame, reading, at, len(piece.data))
         if piece.remark is not None:

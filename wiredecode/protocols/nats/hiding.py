@@ -30,8 +30,8 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         return True
     if payload.startswith(names.PAYLOAD_VERSION) or ("reply" in values and LOST_BLOCK.fullmatch(values["reply"])):
         return True
-    asked = memory.requests.get(subject) if memory.requests else None
-    return asked is not None and names.is_secret_subject(asked.subject)
+    request = memory.requests.get(subject) if memory.requests else None
+    return request is not None and names.is_secret_subject(request.subject)
 
 
 def payload_start(frame: Frame) -> int:

@@ -47,7 +47,7 @@ def moment(time_ns: int) -> datetime:
     return EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
-class Frames:
+class FrameCounter:
     """Frames by protocol, type and sender."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Frames:
         return (dict(zip(names, (*key, *counts), strict=True)) for key, counts in self._counts.items())
 
 
-class Findings:
+class FindingCounter:
     """Findings by connection, direction and kind."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Findings:
             yield dict(zip(names, (*key, count, moment(first_ns), message), strict=True))
 
 
-class Consumers:
+class ConsumerCounter:
     """Credit, lag and positions."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Talk:
     length: list[int] = field(default_factory=lambda: [0, 0])
 
 
-class Connections:
+class ConnectionCounter:
     """Frames of each connection."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Connections:
             }
 
 
-class Counting:
+class Counters:
     """Is told the frames of a capture that count, with :meth:`frame`; then :meth:`table`.
 
     ``interval``: of throughput, seconds; None: one that fits. ``hops``: what servers pass on counts each time.
@@ -181,11 +181,11 @@ class Counting:
         self._confirms = Confirms(hops=hops) if "confirms" in names else None
         self._throughput = Throughput(interval) if "throughput" in names else None
         made: dict[str, Callable[[], Any]] = {
-            "frames": Frames,
+            "frames": FrameCounter,
             "latency": partial(Latency, hops=hops),
-            "findings": Findings,
-            "connections": Connections,
-            "consumers": Consumers,
+            "findings": FindingCounter,
+            "connections": ConnectionCounter,
+            "consumers": ConsumerCounter,
         }
         self._counters: dict[str, Any] = {name: make() for name, make in made.items() if name in names}
         self._each = [counter.frame for counter in self._counters.values()]
