@@ -118,9 +118,9 @@ class ReplicaLag(Gauge):
         if frame.type == "ReplicationRequest":
             self._requests.put(frame.id, values.get("offset", 0))
             return
-        offset, told = self._requests.pop(frame.request or 0, None), frame.generated
+        offset, facts = self._requests.pop(frame.request or 0, None), frame.generated
         if offset is not None and "high_watermark" in values:
-            name = f"{told.get('stream')}, partition {told.get('partition')} at {told.get('replica_id')}"
+            name = f"{facts.get('stream')}, partition {facts.get('partition')} at {facts.get('replica_id')}"
             yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
 
 
@@ -216,14 +216,14 @@ class Cluster(Rule):
     # Operations.
 
     def _operation(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        for name, take in (
+        for name, handle in (
             ("report_leader_op", self._reported),
             ("shrink_isr_op", self._shrunk),
             ("expand_isr_op", self._expanded),
         ):
             operation = values.get(name)
             if isinstance(operation, Mapping):
-                take(frame, operation, (printable(operation.get("stream", "")), operation.get("partition", 0)))
+                handle(frame, operation, (printable(operation.get("stream", "")), operation.get("partition", 0)))
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
         leader, by = printable(operation.get("leader", "?")), printable(operation.get("replica", "?"))

@@ -135,8 +135,8 @@ class Refusals(Rule):
             stream = printable(values.get("stream", "")) or printable(values.get("partition_subject", ""))
             what = f"publishes to {stream or 'a stream'} were refused: {reason}"
         elif frame.type == "PropagatedResponse":
-            asked = self._requests.get(frame.request) if frame.request is not None else None
-            what = f"{asked or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
+            request = self._requests.get(frame.request) if frame.request is not None else None
+            what = f"{request or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
         else:
             what = message
         self.report.add(codes.REFUSED, what, what, frame=frame)

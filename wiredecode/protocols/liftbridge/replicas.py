@@ -25,9 +25,9 @@ SILENT_REQUESTS = 3
 """A server that has got so many requests, and sent nothing for so long, is silent."""
 
 
-def server_of(told: Mapping[str, str]) -> str | None:
+def server_of(who: Mapping[str, str]) -> str | None:
     """The server behind a connection, by the name of its client: ``LIFT.namespace.server.purpose``."""
-    name = told.get("name", "")
+    name = who.get("name", "")
     if not name.startswith(CLIENT_NAME):
         return None
     return name.split(".")[-2] if name.count(".") >= 3 else name

@@ -86,13 +86,13 @@ class Consumers(Gauge):
 
     def read(self, frame: Frame) -> Iterator[Reading]:
         values, delivered = frame.values, frame.sender == "server"
-        told = acknowledged(values.get("reply" if delivered else "subject", ""))
-        if told is None:
+        acked = acknowledged(values.get("reply" if delivered else "subject", ""))
+        if acked is None:
             return
         if delivered:
-            yield Reading(LAG, told.consumer, told.pending)
+            yield Reading(LAG, acked.consumer, acked.pending)
         elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
-            yield Reading(POSITION, told.consumer, told.sequence)
+            yield Reading(POSITION, acked.consumer, acked.sequence)
 
 
 GAUGES = (Consumers,)
@@ -289,9 +289,9 @@ class Clients(Rule):
             begin = window.zero_intervals[0][0]
             closed = f"{window.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
             problem.detail(f"before, its window was closed for {closed}")
-        for each, told in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
+        for each, sums in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
             subject = reader.subjects.get(each, "subject not seen")
-            problem.detail(f"{counted(told.messages, 'message')}, {told.size:,} bytes sent to sid {each}, {subject}")
+            problem.detail(f"{counted(sums.messages, 'message')}, {sums.size:,} bytes sent to sid {each}, {subject}")
 
     def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
         """PINGs of one side that the other did not answer."""
@@ -324,13 +324,13 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
     """Count a delivery."""
     values = frame.values
     sid = values.get("sid", "")
-    told = reader.delivered.get(sid)
-    if told is None:
+    counts = reader.delivered.get(sid)
+    if counts is None:
         if len(reader.delivered) >= MOST_SUBSCRIPTIONS:
             return
-        told = reader.delivered[sid] = Delivered()
-    told.messages += 1
-    told.size += values.get("size", 0)
+        counts = reader.delivered[sid] = Delivered()
+    counts.messages += 1
+    counts.size += values.get("size", 0)
     reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
@@ -359,18 +359,18 @@ class Redeliveries(Rule):
 
     def frame(self, frame: Frame) -> None:
         reply = frame.values.get("reply")
-        told = acknowledged(reply) if reply is not None else None
-        if told is None or told.delivered < 2 or frame.sender != "server":
+        acked = acknowledged(reply) if reply is not None else None
+        if acked is None or acked.delivered < 2 or frame.sender != "server":
             return
-        known = self._known.get(told.consumer)
+        known = self._known.get(acked.consumer)
         if known is None:
             if len(self._known) >= MOST_SUBSCRIPTIONS:
                 return
-            known = self._known[told.consumer] = Redelivered(place_of(frame))
+            known = self._known[acked.consumer] = Redelivered(place_of(frame))
         known.deliveries += 1
-        known.pending = told.pending
-        if told.delivered > known.often:
-            known.often, known.sequence = told.delivered, told.sequence
+        known.pending = acked.pending
+        if acked.delivered > known.often:
+            known.often, known.sequence = acked.delivered, acked.sequence
         if len(known.frames) < MOST_EVIDENCE:
             known.frames.append(place_of(frame))
 

@@ -98,11 +98,11 @@ class Refusals(Rule):
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "refused":
-                tell = self.REPORTERS.get(frame.type or "")
-                if tell is None:
+                reporter = self.REPORTERS.get(frame.type or "")
+                if reporter is None:
                     self.report.add(codes.REFUSED, finding.message, finding.message, frame=frame)
                 else:
-                    tell(self, frame, frame.values)
+                    reporter(self, frame, frame.values)
 
     def _token(self, frame: Frame, values: Any) -> None:
         code = values.get("error_code", -1)

@@ -116,9 +116,9 @@ class Lag(Rule):
         if problem is None:
             return
         problem.weight, problem.last_ns = behind, reader.last_ns
-        told = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
+        progress = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
         end = self._ends.get(reader.stream, 0)
-        problem.detail(f"{told}, the stream has come to {end:,}" if end > reader.position else told)
+        problem.detail(f"{progress}, the stream has come to {end:,}" if end > reader.position else progress)
 
     def ended(self, connection: Connection) -> None:
         for reader in self._readers.pop(connection.number, {}).values():

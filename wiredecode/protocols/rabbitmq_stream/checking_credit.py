@@ -189,7 +189,7 @@ class Credits(Rule):
         if end > subscription.position:
             problem.detail(f"other consumers are at offset {end:,}")
 
-    def _early(self, subscription: Subscription, closed_ns: int) -> None:
+    def _arrives_soon(self, subscription: Subscription, closed_ns: int) -> None:
         """The client closed its window for ``closed_ns``; the subscription always had credit."""
         place, stream = subscription.place, subscription.stream
         who = self.report.names.short(place.connection)
@@ -210,4 +210,4 @@ class Credits(Rule):
             self._judge(subscription)
             self._stopped(subscription, end_ns)
             if closed_ns >= LEAST_CLOSED_NS and not subscription.dry and subscription.chunks >= LEAST_WAITS:
-                self._early(subscription, closed_ns)
+                self._arrives_soon(subscription, closed_ns)
