@@ -6,7 +6,7 @@ import crc32c
 
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.inner import Reading, find_problem, generate
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
@@ -57,7 +57,7 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     if header_length < SHORT_HEADER:
         message = f"header length {header_length} is below {SHORT_HEADER}: decoded as if it were {SHORT_HEADER}"
         frame.find("warning", "malformed", "header-length", message, f"{NAME}.header_length", where)
-    elif header_length > len(data) and frame.status != PARTIAL:
+    elif header_length > len(data) and not frame.is_cut:
         message = f"header length {header_length} reaches beyond the {len(data)} bytes of the payload"
         frame.find("error", "malformed", "header-length", message, f"{NAME}.header_length", where)
     elif flags & CRC_FLAG:
@@ -139,7 +139,7 @@ def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
         if expected not in fields:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
-    if reading.unusual and reading.problem is None and frame.status not in (MALFORMED, PARTIAL):
+    if reading.unusual and reading.problem is None and not frame.is_cut and frame.status != MALFORMED:
         _find_unusual(frame, fields)
 
 

@@ -74,7 +74,7 @@ class NatsConversation(Conversation):
         frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
         if frame.generated is NOTHING:  # no operation inside a chunk
             said = self.sides[frame.side]
-            if frame.offset != said.reached or frame.missing:
+            if frame.offset != said.reached or frame.is_cut:
                 self._lost(frame, said)
             said.reached = frame.offset + frame.length
         if decoder is None:
@@ -110,7 +110,7 @@ class NatsConversation(Conversation):
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
                 self.memory.copies.note(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
-        elif frame.missing and "size" in values:
+        elif frame.is_cut and "size" in values:
             self._cut_payload(frame, subject, style)
 
     def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
@@ -410,6 +410,8 @@ class NatsConversation(Conversation):
         frame.find("warning", "protocol", "max-payload", message, "size")
 
     def _unknown(self, frame: Frame) -> None:
+        if frame.is_cut:
+            return
         frame.status = "malformed"
         message = "no operation of the protocol: the server closes the connection"
         frame.find("error", "malformed", "unknown-operation", message, "line")

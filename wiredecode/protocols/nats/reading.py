@@ -38,7 +38,7 @@ class OperationDecoder(FrameDecoder):
         return decoder_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
-        if frame.missing or not (style is None or self.simple):
+        if frame.is_cut or not (style is None or self.simple):
             super().read(frame, style, rows=rows)
             return
         buffer, start, stop = frame.buffer, frame.start, frame.stop

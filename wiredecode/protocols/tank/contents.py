@@ -111,7 +111,7 @@ class Contents:
             message = f"{self._reported - MAX_REPORTED} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
         facts: dict[str, Any] = {}
-        if self.frame.missing:
+        if self.frame.is_cut:
             return facts
         if self.messages or not self.damaged:
             facts["messages"] = self.messages
