@@ -33,7 +33,7 @@ def broker(frame: Frame) -> str | None:
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenRequest:
     """A request without answer on its own connection."""
 
     place: Place
@@ -52,7 +52,7 @@ class Latency:
         self._hops = hops
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
         self._called = {name: checks for name, checks in offers() if checks.called}
-        self._asked: OrderedDict[int, Asked] = OrderedDict()
+        self._open: OrderedDict[int, OpenRequest] = OrderedDict()
         self._answered: OrderedDict[int, tuple[Place, Connection] | None] = OrderedDict()
         """Requests that were answered, and copies (None): their answers do not count."""
         self._spreads: dict[Place, Spread] = {}
@@ -63,7 +63,7 @@ class Latency:
         if frame.request is not None and frame.latency_ns is not None:
             self._answer(frame, frame.request, frame.latency_ns)
             for settled in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-                if settled.final is not None and (asked := self._asked.pop(settled.request, None)) is not None:
+                if settled.final is not None and (asked := self._open.pop(settled.request, None)) is not None:
                     self._remember(settled.request, (asked.place, asked.connection))
         if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
             return
@@ -72,9 +72,9 @@ class Latency:
             return
         called = self._called.get(frame.protocol)
         place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
-        self._asked[frame.id] = Asked(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
-        if len(self._asked) > MOST_WAITING:
-            self._give_up(self._asked.popitem(last=False)[1])
+        self._open[frame.id] = OpenRequest(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
+        if len(self._open) > MOST_WAITING:
+            self._give_up(self._open.popitem(last=False)[1])
 
     def _remember(self, number: int, what: tuple[Place, Connection] | None) -> None:
         self._answered[number] = what
@@ -82,12 +82,12 @@ class Latency:
             self._answered.popitem(last=False)
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
-        asked, server = self._asked.get(request), broker(frame)
+        asked, server = self._open.get(request), broker(frame)
         if asked is not None:
             protocol, kind, _ = asked.place
             if self._hops or asked.connection is frame.connection:
                 self._add((protocol, kind, server), latency_ns)
-                del self._asked[request]
+                del self._open[request]
                 self._remember(request, (asked.place, asked.connection))
             elif "copy_of" not in frame.generated:
                 asked.elsewhere.append((server, latency_ns))
@@ -106,7 +106,7 @@ class Latency:
             found = self._spreads[place] = Spread()
         found.add(latency_ns)
 
-    def _give_up(self, asked: Asked) -> None:
+    def _give_up(self, asked: OpenRequest) -> None:
         """No answer is expected any more on its own connection."""
         protocol, kind, _ = asked.place
         for server, latency_ns in asked.elsewhere:
@@ -117,8 +117,8 @@ class Latency:
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        while self._asked:
-            self._give_up(self._asked.popitem()[1])
+        while self._open:
+            self._give_up(self._open.popitem()[1])
         checks = dict(offers())
         for place in dict.fromkeys((*self._spreads, *self._unanswered)):
             protocol, request, server = place
@@ -179,7 +179,7 @@ class Confirms:
         """The next frame, and its messages."""
         if frame.request is not None:
             for told in confirmations(frame, self._published):
-                self._settle(frame, told)
+                self._confirm(frame, told)
         if not parts or not frame.expects_response or (frame.protocol, frame.type) not in self._confirming:
             return
         if self._hops or "copy_of" not in frame.generated:
@@ -211,7 +211,7 @@ class Confirms:
             found = self._rows[place] = Confirmed()
         return found
 
-    def _settle(self, frame: Frame, told: Confirmation) -> None:
+    def _confirm(self, frame: Frame, told: Confirmation) -> None:
         publication = self._published[told.request]
         for some in publication.messages:
             stop = min(told.first + told.length, some.first + some.length)

@@ -131,7 +131,7 @@ class FrameTable:
         from wiredecode.tables import columns_frames as bulk
 
         kind = self.schema.field("layers").type if "layers" in self.schema.names else pa.struct([])
-        parts: dict[str, list[bulk.Part]] = {}
+        parts: dict[str, list[bulk.LayerRows]] = {}
         ends = np.cumsum([len(frames), *map(len, runs)])
         alone, one_by_one = bulk.of_frames(frames, rows[: len(frames)])
         records = [bulk.recorded(frames[index], self._record_style) for index in one_by_one]

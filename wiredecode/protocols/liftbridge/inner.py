@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.fields import Short, compiler
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
+from wiredecode.frames.frame import MALFORMED, Frame, Inner
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style:
 def find_problem(frame: Frame, reading: Reading, start: int | None, length: int) -> None:
     """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
     problem = reading.problem
-    if problem is None or frame.status == PARTIAL:
+    if problem is None or frame.is_cut:
         return
     frame.status = MALFORMED
     message = problem.reason
