@@ -22,12 +22,12 @@ def joined(
 
     ``whole``: connections without frames come, too.
     """
-    told = {each["connection"]: each for each in connections}
+    facts = {each["connection"]: each for each in connections}
     if whole:
         there = {row["connection"] for row in rows}
-        rows = rows + [_without_frames(row) for number, row in told.items() if number not in there]
+        rows = rows + [_without_frames(row) for number, row in facts.items() if number not in there]
     for row in rows:
-        known = told.get(row["connection"], {})
+        known = facts.get(row["connection"], {})
         row.update({name: value(name, known) for name in CONNECTION_FACTS})
     return rows, pa.schema([*schema, *map(field, CONNECTION_FACTS)])
 
