@@ -92,8 +92,7 @@ class Requests(Rule):
                     problem = self.report.add(
                         codes.SLOWED, what, (connection.number, why), connection=connection, time_ns=request.time_ns
                     )
-                    if problem is not None:
-                        self.report.cite_numbers(problem, request.number, request.packet)
+                    self.report.cite_numbers(problem, request.number, request.packet)
 
     def finish(self) -> None:
         last = self.report.last_ns
@@ -115,11 +114,10 @@ class Requests(Rule):
                 connection=connection,
                 time_ns=request.time_ns,
             )
-            if problem is not None:
-                self.report.cite_numbers(problem, request.number, request.packet)
-                if problem.count <= MAX_DETAILED:
-                    problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
-                problem.weight = problem.count
+            self.report.cite_numbers(problem, request.number, request.packet)
+            if problem.count <= MAX_DETAILED:
+                problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
+            problem.weight = problem.count
 
 
 def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, packet: int) -> str:

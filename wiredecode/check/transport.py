@@ -102,13 +102,12 @@ class Health(Rule):
                 time_ns=unheard.since_ns,
                 count=unheard.times,
             )
-            if problem is not None:
-                if length_ns > problem.weight:
-                    problem.weight, problem.what = length_ns, what
-                problem.last_ns = max(problem.last_ns or 0, unheard.until_ns)
-                problem.detail(
-                    f"{where} sent {unheard.length:,} bytes again {unheard.times} times{_size(connection, unheard)}"
-                )
+            if length_ns > problem.weight:
+                problem.weight, problem.what = length_ns, what
+            problem.last_ns = max(problem.last_ns or 0, unheard.until_ns)
+            problem.detail(
+                f"{where} sent {unheard.length:,} bytes again {unheard.times} times{_size(connection, unheard)}"
+            )
         return told
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, told: int) -> None:
@@ -125,15 +124,14 @@ class Health(Rule):
             count=repeated,
             severity=None if many else "note",
         )
-        if problem is not None:
-            problem.last_ns = max(problem.last_ns or 0, last_ns)
-            problem.weight = problem.count
-            for number, kinds in direction.kinds.items():
-                if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
-                    problem.packets.append(number)
-            if many:
-                self._packets[endpoint] += direction.packets
-                problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
+        problem.last_ns = max(problem.last_ns or 0, last_ns)
+        problem.weight = problem.count
+        for number, kinds in direction.kinds.items():
+            if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
+                problem.packets.append(number)
+        if many and self.report.covers(first_ns):
+            self._packets[endpoint] += direction.packets
+            problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
         if not direction.zero_windows:
@@ -150,9 +148,8 @@ class Health(Rule):
             count=direction.zero_windows,
             severity=None if long else "note",
         )
-        if problem is not None:
-            problem.weight = direction.zero_window_ns
-            problem.detail(f"first at {self.report.seconds(begin)}")
+        problem.weight = direction.zero_window_ns
+        problem.detail(f"first at {self.report.seconds(begin)}")
 
 
 def _size(connection: Connection, unheard: Unheard) -> str:

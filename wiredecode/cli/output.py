@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from codecs import getincrementaldecoder
+from collections.abc import Sequence
 from io import RawIOBase
 from typing import Any, BinaryIO, TextIO
 
@@ -61,6 +62,18 @@ class Output:
         self._size += len(text)
         if self._size >= self._block:
             self.flush()
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Rows in columns."""
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            self.text("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+
+    def json(self, row: dict[str, Any]) -> None:
+        """A line of NDJSON."""
+        from orjson import OPT_APPEND_NEWLINE, dumps
+
+        self.write(dumps(row, option=OPT_APPEND_NEWLINE))
 
     def flush(self) -> None:
         if self._size:
