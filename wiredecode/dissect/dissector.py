@@ -347,6 +347,8 @@ class Dissector:
             except Exception as error:
                 frame.layers = {} if style is not None else None
                 unread(frame, error)
+            if frame.is_cut and not frame.missing:  # its end was never sent: nobody answers it
+                frame.expects_response = False
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if style is not None else None
