@@ -119,8 +119,7 @@ class Checker:
             frame=subject if isinstance(subject, Frame) else None,
             connection=subject if isinstance(subject, Connection) else None,
         )
-        if problem is not None:
-            problem.detail(where)
+        problem.detail(where)
 
 
 def order(problem: Problem) -> tuple[int, int, int, int]:

@@ -127,23 +127,23 @@ class Publishes(Rule):
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""
-        for told in confirmations(frame, self._waiting):
-            self._confirm(frame, told)
+        for confirmation in confirmations(frame, self._waiting):
+            self._confirm(frame, confirmation)
 
-    def _confirm(self, frame: Frame, told: Confirmation) -> None:
-        waiting = self._waiting[told.request]
+    def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
+        waiting = self._waiting[confirmation.request]
         if frame.connection is not waiting.connection:
             waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
             return
-        waiting.left -= waiting.left if told.final is not None else min(told.length, waiting.left)
+        waiting.left -= waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
         if waiting.left:
             return
-        del self._waiting[told.request]
+        del self._waiting[confirmation.request]
         place = waiting.connection.number, waiting.stream
-        if told.refusal is not None:
+        if confirmation.refusal is not None:
             if waiting.refusals:
                 self.refused_by = frame.id
-                self._refuse(self._refused.setdefault(place, {}), waiting, told.refusal)
+                self._refuse(self._refused.setdefault(place, {}), waiting, confirmation.refusal)
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
@@ -191,10 +191,9 @@ class Publishes(Rule):
             count=refused.messages,
             severity="warning" if refused.confirmed else None,
         )
-        if problem is not None:
-            problem.weight = refused.messages
-            for number, packet in refused.frames:
-                self.report.cite_numbers(problem, number, packet)
+        problem.weight = refused.messages
+        for number, packet in refused.frames:
+            self.report.cite_numbers(problem, number, packet)
 
     def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times
@@ -209,13 +208,10 @@ class Publishes(Rule):
             problem = self.report.add(
                 *(SLOW_CONFIRM, what, key), connection=connection, time_ns=time_ns, severity=severity
             )
-            if problem is not None:
-                self.report.cite_numbers(problem, published, None)
-                problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
-                after = self.report.seconds(time_ns - latency_ns)
-                problem.detail(
-                    f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}"
-                )
+            self.report.cite_numbers(problem, published, None)
+            problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
+            after = self.report.seconds(time_ns - latency_ns)
+            problem.detail(f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}")
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
@@ -225,10 +221,9 @@ class Publishes(Rule):
         problem = self.report.add(
             *(UNCONFIRMED, what, key), connection=first.connection, time_ns=first.time_ns, count=left
         )
-        if problem is not None:
-            problem.weight = left
-            for each in publishes:
-                self.report.cite_numbers(problem, each.number, each.packet)
+        problem.weight = left
+        for each in publishes:
+            self.report.cite_numbers(problem, each.number, each.packet)
 
 
 def _value(frame: Frame, name: str) -> Any:

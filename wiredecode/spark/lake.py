@@ -93,8 +93,8 @@ class LakeSink:
             writer.discard()
             raise
         for each in writer.complete():
-            told = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
-            yield one_row(TOLD, **told, schema=lake.schemas[each.table])
+            file = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
+            yield one_row(TOLD, **file, schema=lake.schemas[each.table])
 
 
 class LakeRun:

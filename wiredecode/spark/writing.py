@@ -149,8 +149,8 @@ class Attempt:
 
     def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
         in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(folder)
-        told = {"folder": folder, "file": name, "rows": rows, "bytes": stream.tell(), "in_order": in_order}
-        self.complete.append(one_row(FILES, **told))
+        file = {"folder": folder, "file": name, "rows": rows, "bytes": stream.tell(), "in_order": in_order}
+        self.complete.append(one_row(FILES, **file))
 
 
 @dataclass

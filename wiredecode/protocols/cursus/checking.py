@@ -147,11 +147,10 @@ class Groups(Rule):
         if known is None or generation <= known:
             return
         problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
-        if problem is not None:
-            problem.what = f"group {group} was rebalanced {times(problem.count)}"
-            problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
-            if problem.count >= MANY_REBALANCES:
-                problem.severity = "warning"
+        problem.what = f"group {group} was rebalanced {times(problem.count)}"
+        problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
+        if problem.count >= MANY_REBALANCES:
+            problem.severity = "warning"
 
     def _refused(self, frame: Frame, facts: Mapping[str, Any]) -> None:
         code = frame.values.get("error_code", "")
@@ -173,26 +172,25 @@ class Groups(Rule):
             member.refused += 1
             member.since_ns = frame.time_ns if member.refused == 1 else member.since_ns
         problem = self.report.add(codes.STALE_GENERATION, f"{who} works with an old generation", who, frame=frame)
-        if problem is not None:
-            ours, current = facts.get("requested"), facts.get("current")
-            if ours is not None and current is not None:
-                problem.what = f"{who} works with generation {ours}, the group is at {current}"
-            problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
-            if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
-                problem.severity = "warning"
+        ours, current = facts.get("requested"), facts.get("current")
+        if ours is not None and current is not None:
+            problem.what = f"{who} works with generation {ours}, the group is at {current}"
+        problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
+        if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
+            problem.severity = "warning"
 
     def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
         what = f"the broker does not know {name} of group {group} any more"
         severity = None if member.joined else "note"
         problem = self.report.add(codes.EXPIRED, what, (group, name), frame=frame, severity=severity)
-        if problem is not None and member.last_frame_ns:
+        if member.last_frame_ns:
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
     def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
         who, leader = self.report.names.short(frame.connection), facts.get("leader") or facts.get("host")
         what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
         problem = self.report.add(codes.NOT_LEADER, what, (frame.connection.number, code), frame=frame)
-        if problem is not None and problem.count >= MANY_REFUSALS:
+        if problem.count >= MANY_REFUSALS:
             problem.severity = "warning"
 
 
@@ -240,10 +238,9 @@ class Acks(Rule):
             return
         topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
         problem = self.report.add(codes.NO_ACKS, "", topic, frame=frame)
-        if problem is not None:
-            messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
-            problem.weight += messages if isinstance(messages, int) else 1
-            problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
+        messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
+        problem.weight += messages if isinstance(messages, int) else 1
+        problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
 
 
 CHECKS = Checks(

@@ -225,7 +225,7 @@ class Clients(Rule):
             harmless = text.lower().startswith(tuple(each.lower() for each in names.HARMLESS_ERRORS))
             severity = "warning" if harmless else None
         problem = self.report.add(code, what, key, frame=frame, severity=severity)
-        if problem is not None and code is codes.STALE:
+        if code is codes.STALE:
             for place in reader.pings[frame.side]:
                 self.report.cite(problem, place)
 
@@ -243,10 +243,9 @@ class Clients(Rule):
         if reader.carries:
             key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
         problem = self.report.add(codes.NO_RESPONDERS, what, key, frame=frame)
-        if problem is not None:
-            problem.detail(detail)
-            if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
-                problem.severity = "warning"
+        problem.detail(detail)
+        if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
+            problem.severity = "warning"
 
     # Ends.
 
@@ -279,8 +278,6 @@ class Clients(Rule):
         where.setdefault("connection", connection)
         what = f"{who} is a slow consumer{on}: {how}"
         problem = self.report.add(codes.SLOW_CONSUMER, what, connection.number, **where)
-        if problem is None:
-            return
         if reader.last is not None:
             self.report.cite_numbers(problem, *reader.last)
         problem.weight = sum(each.messages for each in reader.delivered.values())
@@ -312,12 +309,11 @@ class Clients(Rule):
         problem = self.report.add(
             codes.MISSED_PING, what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
         )
-        if problem is not None:
-            for place in pings[1:]:
-                self.report.cite(problem, place)
-            if end_ns:
-                since_ns = pings[0].time_ns
-                problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
+        for place in pings[1:]:
+            self.report.cite(problem, place)
+        if end_ns:
+            since_ns = pings[0].time_ns
+            problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
 
 
 def count_delivery(reader: Reader, frame: Frame) -> None:
@@ -385,11 +381,10 @@ class Redeliveries(Rule):
                 count=known.deliveries,
                 severity=None if many else "note",
             )
-            if problem is not None:
-                problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
-                problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
-                for place in known.frames:
-                    self.report.cite(problem, place)
+            problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
+            problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
+            for place in known.frames:
+                self.report.cite(problem, place)
 
 
 CHECKS = Checks(

@@ -152,8 +152,6 @@ class AdvertisedHost(Rule):
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
         problem = self.report.add(codes.UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
-        if problem is None:
-            return
         client, last = self.report.names.short(place.connection), attempts.last
         problem.count = advertised.times
         problem.detail(f"{client} asked {advertised.requested} and was told {advertised.host}:{advertised.port}")

@@ -138,11 +138,10 @@ class PublishErrors(Rule):
             what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
             key = (frame.connection.number, to, code)
             problem = self.report.add(codes.REFUSED, what, key, frame=frame, count=refusals.count(code))
-            if problem is not None:
-                problem.weight = problem.count
-                for finding in frame.findings:
-                    if finding.code in ("ended", "not-declared"):
-                        problem.detail(finding.message)
+            problem.weight = problem.count
+            for finding in frame.findings:
+                if finding.code in ("ended", "not-declared"):
+                    problem.detail(finding.message)
 
 
 class DuplicateIds(Rule):
@@ -203,7 +202,7 @@ class Admission(Rule):
             whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
-            if problem is not None and refusal is codes.GUEST:
+            if refusal is codes.GUEST:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
@@ -292,10 +291,9 @@ class MissingStreams(Rule):
             severity = "note" if after is None else None
             problem = self.report.add(codes.NO_STREAM, what, key, frame=deleted, severity=severity)
             for place in (*users, *([after] if after is not None else ())):
-                if problem is not None:
-                    self.report.cite(problem, place)
-                    self.report.concerns(problem, place.connection)
-            if problem is not None and after is not None:
+                self.report.cite(problem, place)
+                self.report.concerns(problem, place.connection)
+            if after is not None:
                 problem.detail(
                     f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain"
                 )
@@ -359,8 +357,6 @@ class Heartbeats(Rule):
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
         problem = self.report.add(codes.HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
-        if problem is None:
-            return
         self.report.cite_numbers(problem, silence.number, None)
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(silence.since_ns)} on")

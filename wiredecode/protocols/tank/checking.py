@@ -132,7 +132,7 @@ class Results(Rule):
         if code == names.REDIRECT:
             what = f"{where}: {text}"
             problem = self.report.add(codes.REDIRECT, what, (frame.connection.number, what), frame=frame)
-            if problem is not None and problem.count >= MANY_REDIRECTS:
+            if problem.count >= MANY_REDIRECTS:
                 problem.severity = "warning"
         elif code == names.NO_LEADER:
             self.report.add(codes.NO_LEADER, f"{where} has no leader", where, frame=frame)
