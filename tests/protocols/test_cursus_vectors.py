@@ -214,7 +214,7 @@ def test_mutations_of_every_vector_keep_all_readers_in_step() -> None:
 
 
 def random_batch(dialect: str, chance: random.Random) -> bytes:
-    layer = batch_layer(dialect)
+    layer = batch_layer(dialect, False)
     element = layer.fields_desc[-1].element.layer
 
     def text(most: int) -> str:

@@ -133,7 +133,9 @@ class CaptureFile:
                 origin = None if self.info.compression else base
                 batch = _batch(buffer, origin, parsed.columns, count + 1)
                 if len(self.info.secrets) > brought:
-                    batch = replace(batch, secrets=_key_logs(self.info, brought))
+                    batch = replace(
+                        batch, secrets=tuple(data for kind, data in self.info.secrets[brought:] if kind == TLS_KEY_LOG)
+                    )
                     brought = len(self.info.secrets)
                 if len(self.info.name_records) > named:
                     batch = replace(batch, names=_names(self.info, named))
@@ -177,10 +179,6 @@ class CaptureFile:
 
 def _names(info: FileInfo, named: int) -> tuple[tuple[str, str], ...]:
     return tuple((record.address, record.names[0]) for record in info.name_records[named:] if record.names)
-
-
-def _key_logs(info: FileInfo, brought: int) -> tuple[bytes, ...]:
-    return tuple(data for kind, data in info.secrets[brought:] if kind == TLS_KEY_LOG)
 
 
 def _decompressed(raw: RawSource, info: FileInfo) -> Source:

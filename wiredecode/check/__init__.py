@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.check.clock import Clock
+from wiredecode.check.clock import ClockRule
 from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.contents import ClearText, OtherProtocols
 from wiredecode.check.publishes import Publishes
@@ -35,7 +35,7 @@ class Checker:
             Findings(self.report, covered),
         )
         self._clock, self._others, self._clear = (
-            Clock(self.report),
+            ClockRule(self.report),
             OtherProtocols(self.report, ports, titles),
             ClearText(self.report),
         )
@@ -79,7 +79,7 @@ class Checker:
             if frame.request is not None:
                 self._guarded(self._publishes.answer, frame)
         if frame.findings:
-            findings.refusal_told = self._publishes.told == frame.id
+            findings.refusal_told = self._publishes.refused_by == frame.id
             self._guarded(findings.frame, frame)
         if not frame.offset:
             self._guarded(self._others.frame, frame)
@@ -133,8 +133,7 @@ class Checker:
             frame=subject if isinstance(subject, Frame) else None,
             connection=subject if isinstance(subject, Connection) else None,
         )
-        if problem is not None:
-            problem.detail(where)
+        problem.detail(where)
 
 
 def order(problem: Problem) -> tuple[int, int, int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -126,7 +125,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
-    session = Session(settings.files, dissector, Output(sys.stdout), verbosity=settings.verbosity)
+    session = Session(settings.files, dissector, Output(), verbosity=settings.verbosity)
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code
@@ -146,7 +145,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
             anonymizer.decoded(session.dissector.feed(batch))
     anonymizer.decoded(session.dissector.finish())
     anonymizer.finish()
-    damage.tell()
+    damage.raise_again()
 
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:

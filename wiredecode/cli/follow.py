@@ -186,7 +186,7 @@ class Choice:
         self.survey: Survey = Survey(display)
         network = Network(settings.decoding.limits, analyse=True)
         dissector = Dissector(demand, network, on_end=self.survey.end)
-        output = Output(sys.stdout)
+        output = Output()
         self.session: Session = Session(open_capture(source), dissector, output, verbosity=settings.verbosity)
         self.chosen: Seen | None = None
 
@@ -228,7 +228,7 @@ class Choice:
             return
         for line in table(rows) if rows else ():
             session.output.text(line + "\n")
-        damage.tell()
+        damage.raise_again()
 
     def _complain(self) -> None:
         total = len(self.survey.seen)
@@ -255,7 +255,7 @@ class Following:
         kind = PipeSession if seen is None and is_pipe(settings.files) else Session
         packets = source if kind is PipeSession else open_capture(source)
         self.session: Session = kind(
-            *(packets, self._dissector(display), Output(sys.stdout)),
+            *(packets, self._dissector(display), Output()),
             count=settings.count,
             span=settings.span,
             display=display,

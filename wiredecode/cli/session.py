@@ -132,7 +132,7 @@ class Session:
         wanted = Demand(**{"link_responses": links, "copies": copies, "decode_as": decoding.ports, **demand})
         network = Network(decoding.limits, analyse=(on_end or on_over) is not None)
         dissector = Dissector(wanted, network, on_end=on_end, on_over=on_over)
-        return cls(source, dissector, Output(sys.stdout), span=span, display=display, verbosity=verbosity)
+        return cls(source, dissector, Output(), span=span, display=display, verbosity=verbosity)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show everything, then the totals; return the exit code."""

@@ -29,9 +29,11 @@ Examples:
   ssh HOST tcpdump -U -w - port 5552 | wiredecode pcap -
 """
 MAX_SNAPLEN = 262_144
-
-
 Via = Literal["dumpcap", "tcpdump"]
+Program = Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")]
+SnapLen = Annotated[
+    int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
+]
 
 
 def complete_interface(incomplete: str) -> list[str]:
@@ -65,12 +67,8 @@ class LiveCapture:
     duration: Annotated[
         float | None, typer.Option("--duration", metavar="SECONDS", min=0.001, help="Stop after so long.")
     ] = None
-    via: Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")] = (
-        None
-    )
-    snaplen: Annotated[
-        int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
-    ] = MAX_SNAPLEN
+    via: Program = None
+    snaplen: SnapLen = MAX_SNAPLEN
     buffer: Annotated[
         int, typer.Option("--buffer", metavar="MIB", min=1, max=2048, help="What the kernel holds for us.")
     ] = 32
@@ -156,7 +154,7 @@ def sniff(
     try:
         if not saving.begin(sniffer):
             return 2
-        output = Output(sys.stdout)
+        output = Output()
         session = SniffSession(sniffer, decoder, output, count=count, display=display, verbosity=verbosity)
         show = shower(session, frames)
         if not verbosity.quiet and sys.stderr.isatty():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wiredecode.cli.spark import SparkOptions
     from wiredecode.spark.accounts import Accounts
-    from wiredecode.spark.decode import Plan
+    from wiredecode.spark.decode import TableDemand
     from wiredecode.spark.folder import Folder
     from wiredecode.spark.planner import Divide
     from wiredecode.spark.prepare import Planned
@@ -51,7 +51,7 @@ def run(options: SparkOptions) -> int:
         raise UsageError("--plan tells of what is decoded, and does not go with --stream and --level packets")
     try:
         session.check(cluster.master)
-        plan = options.plan()
+        demand = options.demand()
         if kind_of(options.out):
             open_lake(options.out)
     except session.CannotStart as error:
@@ -59,7 +59,7 @@ def run(options: SparkOptions) -> int:
         return FAILED
     except ValueError as error:
         raise UsageError(str(error)) from None
-    run = Run(options, plan)
+    run = SparkRun(options, demand)
     try:
         with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
             try:
@@ -101,14 +101,14 @@ def reason(error: BaseException, options: SparkOptions) -> str:
 
 def check_combined(options: SparkOptions) -> None:
     """Refuse options that would do nothing."""
-    steps = {name: getattr(options, name) for name in ("every", "settle", "expire")}
+    of_streams = {name: getattr(options, name) for name in ("every", "settle", "expire")}
     if options.increment is not None:
         given = {"--stream": options.stream, "--shuffle": options.shuffle, "--plan": options.plan_only}
         for name in (name for name, value in given.items() if value):
             raise UsageError(f"{name} does not go with --increment")
     if options.stream is None:
-        steps["finish"] = (options.finish and options.increment is None) or None
-        alone = [f"--{name}" for name, value in steps.items() if value is not None]
+        of_streams["finish"] = (options.finish and options.increment is None) or None
+        alone = [f"--{name}" for name, value in of_streams.items() if value is not None]
         if alone:
             raise UsageError(f"{alone[0]} goes with --stream")
     elif options.finish and options.every is not None:
@@ -135,11 +135,11 @@ def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
         logging.disable(before)
 
 
-class Run:
+class SparkRun:
     """One run, and the folder that it writes into."""
 
-    def __init__(self, options: SparkOptions, plan: Plan) -> None:
-        self.options, self.plan = options, plan
+    def __init__(self, options: SparkOptions, demand: TableDemand) -> None:
+        self.options, self.demand = options, demand
         self.folder: Folder | None = None
         self.written = False
         self.lines: tuple[str, ...] = ()
@@ -163,8 +163,8 @@ class Run:
         self.folder = folder
         folder.begin()
         planned = self.planned(spark, folder)
-        sink = output.task_writer(folder, level, self.plan.schema.names)
-        rows = pipeline.rows(spark, options.inputs, self.plan, sink=sink, planned=planned)
+        sink = output.task_writer(folder, level, self.demand.schema.names)
+        rows = pipeline.rows(spark, options.inputs, self.demand, sink=sink, planned=planned)
         accounts = output.publish(rows, folder, level)
         if accounts.totals.packets or not accounts.problems:
             folder.commit(self.summary(accounts))
@@ -183,15 +183,15 @@ class Run:
         from wiredecode.spark.prepare import Stopped
 
         options, source = self.options, self.options.source
-        plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
+        demand = replace(self.demand, buckets=options.partitions or STREAM_BUCKETS)
         given = None if source == "none" else source
         selected = selection(options.level, options.display_filter, source=given)
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
         found = find(options.inputs, source)
-        if plan.fail_fast and found.problems:
+        if demand.fail_fast and found.problems:
             raise Stopped(found.problems[0].text)
         with self.progress(spark):
-            increment = Increment(options.out, Book(states), plan, selected, how)
+            increment = Increment(options.out, Book(states), demand, selected, how)
             accounts = increment.run(spark, found, finish=options.finish)
         if accounts is None:
             raise AlreadyThere("has all of these files")
@@ -211,10 +211,10 @@ class Run:
         level, source = options.level, options.source
         selected = selection(level, options.display_filter, source=None if source == "none" else source)
         captures = lake.captures(options.inputs, selected)
-        columns = tuple(self.plan.schema.names)
+        columns = tuple(self.demand.schema.names)
         run = lake.LakeRun(options.out, level, columns, captures, selected, overwrite=options.overwrite)
         with self.progress(spark):
-            rows = pipeline.rows(spark, options.inputs, self.plan, sink=run.sink, planned=self.planned(spark))
+            rows = pipeline.rows(spark, options.inputs, self.demand, sink=run.sink, planned=self.planned(spark))
             accounts = run.commit(rows)
         self.written = bool(accounts.totals.packets) or not accounts.problems
         return accounts
@@ -227,7 +227,7 @@ class Run:
         how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
         divide: Divide = "shuffle" if options.shuffle else "auto"
         known = None if folder is None else folder.index()
-        found = prepared(spark, options.inputs, self.plan, **how, divide=divide, known=known)
+        found = prepared(spark, options.inputs, self.demand, **how, divide=divide, known=known)
         self.lines = found.division.lines
         return found
 
@@ -247,13 +247,13 @@ class Run:
         from wiredecode.spark import output, streaming
 
         options = self.options
-        plan = replace(self.plan, buckets=options.partitions or STREAM_BUCKETS)
+        demand = replace(self.demand, buckets=options.partitions or STREAM_BUCKETS)
         every = None if options.finish else f"{options.every or streaming.EVERY_SECONDS} seconds"
         settle = streaming.IDLE_SECONDS if options.settle is None else options.settle
         rows = streaming.stream(
             spark,
             options.inputs,
-            plan,
+            demand,
             source=options.source,
             idle=settle,
             expire=options.expire,

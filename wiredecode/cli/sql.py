@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import CaptureError, PacketBatch
-    from wiredecode.export.query import Open, Reader
+    from wiredecode.export.query import Open, RowReader
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
 
@@ -158,7 +158,7 @@ def _opener(
     from wiredecode.export.selection import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
-    def open_(level: str, columns: list[str] | None) -> Reader:
+    def open_(level: str, columns: list[str] | None) -> RowReader:
         capture, chosen = open_capture(files), display()
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))

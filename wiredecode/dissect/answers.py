@@ -31,7 +31,7 @@ MOST_OPEN = 1_000_000
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenRequest:
     """A request, and how much came before it."""
 
     connection: Connection
@@ -47,35 +47,35 @@ class LateAnswers:
 
     def __init__(self) -> None:
         self.known: dict[int, Known] = {}
-        self._open: OrderedDict[int, Asked] = OrderedDict()
+        self._open: OrderedDict[int, OpenRequest] = OrderedDict()
         self._seen = self._size = 0
 
     def add(self, frame: Frame) -> None:
         """The next frame."""
         for confirmation in confirmations(frame, self._open):
-            asked = self._open[confirmation.request]
-            asked.answers.append(Answer(confirmation, frame.id, frame.time_ns))
+            held = self._open[confirmation.request]
+            held.answers.append(Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is not None:
                 del self._open[confirmation.request]
-                if self._is_late(asked, frame):
-                    self.known[confirmation.request] = Known(frame.id, confirmation.final or None, tuple(asked.answers))
+                if self._is_late(held, frame):
+                    self.known[confirmation.request] = Known(frame.id, confirmation.final or None, tuple(held.answers))
         if waits(frame):
-            self._open[frame.id] = Asked(frame.connection, frame.side, frame.time_ns, self._seen, self._size)
+            self._open[frame.id] = OpenRequest(frame.connection, frame.side, frame.time_ns, self._seen, self._size)
             if len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
         self._seen += 1
         self._size += frame.length
 
-    def _is_late(self, asked: Asked, frame: Frame) -> bool:
-        many = self._seen - asked.seen >= LOOKAHEAD_FRAMES or self._size - asked.size > LOOKAHEAD_BYTES
-        return many or frame.time_ns - asked.time_ns > LOOKAHEAD_NS
+    def _is_late(self, request: OpenRequest, frame: Frame) -> bool:
+        many = self._seen - request.seen >= LOOKAHEAD_FRAMES or self._size - request.size > LOOKAHEAD_BYTES
+        return many or frame.time_ns - request.time_ns > LOOKAHEAD_NS
 
     def finish(self) -> None:
         """No frame will come any more. What a hole may have answered has no outcome."""
-        for number, asked in self._open.items():
-            outcome = UNANSWERED if reply_captured(asked) else None
-            if asked.answers or outcome is not None:
-                self.known[number] = Known(None, outcome, tuple(asked.answers))
+        for number, request in self._open.items():
+            outcome = UNANSWERED if reply_captured(request) else None
+            if request.answers or outcome is not None:
+                self.known[number] = Known(None, outcome, tuple(request.answers))
         self._open.clear()
 
 

@@ -145,8 +145,8 @@ class Text(Sized):
 
     def step_over(self, em: Emitter, value: str) -> None:
         super().step_over(em, value)
-        told = value if em.picked(self.name) else "b[p:q]"
-        em.line(f"if q > p: {told}.decode()")  # nobody looks at it, but that it is no text is told
+        text = value if em.picked(self.name) else "b[p:q]"
+        em.line(f"if q > p: {text}.decode()")  # nobody looks at it, but that it is no text is told
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else printable(value)

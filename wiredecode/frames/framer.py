@@ -415,6 +415,7 @@ class Framer:
             *(self.direction.connection, self.direction.side, span.data, 0, len(span.data)),
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
+            is_cut=status == PARTIAL,
             protocol=self.protocol.name,
             cuts=(span.begins[1:], span.packets),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wiredecode.net.copies import Bools
@@ -104,44 +105,28 @@ def after(one: int, other: int) -> bool:
     return distance(other, one) > 0
 
 
+@dataclass(slots=True, eq=False)
 class Side:
     """What is remembered of one direction."""
 
-    __slots__ = (
-        "ack",
-        "ack_ns",
-        "duplicate_acks",
-        "health",
-        "last_kinds",
-        "next",
-        "next_ns",
-        "repeated",
-        "scale",
-        "to_be_acked",
-        "unacked",
-        "window",
-        "zero_since",
-    )
-
-    def __init__(self, health: DirectionHealth) -> None:
-        self.health = health
-        self.next: int | None = None
-        """The highest sequence number sent so far, and when it was."""
-        self.next_ns = 0
-        self.to_be_acked: int | None = None
-        """Up to where the segments follow each other."""
-        self.ack: int | None = None
-        self.ack_ns = 0
-        self.window = -1
-        self.scale: int | None = None
-        """Window scale; None: no SYN was seen."""
-        self.duplicate_acks = 0
-        self.last_kinds = 0
-        self.zero_since: int | None = None
-        self.repeated: dict[int, tuple[int, int]] = {}
-        """Sequence number to packet and time of the last retransmissions."""
-        self.unacked: deque[tuple[int, int]] = deque(maxlen=UNACKED_SEGMENTS)
-        """End and time of segments that wait for their ACK; time 0: sent more than once."""
+    health: DirectionHealth
+    next: int | None = None
+    """The highest sequence number sent so far, and when it was."""
+    next_ns: int = 0
+    to_be_acked: int | None = None
+    """Up to where the segments follow each other."""
+    ack: int | None = None
+    ack_ns: int = 0
+    window: int = -1
+    scale: int | None = None
+    """Window scale; None: no SYN was seen."""
+    duplicate_acks: int = 0
+    last_kinds: int = 0
+    zero_since: int | None = None
+    repeated: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Sequence number to packet and time of the last retransmissions."""
+    unacked: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=UNACKED_SEGMENTS))
+    """End and time of segments that wait for their ACK; time 0: sent more than once."""
 
     def repeats(self, now: int) -> bool:
         """Whether the receiver may still say that it had a segment twice."""

@@ -25,7 +25,7 @@ PARCEL_BYTES, WAITING_BYTES = 2 << 20, 32 << 20
 """A parcel of the first size is sent, and all of a task when they have the second one together."""
 
 
-class Waiting(NamedTuple):
+class Gathered(NamedTuple):
     """What waits for a parcel to be sent."""
 
     parts: list[pa.RecordBatch]
@@ -34,7 +34,7 @@ class Waiting(NamedTuple):
 
 def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of packets (:data:`PACKETS`) of one file, as parcels; what is no packet stays what it is."""
-    waiting: dict[int, Waiting] = {}
+    waiting: dict[int, Gathered] = {}
     total = 0
     for batch in batches:
         if len(batch) and batch.column("linktype")[0].as_py() in (REPORT, SECRETS):
@@ -42,8 +42,8 @@ def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             continue
         for bucket, part in by_bucket(batch):
             size = part.nbytes
-            before = waiting.pop(bucket, Waiting([], 0))
-            found = Waiting([*before.parts, part], before.size + size)
+            before = waiting.pop(bucket, Gathered([], 0))
+            found = Gathered([*before.parts, part], before.size + size)
             total += size
             if found.size >= PARCEL_BYTES:
                 total -= found.size

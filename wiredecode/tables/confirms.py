@@ -76,7 +76,7 @@ def _which(part: Part, count: int, first: int) -> Int64s:
     return found
 
 
-class Waiting:
+class HeldMessages:
     """Holds the messages of frames and runs back until it is known what became of them, within bounds."""
 
     def __init__(self, messages: Messages) -> None:

@@ -21,7 +21,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables.batches import BATCH_ROWS, FrameBatches, MessageBatches
-from wiredecode.tables.confirms import CONFIRM_COLUMNS, Waiting
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, HeldMessages
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import FrameTable, style_for
 from wiredecode.tables.messages import encoded_schema
@@ -223,12 +223,12 @@ class TableReader:
                 if collect.add(frame):
                     yield from collect.drain()
         yield from collect.drain()
-        damage.tell()
+        damage.raise_again()
 
     def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
         assert isinstance(collect, MessageBatches) and self.messages is not None
-        waiting = Waiting(self.messages) if self.dissector.demand.link_responses else None
+        waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
         with Postponed() as damage:
             for items in self.dissector.mixed(self.capture):
                 if waiting is not None:
@@ -241,7 +241,7 @@ class TableReader:
             waiting.release()
             yield from collect.ready()
         yield from collect.drain()
-        damage.tell()
+        damage.raise_again()
 
     def _mixed_batches(self) -> Iterator[pa.RecordBatch]:
         """Frames, plain ones read many at a time."""
@@ -256,7 +256,7 @@ class TableReader:
                 collect.add(items)
                 yield from collect.drain()
         yield from collect.drain(final=True)
-        damage.tell()
+        damage.raise_again()
 
     def _over(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
@@ -274,7 +274,7 @@ class TableReader:
                 if len(table.rows) >= BATCH_ROWS:
                     yield from table.batches(BATCH_ROWS)
         yield from table.batches(BATCH_ROWS)
-        damage.tell()
+        damage.raise_again()
 
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:

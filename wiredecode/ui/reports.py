@@ -91,19 +91,19 @@ def _style(problem: Problem | None, line: str) -> str:
 
 def statistics(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The tables of ``wiredecode stats``."""
-    from wiredecode.stats.counting import Counting
+    from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import chosen
 
     wanted = chosen(None, captures=True)
-    counting = Counting(wanted, None)
-    assert counting.connections is not None  # all tables are asked for
-    demand = reading.demand(messages=counting.messages)
-    dissector = reading.dissector(demand, analyse=True, on_over=counting.connections.end)
+    counters = Counters(wanted, None)
+    assert counters.connections is not None  # all tables are asked for
+    demand = reading.demand(messages=counters.messages)
+    dissector = reading.dissector(demand, analyse=True, on_over=counters.connections.end)
     for frame in reading.frames(dissector, job):
-        counting.frame(frame)
+        counters.frame(frame)
     made = []
     for statistic in wanted:
-        table = counting.table(statistic)
+        table = counters.table(statistic)
         made.append(Line(Text(statistic.title, theme.HEAD)))
         made += _table(reading, table) if table.num_rows else [Line(Text("none", "dim"))]
         made.append(Line(Text()))

@@ -57,13 +57,9 @@ class Body(Layer):
     facts: ClassVar[tuple[str, ...]] = ()
 
 
-def body_of(layer: type[Layer], filter_name: str = "cursus") -> type[Body]:
-    """The same declaration without the length."""
-    return _body_of(layer, filter_name)
-
-
 @cache
-def _body_of(layer: type[Layer], filter_name: str) -> type[Body]:
+def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
+    """The same declaration without the length."""
     members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
     members |= {"__module__": __name__, "__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
     return type(f"{layer.__name__}Body", (Body,), members)

@@ -139,13 +139,9 @@ class Cursus(BehindProxy):
                 return Verdict(position, client=chain.client)
             if chain.last.level >= CUT and not final and (started or len(data) - position < most):
                 return Undecided(0 if started else position)
-        if started and port and not final and len(data) < most and self._may_be_refused(data):
+        if started and port and not final and len(data) < most and int.from_bytes(data[:4], "big") <= MAX_REFUSED_BYTES:
             return Undecided()
         return Rejected() if started or final else Undecided(max(0, len(data) - START_BYTES + 1))
-
-    def _may_be_refused(self, data: bytes) -> bool:
-        """Whether this could be a frame that the broker refuses: what it says to that will tell."""
-        return int.from_bytes(data[:4], "big") <= MAX_REFUSED_BYTES
 
     def _positions(self, data: bytes) -> Iterator[int]:
         yield 0

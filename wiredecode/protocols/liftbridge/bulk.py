@@ -63,9 +63,9 @@ class LiftbridgeBulk(CarriedBulk):
         run = payloads.run
         if original:
             spans = zip(payloads.starts.tolist(), payloads.stops.tolist(), strict=True)
-            told = checksums(run.buffer, spans, len(payloads.rows))
+            crcs = checksums(run.buffer, spans, len(payloads.rows))
             sizes = payloads.stops - payloads.starts
-            session.publications.add_run(payloads.subjects, payloads.codes, sizes, told, run.ids[payloads.rows])
+            session.publications.add_run(payloads.subjects, payloads.codes, sizes, crcs, run.ids[payloads.rows])
         if links and (asking := payloads.kinds == ASKING).any():
             some = payloads.at(asking)
             session.add_requests(run, some.rows, ack_keys(some, acks=False))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import PARTIAL, Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import raft
 from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS
 from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, read
@@ -43,7 +43,7 @@ def decode(frame: Frame, subject: str, data: bytes, start: int, style: Style | N
                 frame.expects_response = True
                 state.raft.dial(reply, inbox)
                 state.ask(("reply", reply), frame, NO_TYPE, {})
-    elif ".request._INBOX." in rest and frame.status != PARTIAL:
+    elif ".request._INBOX." in rest and not frame.is_cut:
         _stream(frame, subject, data, start, style, state)
     if frame.protocol == NAME:
         mark_copy(frame, state.copy_of(frame, subject, data))
@@ -84,8 +84,9 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
         reading = read(piece.layer, piece.data, style)
         if index == 0:
             frame.protocol, frame.type = NAME, _type_of(piece)
-            if piece.layer is raft.AppendEntries and (told := entries_spelled(reading.fields.get("entries") or ())):
-                generate(frame, reading, style, "operations", told)
+            entries = entries_spelled(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
+            if entries:
+                generate(frame, reading, style, "operations", entries)
         carry(frame, reading, piece.data, at, style)
         find_problem(frame, reading, at, len(piece.data))
         if piece.remark is not None:

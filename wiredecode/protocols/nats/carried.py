@@ -41,7 +41,7 @@ class Carried:
 
     def plain(self, frame: Frame, layer: type[Layer]) -> bytes | None:
         """What a chunk, or a WebSocket frame, adds to the plain bytes; None if that cannot be known."""
-        if frame.missing or frame.status == MALFORMED:
+        if frame.is_cut or frame.status == MALFORMED:
             self.messages.lose()
             return None
         return s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, self.messages)

@@ -154,10 +154,10 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     texts = [buffer[a:b] for a, b in zip(starts.tolist(), digits.tolist(), strict=True)]
     known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     heads = np.fromiter(map(known.__getitem__, texts), np.int64, count)
-    told = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
-    kinds, at = told[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
-    at[:, :BLOCK] = told[:, 1:5] + starts[:, None]
-    at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + told[:, 5]
+    parts = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
+    kinds, at = parts[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
+    at[:, :BLOCK] = parts[:, 1:5] + starts[:, None]
+    at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + parts[:, 5]
     body = kinds != 0
     body[body] = begins_with(source, at[body, BODY], stops[body], names.PAYLOAD_VERSION[:4])
     kinds[body & np.isin(kinds, (PUB, MSG))] = 0  # headers that lost the H before them are read alone

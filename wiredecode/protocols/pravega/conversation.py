@@ -80,7 +80,7 @@ class PravegaConversation(Conversation):
             return
         code = HEADER.unpack_from(frame.buffer, frame.start)[0]
         frame.code = code
-        if not self.fixed and not frame.missing:
+        if not self.fixed and not frame.is_cut:
             self._learn_dialect(frame, code)
         proposed = self.dialect is not None and self.dialect != names.WIRE
         decoder = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
@@ -160,7 +160,7 @@ class PravegaConversation(Conversation):
 
     def _narrow(self, frame: Frame, code: int) -> None:
         """Drop the assignments of codes under which this message makes no sense."""
-        if len(self.presets) == 1 or frame.missing:
+        if len(self.presets) == 1 or frame.is_cut:
             return
         left = [name for name in self.presets if self._fits(frame, self.assignments[name].layers.get(code))]
         self.presets = left or self.presets
@@ -172,12 +172,12 @@ class PravegaConversation(Conversation):
         """Read with today's layout; if that does not fit, with the older one that does."""
         layer: type[Message] = CURRENT.get(code, Unknown)
         others = alternatives(code)
-        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.missing:
+        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.is_cut:
             layer = choose(others, frame.buffer, frame.start, frame.stop) or layer
         decoder = decoder_of(layer)
         before, status = frame.findings, frame.status
         decoder.read(frame, style)
-        if not others or frame.missing:
+        if not others or frame.is_cut:
             return decoder
         doubtful = frame.status == MALFORMED or len(frame.findings) > len(before) or layer is Unknown
         if not doubtful and layer.sound(frame.values):

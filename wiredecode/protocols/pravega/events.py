@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.frames.frame import Frame
@@ -105,25 +105,23 @@ class SegmentEvents:
         return len(self.events.bounds) if self.events else 0 if self.known else None
 
 
+@dataclass(slots=True, eq=False)
 class SegmentReader:
     """One segment as it is read (or written) piece by piece."""
 
-    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "older", "start", "sure")
-
-    def __init__(self) -> None:
-        self.known = False
-        """Whether ``next`` says anything yet."""
-        self.next = 0
-        """Offset of the byte expected next."""
-        self.start = 0
-        """Offset at which the unfinished event starts; beyond ``next`` while an event is stepped over."""
-        self.buffer = bytearray()
-        self.aligned = False
-        """Whether the bytes at ``start`` begin an event, or look like it."""
-        self.sure = False
-        """Whether an event must begin there, if there are any: followed from the front of the segment."""
-        self.boundaries: set[int] = set()
-        self.older: set[int] = set()
+    known: bool = False
+    """Whether ``next`` says anything yet."""
+    next: int = 0
+    """Offset of the byte expected next."""
+    start: int = 0
+    """Offset at which the unfinished event starts; beyond ``next`` while an event is stepped over."""
+    buffer: bytearray = field(default_factory=bytearray)
+    aligned: bool = False
+    """Whether the bytes at ``start`` begin an event, or look like it."""
+    sure: bool = False
+    """Whether an event must begin there, if there are any: followed from the front of the segment."""
+    boundaries: set[int] = field(default_factory=set)
+    older: set[int] = field(default_factory=set)
 
     def feed(self, offset: int, data: bytes, room: int) -> SegmentEvents:
         """Take the bytes at ``offset``; ``room`` bounds what may be kept of an unfinished event."""

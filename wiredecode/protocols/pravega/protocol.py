@@ -98,8 +98,8 @@ class MessageChain(Chain):
 
     def fills(self, data: bytes, final: bool) -> bool:
         """Whether the bytes are messages to the last one: on the protocol's port, or where it is known, it will do."""
-        told = self.dialect is not None if self.best >= GOOD else final or self.whole >= MESSAGES_TO_BELIEVE
-        return told and self.whole > 0 and (self.end == len(data) or self.whole == self.most)
+        conclusive = self.dialect is not None if self.best >= GOOD else final or self.whole >= MESSAGES_TO_BELIEVE
+        return conclusive and self.whole > 0 and (self.end == len(data) or self.whole == self.most)
 
     def believed(self, at_home: bool) -> bool:
         """Whether this is the protocol; ``at_home``, at the start on one of its ports, one message will do."""
@@ -188,8 +188,8 @@ class Pravega(BehindProxy):
     def begin(self, data: bytes, *, final: bool) -> Found:
         """KeepAlives and DataAppended, which may be chance elsewhere, are believed where they fill a segment."""
         chain = MessageChain(data, 0)
-        told = chain.believed(at_home=False) or chain.fills(data, True)
-        return Found(0, True) if told else self.search(data, final=final)
+        conclusive = chain.believed(at_home=False) or chain.fills(data, True)
+        return Found(0, True) if conclusive else self.search(data, final=final)
 
     def _followed(self, data: bytes, judged: evidence.MessageEvidence, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""

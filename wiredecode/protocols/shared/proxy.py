@@ -121,8 +121,8 @@ class BehindProxy(Protocol):
         if preface is None or preface > len(data):
             return Split([], preface or 0)
         behind = self.split_inner(data[preface:])
-        told = [(index + 1, place + preface) for index, place in behind.known_at]
-        return replace(behind, ends=[preface, *(end + preface for end in behind.ends)], known_at=told)
+        seen = [(index + 1, place + preface) for index, place in behind.known_at]
+        return replace(behind, ends=[preface, *(end + preface for end in behind.ends)], known_at=seen)
 
 
 def decode(conversation: Conversation, frame: Frame, style: Style | None) -> bool:

@@ -154,15 +154,12 @@ HEADER_LENGTH = "header_length"
 """The field that says how many bytes follow it up to the chunks."""
 
 
-def header_end(layer: Layer) -> int:
-    return int(layer.ranges[HEADER_LENGTH][1] + layer.fields[HEADER_LENGTH])
-
-
 class InHeader(Kind):
     """Mixed into a kind that must not read beyond the header."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
-        stop = max(position, min(end, header_end(layer)))
+        header_end = layer.ranges[HEADER_LENGTH][1] + layer.fields[HEADER_LENGTH]
+        stop = max(position, min(end, header_end))
         return super().read(data, position, stop, layer)
 
     def emit(self, em: Emitter) -> str:

@@ -53,7 +53,7 @@ def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
 
 def all_topics(frame: Frame) -> bool:
     """Whether all topics and partitions of a frame are known: of one that was cut, a whole list, or only one."""
-    if not frame.missing:
+    if not frame.is_cut:
         return True
     if frame.layer is None:
         return False
