@@ -164,13 +164,27 @@ def test_fields_of_a_frame_that_was_not_sent_to_its_end_are_those_of_the_whole_o
     assert seen
 
 
-def fields_of(said: list[Frame], place: int, size: int) -> tuple[list[str], dict[str, Any]]:
-    """Findings and fields of a frame that its sender closes after ``size`` bytes, behind those before it."""
+def told_of(said: list[Frame], place: int, size: int) -> Frame | None:
+    """A frame that its sender closes after ``size`` bytes, behind those before it; None: too little to know it by."""
     talk, frame = Talk(server=("10.0.0.2", said[0].connection.ports[1])), said[place]
     packets = [*talk.handshake(), *(each for one in said[:place] for each in talk.send(one.side, one.data))]
     packets += [*talk.send(frame.side, frame.data[:size]), talk.packet(frame.side, flags=FIN | ACK)]
     run = dissect(batches(packets))
-    if len(run.frames) <= place:  # too little to tell the protocol
+    return run.frames[place] if len(run.frames) > place else None
+
+
+def fields_of(said: list[Frame], place: int, size: int) -> tuple[list[str], dict[str, Any]]:
+    told = told_of(said, place, size)
+    if told is None:
         return ["closed-inside"], {}
-    told = run.frames[place]
     return [finding.code for finding in told.findings], dict(leaves(told.layers))
+
+
+def test_a_publish_that_was_never_sent_to_its_end_waits_for_no_answer() -> None:
+    frames = list(wiredecode.read(CAPTURES / "cursus" / "produce.pcap"))
+    publish = next(frame for frame in frames if frame.type == "PUBLISH")
+    frames = [frame for frame in frames if frame.connection is publish.connection]
+    place = frames.index(publish)
+    whole, closed = (told_of(frames, place, frames[place].length - lacking) for lacking in (0, 1))
+    assert whole and closed
+    assert (whole.expects_response, closed.expects_response) == (True, False)

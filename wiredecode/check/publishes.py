@@ -127,23 +127,23 @@ class Publishes(Rule):
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""
-        for told in confirmations(frame, self._waiting):
-            self._confirm(frame, told)
+        for confirmation in confirmations(frame, self._waiting):
+            self._confirm(frame, confirmation)
 
-    def _confirm(self, frame: Frame, told: Confirmation) -> None:
-        waiting = self._waiting[told.request]
+    def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
+        waiting = self._waiting[confirmation.request]
         if frame.connection is not waiting.connection:
             waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
             return
-        waiting.left -= waiting.left if told.final is not None else min(told.length, waiting.left)
+        waiting.left -= waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
         if waiting.left:
             return
-        del self._waiting[told.request]
+        del self._waiting[confirmation.request]
         place = waiting.connection.number, waiting.stream
-        if told.refusal is not None:
+        if confirmation.refusal is not None:
             if waiting.refusals:
                 self.refused_by = frame.id
-                self._refuse(self._refused.setdefault(place, {}), waiting, told.refusal)
+                self._refuse(self._refused.setdefault(place, {}), waiting, confirmation.refusal)
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True

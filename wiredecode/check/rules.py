@@ -49,8 +49,8 @@ class Requests(Rule):
 
     def __init__(self, report: Report, offered: dict[str, Checks]) -> None:
         super().__init__(report)
-        told = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
-        self._elsewhere = frozenset({"Close", *told})
+        judged = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
+        self._elsewhere = frozenset({"Close", *judged})
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in requests().items()}
         self._offered = offered
@@ -100,13 +100,13 @@ class Requests(Rule):
             connection = request.connection
             if last - request.time_ns < PATIENCE_NS or request.type in self._elsewhere:
                 continue
-            asked, answers = connection.directions[request.side], connection.directions[1 - request.side]
+            requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
             severity = None if request.always else "note"
             name = self.report.names.short(connection)
             what = f"{request.type} of {request.protocol} was not answered"
             if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
-            elif asked.lossy:
+            elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             problem = self.report.add(
                 *(codes.UNANSWERED, what, (request.protocol, request.type, severity)),

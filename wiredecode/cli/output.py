@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from io import RawIOBase
 from typing import Any, BinaryIO, TextIO
 
-from wiredecode.frames.escape import terminal_safe
+from wiredecode.frames.escape import terminal_bytes, terminal_safe
 
 BLOCK_BYTES = 64 * 1024
 """Written at once."""
@@ -78,8 +78,7 @@ class Output:
     def flush(self) -> None:
         if self._size:
             self._size, self._block = 0, BLOCK_BYTES
-            text = terminal_safe("".join(self._texts))
-            data = b"".join(self._parts) + text.encode(self.encoding, "backslashreplace")
+            data = b"".join(self._parts) + terminal_bytes("".join(self._texts), self.encoding)
             self._parts.clear()
             self._texts.clear()
             try:

@@ -70,9 +70,9 @@ class ChosenPackets:
             self.frames += 1
             kind = types.setdefault(frame.type or frame.status, len(types))
             if frame.findings and len(self._findings) < KEPT_FINDINGS and frame.packets:
-                told = self._findings.setdefault(max(frame.packets), [])
-                told += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
-                    : max(0, TOLD_FINDINGS - len(told))
+                comments = self._findings.setdefault(max(frame.packets), [])
+                comments += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
+                    : max(0, TOLD_FINDINGS - len(comments))
                 ]
             for packet in frame.packets:
                 packets.append(packet)

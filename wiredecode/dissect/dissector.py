@@ -347,6 +347,8 @@ class Dissector:
             except Exception as error:
                 frame.layers = {} if style is not None else None
                 unread(frame, error)
+            if frame.is_cut and not frame.missing:  # its end was never sent: nobody answers it
+                frame.expects_response = False
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if style is not None else None
@@ -354,9 +356,18 @@ class Dissector:
 
     def _read(self, frame: Frame, conversation: Conversation) -> None:
         """Decode a frame as far as it is wanted."""
+        if self.demand.is_plain:
+            conversation.decode(frame, self.demand.style)
+        else:
+            self._read_wanted(frame, conversation)
+        read_identity = conversation.identities.get(frame.type)
+        if read_identity is not None:
+            learn(frame, read_identity)
+
+    def _read_wanted(self, frame: Frame, conversation: Conversation) -> None:
         demand = self.demand
         style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
-        as_column = demand.runs is not None and demand.runs is RunsFor.COLUMNS and frame.status == OK
+        as_column = demand.runs is RunsFor.COLUMNS and frame.status == OK
         after_messages = style is not None and demand.messages is not None and demand.select is None
         record_later = conversation.records_later and (as_column or after_messages)
         if record_later:
@@ -372,9 +383,6 @@ class Dissector:
                 frame.recorder = conversation.record
             elif style is not None:
                 conversation.record(frame, style)
-        read_identity = conversation.identities.get(frame.type)
-        if read_identity is not None:
-            learn(frame, read_identity)
 
     def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
         """The style of the records that are wanted of some protocols only."""

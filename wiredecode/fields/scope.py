@@ -82,8 +82,8 @@ def tightened(code: str) -> str:
     A condition that only one field asks for needs no variable. Lengths may be read behind the end of the frame, and
     then the check fails; behind that of the buffer ``error`` does.
     """
-    asked = Counter(re.findall(r"\bhas_\w+", code))
-    code = ASKED.sub(lambda found: f"{found[1]}if {found[3]}:" if asked[found[2]] == 2 else found[0], code)
+    uses = Counter(re.findall(r"\bhas_\w+", code))
+    code = ASKED.sub(lambda found: f"{found[1]}if {found[3]}:" if uses[found[2]] == 2 else found[0], code)
     code = STEP_ON.sub(r"\1 +\2", STEP_OVER.sub(r"\1p += \2\n\1if p > e: raise Cut\n", code))
     code = LENGTH.sub(r"\1\3\n\1p += \2\n\1q = p + \4", LENGTH_ON.sub(r"\1\3\n\1p += \2 + \4", code))
     return BIT.sub(_bit, EITHER.sub(r"\1\5\1if \6 & \2 == \3:\n\4\1else:\n", code))

@@ -158,12 +158,12 @@ def row_batch(batch: pa.RecordBatch, source: str, demand: TableDemand) -> pa.Rec
 
 
 def ended(
-    reader: TableReader, source: str, bucket: int | str, demand: TableDemand, since: Totals | None = None, **told: str
+    reader: TableReader, source: str, bucket: int | str, demand: TableDemand, since: Totals | None = None, **more: str
 ) -> pa.RecordBatch:
     """The report on a bucket that has been read to its end; ``since``: what earlier reports counted of it."""
     apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in demand.sessions)
     totals = reader.totals if since is None else reader.totals.since(since)
-    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **told)
+    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **more)
     return report_row(text, demand.row_schema())
 
 

@@ -72,10 +72,12 @@ class Step:
     """What it wrote to a folder."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Step:
-        files = {name: Taken(**file) for name, file in told["files"].items()}
-        states = None if told["states"] is None else [(source, bucket, name) for source, bucket, name in told["states"]]
-        return cls(**{**told, "files": files, "states": states})
+    def of(cls, values: Mapping[str, Any]) -> Step:
+        files = {name: Taken(**file) for name, file in values["files"].items()}
+        states = (
+            None if values["states"] is None else [(source, bucket, name) for source, bucket, name in values["states"]]
+        )
+        return cls(**{**values, "files": files, "states": states})
 
 
 @dataclass
@@ -90,8 +92,8 @@ class Log:
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Log:
-        return cls(**{**told, "steps": [Step.of(step) for step in told["steps"]]})
+    def of(cls, values: Mapping[str, Any]) -> Log:
+        return cls(**{**values, "steps": [Step.of(step) for step in values["steps"]]})
 
     def check(self, out: str, demand: TableDemand) -> None:
         """Raise ``ValueError`` where it is of something else."""
@@ -121,11 +123,11 @@ class Book:
             with self._system.open_input_stream(f"{self._path}/{name}") as file:
                 return json.loads(file.read())
 
-    def write(self, name: str, told: Any) -> None:
+    def write(self, name: str, values: Any) -> None:
         """It is there whole or not at all."""
         part = f"{name}.part" if self._local else name
         with create_file(f"{self.place}/{part}") as file:
-            file.write(json.dumps(told, indent=1).encode())
+            file.write(json.dumps(values, indent=1).encode())
         if self._local:
             self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
 

@@ -155,9 +155,9 @@ KEY = ("file", "source", "first_ns", "place", "size", "settings")
 
 def counted(row: Mapping[str, Any]) -> Totals:
     """The packets of a part, as they were counted."""
-    told = json.loads(row["counted"])
-    totals = Totals(**{name: told[name] for name in COUNTED})
-    totals.not_decoded.update(told["not_decoded"])
+    counts = json.loads(row["counted"])
+    totals = Totals(**{name: counts[name] for name in COUNTED})
+    totals.not_decoded.update(counts["not_decoded"])
     return totals
 
 

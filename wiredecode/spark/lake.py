@@ -93,8 +93,8 @@ class LakeSink:
             writer.discard()
             raise
         for each in writer.complete():
-            told = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
-            yield pa.RecordBatch.from_pylist([told | {"schema": lake.schemas[each.table]}], schema=TOLD)
+            file = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
+            yield pa.RecordBatch.from_pylist([file | {"schema": lake.schemas[each.table]}], schema=TOLD)
 
 
 class LakeRun:

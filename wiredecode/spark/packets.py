@@ -122,8 +122,8 @@ class PacketRows:
             everywhere = np.tile(np.arange(count, dtype=np.int32), len(fragments))
             rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
             buckets = np.concatenate([buckets[plain], everywhere])
-        together = np.lexsort((rows, buckets))
-        rows, buckets = rows[together], buckets[together]
+        order = np.lexsort((rows, buckets))
+        rows, buckets = rows[order], buckets[order]
         totals = self.totals
         totals.packets += len(batch)
         first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
@@ -220,10 +220,10 @@ def packet_batches(parts: Iterable[pa.RecordBatch], first_number: int = 1) -> It
     """The packets of rows of one bucket, counted from ``first_number``, with the secrets that came before them."""
     secrets: tuple[bytes, ...] = ()
     for part in parts:
-        told = part.column("linktype").to_numpy() == SECRETS
-        if told.any():
-            secrets += tuple(part.filter(pa.array(told)).column("data").to_pylist())
-            part = part.filter(pa.array(~told))
+        secret = part.column("linktype").to_numpy() == SECRETS
+        if secret.any():
+            secrets += tuple(part.filter(pa.array(secret)).column("data").to_pylist())
+            part = part.filter(pa.array(~secret))
         if len(part):
             yield replace(packets_of(part, first_number), secrets=secrets)
             first_number, secrets = first_number + len(part), ()

@@ -219,10 +219,10 @@ def read_part(part: Part, demand: TableDemand, only: Bucket | None = None) -> It
 
 def problem_row(problem: Problem, demand: TableDemand) -> pa.RecordBatch:
     """A file that is not read, as a report."""
-    told = {"problem": problem.text, "file": problem.file}
+    values = {"problem": problem.text, "file": problem.file}
     if demand.level == PACKET_LEVEL:
-        return report_row(report_text(problem.source, **told), demand.row_schema())
-    return report(problem.source, **told)
+        return report_row(report_text(problem.source, **values), demand.row_schema())
+    return report(problem.source, **values)
 
 
 def read_rows(

@@ -152,8 +152,8 @@ def prepared(
     whole = list({(file.source, file.name): replace(file, place=0) for file in files}.values())
     division = planner.divided(index, whole, demand, partitions, cores(spark), divide)
     if division.rows is not None and len(parts) > len(files):  # those that cannot be read are told of by the shuffle
-        told = [*division.rows, *range(len(files), len(parts))]
-        division = replace(division, rows=told, shuffled=division.shuffled or {"": np.empty(0, np.uint64)})
+        rows = [*division.rows, *range(len(files), len(parts))]
+        division = replace(division, rows=rows, shuffled=division.shuffled or {"": np.empty(0, np.uint64)})
     return Planned(parts, demand, partitions, division, index)
 
 

@@ -64,8 +64,8 @@ class BucketState:
     def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
         written, _, rest = data.partition(b"\n")
-        told, _, packed = rest.partition(b"\n")
-        size, _, digest = told.partition(b" ")
+        header, _, packed = rest.partition(b"\n")
+        size, _, digest = header.partition(b" ")
         if digest != _digest(packed):
             raise OtherState("the checkpoint is damaged, or of another wiredecode: begin a new checkpoint")
         if written != mark(demand):

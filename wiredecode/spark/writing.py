@@ -149,7 +149,7 @@ class Attempt:
 
     def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
         in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(folder)
-        self.complete.append(_told(folder=folder, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
+        self.complete.append(_row(folder=folder, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
 
 
 @dataclass
@@ -166,5 +166,5 @@ class Folders:
         self.attempt.end(f"{self.table}/{place}", stream, rows)
 
 
-def _told(**values: Any) -> pa.RecordBatch:
+def _row(**values: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([values], schema=FILES)

@@ -63,8 +63,8 @@ class Latency:
         if frame.request is not None and frame.latency_ns is not None:
             self._answer(frame, frame.request, frame.latency_ns)
             for settled in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-                if settled.final is not None and (asked := self._open.pop(settled.request, None)) is not None:
-                    self._remember(settled.request, (asked.place, asked.connection))
+                if settled.final is not None and (waiting := self._open.pop(settled.request, None)) is not None:
+                    self._remember(settled.request, (waiting.place, waiting.connection))
         if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
             return
         if not self._hops and "copy_of" in frame.generated:
@@ -82,17 +82,17 @@ class Latency:
             self._answered.popitem(last=False)
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
-        asked, server = self._open.get(request), broker(frame)
-        if asked is not None:
-            protocol, kind, _ = asked.place
-            if self._hops or asked.connection is frame.connection:
+        waiting, server = self._open.get(request), broker(frame)
+        if waiting is not None:
+            protocol, kind, _ = waiting.place
+            if self._hops or waiting.connection is frame.connection:
                 self._add((protocol, kind, server), latency_ns)
                 del self._open[request]
-                self._remember(request, (asked.place, asked.connection))
+                self._remember(request, (waiting.place, waiting.connection))
             elif "copy_of" not in frame.generated:
-                asked.elsewhere.append((server, latency_ns))
+                waiting.elsewhere.append((server, latency_ns))
             else:
-                asked.asks = False
+                waiting.asks = False
         elif request not in self._answered:
             self._add((frame.protocol, None, server), latency_ns)
         elif (known := self._answered[request]) is not None:
@@ -106,14 +106,14 @@ class Latency:
             found = self._spreads[place] = Spread()
         found.add(latency_ns)
 
-    def _give_up(self, asked: OpenRequest) -> None:
+    def _give_up(self, waiting: OpenRequest) -> None:
         """No answer is expected any more on its own connection."""
-        protocol, kind, _ = asked.place
-        for server, latency_ns in asked.elsewhere:
+        protocol, kind, _ = waiting.place
+        for server, latency_ns in waiting.elsewhere:
             self._add((protocol, kind, server), latency_ns)
         always = (protocol, kind) in self._always
-        if asked.asks and not asked.elsewhere and (always or reply_captured(asked)):
-            self._unanswered[asked.place] = self._unanswered.get(asked.place, 0) + 1
+        if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
+            self._unanswered[waiting.place] = self._unanswered.get(waiting.place, 0) + 1
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
@@ -178,8 +178,8 @@ class Confirms:
     def frame(self, frame: Frame, parts: Sequence[Part]) -> None:
         """The next frame, and its messages."""
         if frame.request is not None:
-            for told in confirmations(frame, self._published):
-                self._confirm(frame, told)
+            for confirmation in confirmations(frame, self._published):
+                self._confirm(frame, confirmation)
         if not parts or not frame.expects_response or (frame.protocol, frame.type) not in self._confirming:
             return
         if self._hops or "copy_of" not in frame.generated:
@@ -211,20 +211,20 @@ class Confirms:
             found = self._rows[place] = Confirmed()
         return found
 
-    def _confirm(self, frame: Frame, told: Confirmation) -> None:
-        publication = self._published[told.request]
+    def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
+        publication = self._published[confirmation.request]
         for some in publication.messages:
-            stop = min(told.first + told.length, some.first + some.length)
-            count = min(some.left, stop - max(told.first, some.first))
+            stop = min(confirmation.first + confirmation.length, some.first + some.length)
+            count = min(some.left, stop - max(confirmation.first, some.first))
             if count <= 0:
                 continue
             some.left -= count
-            if told.refusal is not None:
+            if confirmation.refusal is not None:
                 some.to.failed += count
             else:
                 some.to.latency.add(frame.time_ns - publication.time_ns, count)
         if not any(some.left for some in publication.messages):
-            del self._published[told.request]
+            del self._published[confirmation.request]
 
     @staticmethod
     def _give_up(publication: Publication) -> None:
@@ -240,15 +240,15 @@ class Confirms:
         """The table, in any order; nothing more comes."""
         while self._published:
             self._give_up(self._published.popitem()[1])
-        for (protocol, stream, server), told in self._rows.items():
-            if told.latency.count or told.failed or told.unconfirmed or told.unknown:
+        for (protocol, stream, server), confirmed in self._rows.items():
+            if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
                 yield {
                     "protocol": protocol,
                     "stream": stream,
                     "broker": server,
-                    "confirmed": told.latency.count,
-                    **told.latency.columns(),
-                    "failed": told.failed,
-                    "unconfirmed": told.unconfirmed,
-                    "unknown": told.unknown,
+                    "confirmed": confirmed.latency.count,
+                    **confirmed.latency.columns(),
+                    "failed": confirmed.failed,
+                    "unconfirmed": confirmed.unconfirmed,
+                    "unknown": confirmed.unknown,
                 }

@@ -245,15 +245,15 @@ def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.S
     none = np.zeros(len(wanted.rows), np.bool_)
     nothing = LayerRows(wanted.rows[none], none[none], {})
     members = {member.name: member.type for member in kind}
-    told = layer.filter_name in members or OTHER in members
-    found = reader(layer, style, raw) if told or not isinstance(wanted.origin, RunFrames) else None
+    chosen = layer.filter_name in members or OTHER in members
+    found = reader(layer, style, raw) if chosen or not isinstance(wanted.origin, RunFrames) else None
     if found is None:
-        return nothing, none if told or not isinstance(wanted.origin, RunFrames) else ~none
+        return nothing, none if chosen or not isinstance(wanted.origin, RunFrames) else ~none
     sizes = np.array([*map(len, wanted.data)], np.int64)
     stops = np.cumsum(sizes)
     columns = found.read(b"".join(wanted.data), stops - sizes, stops)
     if layer.filter_name not in members:
-        return nothing, none if told else columns.plain
+        return nothing, none if chosen else columns.plain
     return shown(layer, wanted, columns, members[layer.filter_name], nothing)
 
 
@@ -264,8 +264,8 @@ def shown(
     fields, plain = columns.fields, columns.plain
     if layer in COMPLETE:
         COMPLETE[layer](fields)
-    for name in {name: None for told in wanted.generated for name in told}:
-        fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
+    for name in {name: None for values in wanted.generated for name in values}:
+        fields[name] = pa.array([values.get(name) for values in wanted.generated]).take(pa.array(wanted.codes))
     if wanted.copies is not None and wanted.copies.any():
         fields["copy_of"] = pa.array(wanted.copies, mask=wanted.copies == 0)
     names = {field.name for field in kind}

@@ -116,8 +116,8 @@ class FrameTable:
             if field.name == "layers":
                 columns.append(layers)
                 continue
-            told = [self._column(field, frames), *([bulk.COLUMNS[field.name](runs, field.type)] if runs else ())]
-            columns.append(pa.concat_arrays(told).take(pa.array(order)))
+            parts = [self._column(field, frames), *([bulk.COLUMNS[field.name](runs, field.type)] if runs else ())]
+            columns.append(pa.concat_arrays(parts).take(pa.array(order)))
         return pa.record_batch(columns, schema=self.schema)
 
     def _column(self, field: pa.Field, frames: Sequence[Frame]) -> pa.Array:

@@ -122,8 +122,8 @@ class Integers:
 
     def add_lists(self, lists: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> None:
         """A number per row, or None for all rows of a frame."""
-        there, told = given(lists, counts)
-        column = self.column(told)
+        there, present = given(lists, counts)
+        column = self.column(present)
         values, valid = np.zeros(len(there), self.dtype), there.copy()
         values[there], valid[there] = column.values, column.valid
         self.values.append(values)
@@ -163,8 +163,8 @@ class ByteStrings:
 
     def add_lists(self, lists: Sequence[Sequence[bytes | None] | None], counts: Sequence[int]) -> None:
         """A byte string per row, or None for all rows of a frame."""
-        there, told = given(lists, counts)
-        found = joined(told)
+        there, present = given(lists, counts)
+        found = joined(present)
         starts, stops = np.full(len(there), -1), np.full(len(there), -1)
         starts[there], stops[there] = found.starts, found.stops
         self.add(Slices(found.buffer, starts, stops), len(there))

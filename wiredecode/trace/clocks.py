@@ -117,7 +117,7 @@ def connected(
     """Files that share connections with one whose offset is known."""
     for index, file in enumerate(files):
         for known, base in found.items():
-            if index not in found and (told := between(seen[known], seen[index])) is not None:
-                offset, error = told
+            if index not in found and (estimate := between(seen[known], seen[index])) is not None:
+                offset, error = estimate
                 offset = 0 if abs(offset) <= error else offset
                 yield index, Offset(str(file), base.offset_ns + offset, base.error_ns + error)

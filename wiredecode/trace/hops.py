@@ -69,8 +69,8 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
         first = next((hop for hop in way if hop.word == word), None)
         if first is not None and published:
             yield f"{word} {duration(first.since_first_ns)} after it was published"
-    asked = any(hop.what.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.what, Sighting))
-    if published and (asked or confirming) and not any(hop.word in ANSWERS for hop in way):
+    open_request = any(hop.what.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.what, Sighting))
+    if published and (open_request or confirming) and not any(hop.word in ANSWERS for hop in way):
         yield "neither confirmed nor refused in this capture" if confirming else "no answer to it in this capture"
     for word in (REPLICATED, DELIVERED):
         several = [hop for hop in way if hop.word == word]

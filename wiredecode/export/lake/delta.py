@@ -206,16 +206,16 @@ def statistics(metadata: Any) -> dict[str, Any]:
             if found.has_min_max:
                 least[name] = min(least.get(name, found.min), found.min)
                 greatest[name] = max(greatest.get(name, found.max), found.max)
-    told = [name for name in least if name not in unknown and _tells(least[name], greatest[name])]
+    bounded = [name for name in least if name not in unknown and _has_bound(least[name], greatest[name])]
     return {
         "numRecords": metadata.num_rows,
-        "minValues": {name: _logged(least[name], up=False) for name in told},
-        "maxValues": {name: _logged(greatest[name], up=True) for name in told},
+        "minValues": {name: _logged(least[name], up=False) for name in bounded},
+        "maxValues": {name: _logged(greatest[name], up=True) for name in bounded},
         "nullCount": {name: count for name, count in nulls.items() if name not in unknown},
     }
 
 
-def _tells(*values: Any) -> bool:
+def _has_bound(*values: Any) -> bool:
     """Whether values are of a kind that is told; long texts are not."""
     return all(
         isinstance(value, int | float | date) or (isinstance(value, str) and len(value) <= BIGGEST_TEXT)

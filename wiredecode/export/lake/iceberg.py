@@ -153,10 +153,10 @@ class IcebergLake(Lake):
             if replaced:
                 tasks = table.scan().plan_files()
                 old = files_of({task.file.file_path: task.file for task in tasks}, known, replaced)
-            told = {PREFIX + ".run": run.name}
+            properties = {PREFIX + ".run": run.name}
             with table.transaction() as transaction:
                 if old:
-                    with transaction.update_snapshot(snapshot_properties=told).overwrite() as snapshot:
+                    with transaction.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
                         for file in old:
                             snapshot.delete_data_file(file)
                 for number in replaced:
@@ -169,7 +169,7 @@ class IcebergLake(Lake):
                 transaction.set_properties(told_once)
                 if files:
                     places = [_place(table, file.path) for file in files]
-                    transaction.add_files(places, snapshot_properties=told, check_duplicate_files=False)
+                    transaction.add_files(places, snapshot_properties=properties, check_duplicate_files=False)
 
 
 def _place(table: Any, path: str) -> str:

@@ -32,8 +32,12 @@ class Reader(NamedTuple):
 
     style: Style | None
     decode: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
+    known: dict[bytes, dict[str, Any]]
+    """Without a style, what the last messages hold: each is seen on every hop."""
 
 
+MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
+"""Messages of one layer that are remembered, and the longest of them."""
 READERS: dict[type[Layer], Reader] = {}
 """Of the layers that were met."""
 
@@ -43,11 +47,19 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
     known = READERS.get(layer)
     if known is None or known.style is not style:
         mode = "walk" if style is None else "record"
-        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style))
+        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), {})
+    fields = None if cut else known.known.get(data)
+    if fields is not None:
+        return Reading(layer, fields)
     try:
         if cut:
             raise compiler.Cut
-        return Reading(layer, known.decode(data, 0, len(data))[0])
+        fields = known.decode(data, 0, len(data))[0]
+        if style is None and len(data) <= MAX_KNOWN_BYTES:
+            if len(known.known) >= MAX_KNOWN:
+                known.known.clear()
+            known.known[data] = fields
+        return Reading(layer, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
         fields = decoded.written() if style is None else layer.present(decoded.values, style)
