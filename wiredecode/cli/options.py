@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -335,6 +336,16 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
             raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
         chosen[int(port)] = DecodeAs(protocol, dialect or None)
     return chosen
+
+
+def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
+    """Refuse to write packets to standard output, or to what is read; the errors speak of ``what``, or of its name."""
+    if str(out) == "-":
+        raise UsageError(f"{what}; to hand packets on, write /dev/stdout")
+    for file in files:
+        with suppress(OSError):
+            if out.exists() and out.samefile(file):
+                raise UsageError(f"{named} is what is read; choose another name")
 
 
 def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False) -> Filter | None:
