@@ -17,7 +17,7 @@ from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.dissect.lookahead import Known
+    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
     from wiredecode.settings import Settings
@@ -231,7 +231,7 @@ class Decoding:
         """The same as arguments of ``Dissector`` and ``TableReader``."""
         return {"decode_as": self.ports, "limits": self.limits}
 
-    def late_answers(self, files: list[str], *, stable_ids: bool = False) -> Mapping[int, Known]:
+    def late_answers(self, files: list[str], *, stable_ids: bool = False) -> Mapping[int, KnownOutcome]:
         """What a first pass over captures finds of requests that are answered late."""
         from wiredecode.capture import open_capture
         from wiredecode.dissect.answers import find_answers
