@@ -43,13 +43,14 @@ class Newest(OrderedDict[K, V]):
 
     def put(self, key: K, value: V) -> bool:
         """Remember a value; whether the oldest one was forgotten for it."""
-        if key in self:
-            self.move_to_end(key)
+        before = len(self)
         self[key] = value
-        if len(self) <= self.most:
-            return False
-        self.popitem(last=False)
-        return True
+        if len(self) == before:
+            self.move_to_end(key)
+        elif before >= self.most:
+            self.popitem(last=False)
+            return True
+        return False
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key; a new one where there is none."""
