@@ -140,9 +140,7 @@ class Session:
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
         """Do the work, then tell the totals; return the exit code."""
-        gc.freeze()  # what was imported is never garbage
-        gc.set_threshold(*GC_THRESHOLDS)
-        gc.enable()
+        collect_less()
         failure: CaptureError | None = None
         interrupted = False
         if summary_json is not None:
@@ -321,6 +319,13 @@ class Session:
             row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
         write_summary(path, row)
+
+
+def collect_less() -> None:
+    """Collect garbage, which until now was not done."""
+    gc.freeze()  # what was imported is never garbage
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
 
 
 def totals_width() -> int:
