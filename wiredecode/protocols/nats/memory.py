@@ -117,8 +117,8 @@ class Memory:
         if known is None:
             return
         hop = best_hop(known, frame)
-        if not recent(hop, frame):
-            return
+        if frame.time_ns < hop.time_ns or not recent(hop, frame):
+            return  # where packets were lost, an older request may wait behind a hole
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(known.subject))
         data = values.get("data") or b""
